@@ -59,7 +59,7 @@ bench: .venv/.installed-verify
 	$(BIN)/python -m benchmarks
 
 docs: .venv/.installed
-	$(BIN)/python -m xscore.cli.reference docs/reference
+	$(BIN)/python -m ci.reference docs/reference
 	$(BIN)/python benchmarks/floor_plan.py
 
 clean:

@@ -38,13 +38,7 @@ BENCHMARKS = (
     Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs"),
     Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
-    Benchmark("tracing", "a trace: microseconds a call, seconds to a collector that is there, refuses, or is silent"),
-    Benchmark("batch_plan", "50,000 requests planned and written as batch input: CPU, peak memory"),
-    Benchmark(
-        "batch_collect", "CPU and peak memory of 50,000 results entered in shuffled order, and of a million judgments"
-    ),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
-    Benchmark("ray_engine", "a list judged by actors of a local Ray, beside one process and two"),
     Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),

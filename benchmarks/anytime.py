@@ -27,7 +27,9 @@ from msgspec import Struct, field
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
 from xscore.extensions.evaluation.questions import QrelCase
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
-from xscore.records import Candidate, Judgment, Kind, Relation, Turn
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Candidate, Kind, Relation
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge

@@ -29,7 +29,8 @@ from judging_load import (
     write_tree,
 )
 
-from xscore.records import Request, Turn
+from xscore.records.calls import Request
+from xscore.records.turn import Turn
 
 IN_FLIGHT = 64
 MOST_CPU, LEAST_RATE = 1.5, 2.0

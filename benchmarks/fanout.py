@@ -22,8 +22,8 @@ from pathlib import Path
 
 from judging_load import TASK, Bench, Cost, bare_calls, open_store, server, settings_for, write_tree
 
-from xscore.pipeline.pool import pool_in_scope
-from xscore.records import Scope, Turn
+from xscore.pipeline.pool import pool_among
+from xscore.records.turn import Turn
 
 IN_FLIGHT = 64
 LEAST_SHARE, MOST_CPU_MS = 0.85, 0.1
@@ -34,7 +34,7 @@ async def judged(bench: Bench) -> Cost:
     """Warm the controller on one task, then judge everything for another."""
     turn = Turn(task=TASK, id="t_fanout")
     async with bench.resources(turn.id) as (resources, wrapped):
-        slots = bench.seat.slots(pool_in_scope(bench.candidates, Scope(), {}))
+        slots = bench.seat.slots(pool_among(bench.candidates, bench.candidates, {}))
         some = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
         warming = [candidate for candidate in bench.candidates if slots[candidate.id][0] in some]
         await bench.judge(resources, wrapped, Turn(task="a task to warm up with", id=turn.id), warming)

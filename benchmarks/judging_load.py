@@ -23,15 +23,17 @@ from msgspec.structs import replace
 
 from xscore.indexer import index_repository
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
-from xscore.pipeline.parts import TurnResources
-from xscore.pipeline.pool import Pool, pool_in_scope
-from xscore.pipeline.resources import open_resources
+from xscore.pipeline.pool import Pool, pool_among
+from xscore.pipeline.resources import TurnResources, open_resources
 from xscore.platform.paths import find_root
-from xscore.providers.anthropic import AnthropicDialect
-from xscore.providers.openai import OpenAIDialect
+from xscore.providers.anthropic import AnthropicProvider
+from xscore.providers.openai import OpenAIProvider
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec
-from xscore.records import Candidate, Capability, Judgment, Request, Scope, Stage, Turn, Usage
+from xscore.records.calls import Capability, Request, Stage, Usage
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge
@@ -144,7 +146,7 @@ class Bench(Struct, frozen=True):
         """Judge candidates as the turn `turn.task` would, every one of them a miss."""
         wall, cpu = time.perf_counter(), time.process_time()
         before = resources.usage.spent(Stage.JUDGE).calls
-        judge = self.judge_of(resources, wrapped, turn, pool_in_scope(self.candidates, Scope(), {}))
+        judge = self.judge_of(resources, wrapped, turn, pool_among(self.candidates, self.candidates, {}))
         judged = 0
         async for result in judge.judge(turn, candidates):
             judged += isinstance(result, Judgment)
@@ -170,15 +172,15 @@ class Bench(Struct, frozen=True):
     def requests(self, turn: Turn) -> list[Request]:
         """Give the requests that judging everything sends first."""
         seat = self.seat
-        slots = seat.slots(pool_in_scope(self.candidates, Scope(), {}))
+        slots = seat.slots(pool_among(self.candidates, self.candidates, {}))
         planner = ModelJudge(seat.provider, seat.drafts, texts=seat.texts, write=_never, slots=slots, priors={})
         return list(planner.requests(turn, self.candidates))
 
     def body(self, request: Request) -> dict[str, Any]:
         """Give a request's JSON body in the vendor's dialect."""
         if self.seat.spec.provider == "anthropic":
-            return AnthropicDialect().body(request, UNPROBED, stream=False)
-        return OpenAIDialect("https://openrouter.ai/api/v1").body(request, UNPROBED, stream=False)
+            return AnthropicProvider("https://api.anthropic.com", "").fields(request, UNPROBED, stream=False)
+        return OpenAIProvider("https://openrouter.ai/api/v1", "").fields(request, UNPROBED, stream=False)
 
 
 UNPROBED = Capability(provider="", host="", model="", probed_at=0.0)

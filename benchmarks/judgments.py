@@ -12,11 +12,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from sqlite3 import Connection
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer
-from xscore.cache.judgments import _KNOWN_OF_TURN, Judgments
-from xscore.records import JudgeIdentity, Judgment
+from xscore.cache.judgment_store import StoredJudgments
+from xscore.cache.judgments import _KNOWN_OF_TURN, insert_judgments, read_judgments
+from xscore.cache.keys import judge_key
+from xscore.platform.database import transaction
+from xscore.records.judgment import JudgeIdentity, Judgment
 from xscore.store.opening import connect_store
 
 CONTENTS = 10_000
@@ -36,11 +39,15 @@ def anchor() -> None:
         total += number
 
 
+def write(connection: Connection, found: list[Judgment], turn: str) -> None:
+    with transaction(connection):
+        insert_judgments(connection, found, (turn, judge_key(JUDGE), 0))
+
+
 def fill(path: Path, turns: int) -> list[str]:
     random.seed(1)
     hashes = [f"{random.getrandbits(128):032x}" for _ in range(CONTENTS)]
     connection = connect_store(path)
-    cache = Judgments(connection)
     spent = 0.0
     for turn in range(turns):
         random.shuffle(hashes)
@@ -50,7 +57,7 @@ def fill(path: Path, turns: int) -> list[str]:
             )
             for at, digest in enumerate(hashes)
         ]
-        spent += cpu_ms(lambda found=found, turn=turn: cache.write(f"turn {turn}", JUDGE, found))
+        spent += cpu_ms(lambda found=found, turn=turn: write(connection, found, f"turn {turn}"))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     rows = turns * CONTENTS
@@ -70,9 +77,9 @@ def read(path: Path, turns: int) -> None:
                 connection.close()
                 connection = connect_store(path)
             (query,) = connection.execute("SELECT id FROM query WHERE turn_key = ?", (f"turn {turn}",)).fetchone()
-            cache, opened = Judgments(connection), connection
+            opened, names = connection, (f"turn {turn}", judge_key(JUDGE), 0)
             scans.append(cpu_ms(lambda opened=opened, query=query: opened.execute(_KNOWN_OF_TURN, (query,)).fetchall()))
-            whole.append(cpu_ms(lambda cache=cache, turn=turn: cache.known(f"turn {turn}", JUDGE)))
+            whole.append(cpu_ms(lambda opened=opened, names=names: read_judgments(opened, names)))
         connection.close()
         scans.sort()
         whole.sort()
@@ -85,7 +92,7 @@ def read(path: Path, turns: int) -> None:
 
 async def write_through(path: Path) -> None:
     async with GroupCommit(path) as commits:
-        writer = judgment_writer(commits, turn_key="write-through", judge=JUDGE)
+        writer = StoredJudgments(commits).writer("write-through", JUDGE)
 
         async def work(worker: int) -> None:
             for number in range(50):
@@ -101,7 +108,7 @@ async def write_through(path: Path) -> None:
             f" {packs / wall:6.0f} packs/s, {commits.commits} commits"
         )
     async with GroupCommit(path) as commits:
-        writer = judgment_writer(commits, turn_key="alone", judge=JUDGE)
+        writer = StoredJudgments(commits).writer("alone", JUDGE)
         wall = time.perf_counter()
         for number in range(500):
             await writer([Judgment(f"{number:032x}", 0.5)])

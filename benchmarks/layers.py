@@ -20,7 +20,9 @@ from xscore.cli.main import COLLECT_AFTER
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.paths import find_root
-from xscore.records import Edge, Kind, Latency, Layer, Memory, MemorySource, Relation, Turn
+from xscore.records.memory import Edge, Kind, Layer, Memory, MemorySource, Relation
+from xscore.records.receipt import Latency
+from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, Settings, StoreSettings
 from xscore.store import memory_writer
 from xscore.store.store import Store

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lexical_sources import Pool, pool_of
 
-from xscore.records import Turn
+from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import SelectionSettings
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from xscore.indexer import index_repository
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, find_root
-from xscore.records import Candidate, Kind
+from xscore.records.memory import Candidate, Kind
 from xscore.settings import IndexSettings
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER

@@ -31,7 +31,7 @@ from tests.servers.tokenizing import TokenizingServer, counting
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
-from xscore.records.batch import Question, QuestionList
+from xscore.pipeline.question_list import Question, QuestionList
 from xscore.settings.model import BatchSettings
 
 TASKS = (
@@ -50,14 +50,14 @@ OFF = 0.10
 @contextmanager
 def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
     with serving(place) as address:
-        made = [
+        made: list[tuple[str, BillingServer]] = [
             (
                 "a real tokenizer, no prefix cache",
                 TokenizingServer(counting(address), score=reasoned(USUAL), keep_bodies=False),
             ),
             ("by length, prefixes cached", BillingServer(score=reasoned(USUAL), keep_bodies=False)),
         ]
-        yield made  # type: ignore[misc]  # each is a billing server
+        yield made
 
 
 async def run(root: Path, environ: dict[str, str], most: int, questions: QuestionList) -> AskListReport:

@@ -54,7 +54,7 @@ def run(way: str, file: Path, rows: int, dims: int) -> dict:
 def fill(file: Path, rows: int, dims: int) -> None:
     import numpy as np
 
-    from xscore.extensions.vectors.embedders import unit_rows
+    from xscore.extensions.vectors.turn_likeness import unit_rows
 
     chance = np.random.default_rng(1)
     connection = sqlite3.connect(file)
@@ -71,16 +71,16 @@ def fill(file: Path, rows: int, dims: int) -> None:
 def search(file: Path, dims: int) -> dict:
     import numpy as np
 
-    from xscore.extensions.vectors.embedders import read_vectors
+    from xscore.extensions.vectors.turn_likeness import nearest
 
     began = time.perf_counter()
-    vectors = read_vectors(sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall(), dims=dims)
+    vectors = sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall()
     loaded = time.perf_counter()
     queries = np.random.default_rng(2).normal(size=(QUERIES + 1, dims)).astype(np.float32)
     times = []
     for query in queries:
         start = time.perf_counter()
-        vectors.nearest(query, 10)
+        nearest(vectors, query, 10)
         times.append((time.perf_counter() - start) * 1000)
     return {
         "load_ms": (loaded - began) * 1000,

@@ -1,1 +1,1 @@
-"""The steps of the composite action (`action.yml`) that a shell would write badly: each module is one step."""
+"""Steps of the action (`action.yml`) that a shell would write badly; `reference` writes the reference pages of docs."""

@@ -14,8 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ci.event import Event, event
-from ci.runner import annotate, note, own_folder, set_output
+from ci.runner import annotate, note, own_folder, own_pull_request, set_output
 
 STORE = Path(".xscore")
 OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
@@ -28,7 +27,7 @@ def main() -> int:
             "error",
             "xscore: a store came with the code",
             f"{STORE} is in the checkout, or was there before any step of this action and no git can say whence."
-            " A store holds scores, and one from a commit is believed by nobody:"
+            " A store holds scores, and one from a commit is never believed:"
             f" remove it with `git rm -r --cached {STORE}`.",
         )
         return 2
@@ -38,16 +37,16 @@ def main() -> int:
     set_output("key", f"{prefix}s{schema}-{os.environ['GITHUB_RUN_ID']}-{use}")
     set_output("restore-keys", "\n".join(f"{prefix}s{number}-" for number in range(schema, 0, -1)))
     set_output("restore", "false" if STORE.exists() else "true")
-    saves = may_save(event())
+    saves = may_save(os.environ["GITHUB_EVENT_NAME"], own_pull_request())
     set_output("save", "true" if saves else "false")
     if not saves:
         note("this run may read the repository's store and saves none")
     return 0
 
 
-def may_save(event: Event) -> bool:
+def may_save(event_name: str, pull_request: int | None) -> bool:
     """Whether a store of this run may be kept: a branch's own run, or a pull request from this very repository."""
-    return event.name in OWN_EVENTS or (event.name == "pull_request" and event.own_pull_request is not None)
+    return event_name in OWN_EVENTS or (event_name == "pull_request" and pull_request is not None)
 
 
 def _came_with_the_code() -> bool:
@@ -63,14 +62,8 @@ def _came_with_the_code() -> bool:
 def _committed() -> str | None:
     """What git lists of the store; None: there is no git, or no repository that it can read."""
     in_any_case = f":(icase){STORE}"  # a file system may take `.XSCORE` for it
-    listing = [
-        "git",
-        "-c",
-        "safe.directory=*",
-        "ls-files",
-        "--",
-        in_any_case,
-    ]  # in a container the owner may be another
+    # in a container the owner may be another
+    listing = ["git", "-c", "safe.directory=*", "ls-files", "--", in_any_case]
     try:
         found = subprocess.run(listing, capture_output=True, text=True, check=False)
     except OSError:

@@ -14,8 +14,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci.program import KEYS, environment, xscore
-from ci.runner import annotate, fenced, given, note, own_file, set_output
+from ci.runner import KEYS, annotate, environment, fenced, given, note, own_file, set_output, xscore
 
 COMMANDS = ("eval", "ask", "context")
 REPLAY = ("auto", "always", "never")
@@ -73,7 +72,7 @@ def _replays() -> bool:
 
 
 def _lacks_key() -> bool:
-    """Whether replay is for want of a key, and nobody's wish."""
+    """Whether replay is on only because there is no key."""
     return (given("REPLAY") or "auto") == "auto" and not any(given(name) for name in KEYS)
 
 

@@ -1,36 +1,37 @@
-"""What a step tells the runner: annotations, outputs, and text that the runner must not read as commands.
+"""What a step and the runner tell each other: annotations, outputs, the event, and xscore as a process.
 
 The runner takes a line that begins with `::` for a command and one `name=value` of a file for an output, so whatever is
-not ours is escaped, fenced by a word nobody can guess, or kept out of the log. It knows nothing of xscore. Trade-off: a
-log shows the text of others as it is, within a fence; nothing of it is left out.
+not ours is escaped, fenced by a random word, or kept out of the log. Trade-off: a log shows the text of
+others as it is, within a fence; nothing of it is left out.
 """
 
+import json
 import os
 import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
-LEVELS = ("notice", "warning", "error")
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
 
-def annotate(level: str, title: str, message: str) -> None:
+def annotate(level: Literal["notice", "warning", "error"], title: str, message: str) -> None:
     """Write one annotation; title and message are text, whatever they hold."""
-    if level not in LEVELS:
-        raise ValueError(f"the runner knows no annotation {level!r}")
     print(f"::{level} title={_of_a_property(title)}::{_of_a_message(message)}", flush=True)
 
 
 def note(text: str) -> None:
     """Write one line to the log that is no command, whatever it holds."""
-    line = " ".join(text.split())
-    print(f"xscore: {line}", flush=True)
+    print(f"xscore: {' '.join(text.split())}", flush=True)
 
 
 def set_output(name: str, value: str) -> None:
     """Give an output of this step, of one line or of many."""
-    _append("GITHUB_OUTPUT", name, value)
+    end = f"end-{secrets.token_hex(16)}"
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
+        file.write(f"{name}<<{end}\n{value}\n{end}\n")
 
 
 @contextmanager
@@ -69,10 +70,26 @@ def own_file(stem: str, ending: str) -> Path:
     return own_folder() / f"{stem}{'-' if use else ''}{use}{ending}"
 
 
-def _append(variable: str, name: str, value: str) -> None:
-    end = f"end-{secrets.token_hex(16)}"
-    with Path(os.environ[variable]).open("a", encoding="utf-8") as file:
-        file.write(f"{name}<<{end}\n{value}\n{end}\n")
+def own_pull_request() -> int | None:
+    """Return the number of the pull request if its code is of this very repository; one of a fork counts as none."""
+    payload: dict[str, Any] = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text("utf-8"))
+    pull, repository = payload.get("pull_request") or {}, os.environ["GITHUB_REPOSITORY"]
+    head = (pull.get("head") or {}).get("repo") or {}
+    return int(pull["number"]) if repository and head.get("full_name") == repository else None
+
+
+def xscore(*arguments: str) -> list[str]:
+    """Return the words to start xscore with."""
+    return [os.environ["XSCORE"], *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Return what xscore sees: no key that is empty, as the secrets of a fork are, and not our modules."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONPATH" and not (name in KEYS and not value.strip())
+    }
 
 
 def _of_a_message(text: str) -> str:

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 from ci.prepare import STORE
-from ci.program import environment, xscore
-from ci.runner import annotate, fenced
+from ci.runner import annotate, environment, fenced, xscore
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """After the command: what it took, for the summary, for the page and for other steps; and each failed gate, annotated.
 
 Only this run's part of the ledger is reported. It holds no figure to anything itself: `xscore report --check` does, and
-`conclude` says what becomes of it. What others wrote calls nobody and leads nowhere, and each part is cut before it is
+`conclude` says what becomes of it. Text by others mentions no one and links nowhere, and each part is cut before it is
 put together, so that none is left open. Trade-off: the report is made twice, as JSON and as Markdown.
 """
 
@@ -11,13 +11,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from ci.conclude import GATE, lets_pass
-from ci.program import environment, xscore
-from ci.runner import annotate, fenced, given, is_true, own_file, set_output
+from ci.runner import annotate, environment, fenced, given, is_true, own_file, set_output, xscore
 
 SUMMARY_BYTES = 1_000_000
 """A step summary may have 1 MiB; more of it and the runner drops it all."""
@@ -25,7 +24,7 @@ COMMENT_BYTES = 60_000
 """GitHub takes a comment of 65,536 characters."""
 PRINTED_BYTES = 20_000
 """Of what the command printed, so that a comment has room for the rest."""
-LEVEL_OF = {"gate failed: ": "error", "gate alert: ": "warning"}
+LEVEL_OF: dict[str, Literal["error", "warning"]] = {"gate failed: ": "error", "gate alert: ": "warning"}
 """What `xscore report --check` says of a gate on stderr, a line each."""
 CUT = "\n\n… cut here: the page has the rest."
 ACTIVE = re.compile(

@@ -2,7 +2,8 @@
 
 from decimal import Decimal
 
-from xscore.records import Answer, Coverage, JudgeInfo, Latency, Scope, Selected, StageUsage, UnjudgedAccount
+from xscore.records.receipt import Answer, Coverage, JudgeInfo, Latency, Selected, StageUsage, UnjudgedAccount
+from xscore.records.turn import Scope
 
 CHOSEN = Selected(
     id="m_1",

@@ -1,9 +1,13 @@
 """Short ways to say something to a store, and to read it back."""
 
+import json
+import sqlite3
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from xscore.records import Citation, Kind, Layer, Memory, MemorySource, Statement, StoredStatement
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource
+from xscore.records.statement import Statement, StoredStatement
+from xscore.store.events import EventName
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories
 from xscore.store.remembering import remember
 from xscore.store.store import Store
@@ -27,6 +31,11 @@ def decide(store: Store, text: str, **fields: Any) -> StoredStatement:
     return say(store, text, kind=Kind.DECISION, layer=Layer.GOVERNANCE, **fields)
 
 
+def prefer(store: Store, key: str, text: str, **fields: Any) -> StoredStatement:
+    """Store a preference of the user."""
+    return say(store, text, kind=Kind.PREFERENCE, layer=Layer.USER, key=key, **fields)
+
+
 def facts(store: Store, *kinds: Kind) -> list[Memory]:
     """Return the live memories of the project layer, newest first."""
     return filter_memories(store, MemoryFilter(layers=(Layer.PROJECT,), kinds=kinds))
@@ -43,3 +52,19 @@ def list_decisions(store: Store, *, superseded: bool = False) -> list[Memory]:
     statuses = () if superseded else LIVE_STATUSES
     found = filter_memories(store, MemoryFilter(kinds=(Kind.DECISION,), statuses=statuses))
     return sorted(found, key=lambda memory: (-memory.created_at, memory.id))
+
+
+class Event(NamedTuple):
+    """One happening."""
+
+    name: EventName
+    subject: str
+    payload: dict[str, Any]
+
+
+def list_events(connection: sqlite3.Connection, *, subject: str | None = None) -> list[Event]:
+    """Return what happened, oldest first, of one subject or of all."""
+    rows = connection.execute(
+        "SELECT name, subject, payload FROM event WHERE ? IS NULL OR subject = ? ORDER BY id", (subject, subject)
+    )
+    return [Event(EventName(name), about, json.loads(payload)) for name, about, payload in rows.fetchall()]

@@ -116,7 +116,7 @@ def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path:
 
 def test_a_home_of_no_one_is_said() -> None:
     """`~name` of a user who does not exist is a usage error, and no folder of that name is made."""
-    with pytest.raises(UsageError, match="home of no one"):
+    with pytest.raises(UsageError, match="names an unknown user"):
         user_data_dir(Path("~no-such-user/x"))
 
 

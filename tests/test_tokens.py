@@ -3,7 +3,8 @@
 from xscore.platform import tokens
 from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
-from xscore.records import Kind, Turn
+from xscore.records.memory import Kind
+from xscore.records.turn import Turn
 
 
 def test_a_character_that_takes_several_bytes_counts_as_several() -> None:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline, ask_sync
     from xscore.platform.errors import XscoreError
-    from xscore.records import Answer, Scope, Turn
+    from xscore.records.receipt import Answer
+    from xscore.records.turn import Scope, Turn
     from xscore.settings import Settings
 
 __all__ = ["Answer", "Pipeline", "Scope", "Settings", "Turn", "XscoreError", "ask_sync"]
 
 _HOMES = {
-    "Answer": "xscore.records",
+    "Answer": "xscore.records.receipt",
     "Pipeline": "xscore.pipeline.build",
-    "Scope": "xscore.records",
+    "Scope": "xscore.records.turn",
     "Settings": "xscore.settings",
-    "Turn": "xscore.records",
+    "Turn": "xscore.records.turn",
     "XscoreError": "xscore.platform.errors",
     "ask_sync": "xscore.pipeline.build",
 }

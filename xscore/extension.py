@@ -1,7 +1,7 @@
 """The one place where the core meets its extensions.
 
-The core asks `implementations(hook, settings)` and imports no extension by itself. An extension stands in `HOOKS` with
-the setting that turns it on; it is imported when a turn uses it, never before. `register` adds one at run time.
+The core asks `implementations(hook, settings)` and imports no extension itself. `HOOKS` lists each extension with
+the setting that turns it on; it is imported when a turn first uses it. `register` adds one at run time.
 Commands of extensions are listed by name in `cli.catalogue`. Trade-off: hooks are looked up by name, so their types are
 stated here, in words, and checked where they are called.
 """
@@ -33,7 +33,7 @@ def _embeds(settings: "Settings") -> bool:
 _VECTORS = "xscore.extensions.vectors.turn_likeness"
 
 HOOKS: Mapping[str, list[Hook]] = {
-    # (settings, judgments=, budget=, note=, clock=) -> async context of `pipeline.resources.SharedResources`
+    # (settings, judgments=, budget=, note=, clock=) -> async context of `pipeline.resources.SpendingStores`
     "shared_resources": [Hook("xscore.extensions.shared.connect:open_shared_resources", _shares)],
     # (turn, settings, store=, resources=) -> awaitable `pipeline.parts.Likeness`, which orders the judging
     "likeness": [Hook(f"{_VECTORS}:turn_likeness", _embeds)],
@@ -60,12 +60,15 @@ HOOKS: Mapping[str, list[Hook]] = {
 
 
 def register(hook: str, target: str) -> None:
-    """Add an implementation (`module:function`) of a hook, called after those that are there."""
+    """Add an implementation (`module:function`) of a hook.
+
+    Every `doctor_findings`, `after_index`, `memories_cited` and `erase` is called, in this order; of the others one.
+    """
     HOOKS[hook].append(Hook(target))
 
 
 def implementations(hook: str, settings: "Settings") -> list[Any]:
-    """Import and return what implements a hook and is on by these settings, in the order of the table."""
+    """Import and return the implementations of a hook that these settings turn on, in table order."""
     return [load(one.target) for one in HOOKS[hook] if one.is_on(settings)]
 
 

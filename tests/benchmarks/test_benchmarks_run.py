@@ -9,7 +9,6 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 PROGRAMS: dict[str, tuple[str, ...]] = {
-    "batch_plan": ("--requests", "200"),
     "cached_turn": ("--runs", "1"),
     "calls_cpu": ("--calls", "40", "--rounds", "1"),
     "fanout": ("--candidates", "200", "--latency-s", "0.01"),
@@ -17,19 +16,17 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "house": ("--fast",),
     "layers": ("--sizes", "100,200", "--runs", "1"),
     "lexical_nonsense": ("benchmarks",),
-    "ray_engine": ("--memories", "40", "--questions", "1", "--latency-s", "0.01"),
     "redaction_false_positives": ("benchmarks",),
     "report_million": ("--calls", "200", "--turns", "4"),
     "session_import": ("--mb", "1", "--largest-mb", "1"),
     "shared_packs": ("benchmarks", "--questions", "2"),
-    "tracing": ("--calls", "20"),
     "vectors": ("--rows", "200"),
 }
-ONLY_IMPORTED = {"anytime", "batch_collect", "judgments", "lexical_docstrings", "peers"}
+ONLY_IMPORTED = {"anytime", "judgments", "lexical_docstrings", "peers"}
 """They fetch packages first, or have one size, a large one."""
 
 
-LONG = {"ray_engine", "cached_turn"}
+LONG = {"cached_turn"}
 
 
 @pytest.mark.parametrize(

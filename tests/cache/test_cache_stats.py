@@ -4,7 +4,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from tests.cache.test_sweep import NOW, asked, job, judged, remembered
-from tests.memory.conftest import function
+from tests.store.conftest import function
 from xscore.cache import judgments
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.platform import database
@@ -65,20 +65,6 @@ def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
     assert (rates["turns", None].candidates, rates["turns", None].hits) == (40, 29)
     assert (rates["jobs", None].asked, rates["jobs", None].candidates) == (1, 1)
     assert rates["jobs", 7].asked == 0
-
-
-def test_rows_that_make_no_sense_end_nothing(connection: Connection, path: Path) -> None:
-    """Texts in the place of numbers, orphans and bytes that are no text are counted as rows."""
-    judged(connection, "a", remembered(connection, 2))
-    asked(connection, "a", NOW)
-    figures(connection, "t_aj1", 2, 1)
-    connection.execute("PRAGMA foreign_keys = OFF")
-    connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (x'ff', x'fe', 'many')")
-    connection.execute("INSERT INTO judgment (query_id, content_id, score) VALUES (77, 99999, 0.5)")
-    connection.execute("UPDATE turn SET started_at = 'yesterday'")
-    connection.execute("UPDATE turn_figures SET cached = 'some'")
-    found = look(connection, path)
-    assert (found.judgments, found.unreachable, found.turns) == (3, 1, 2)
 
 
 def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path) -> None:

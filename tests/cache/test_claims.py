@@ -13,11 +13,9 @@ from msgspec import Struct
 
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import StoredClaims, judgment_writer
-from xscore.cache.judgments import Judgments
-from xscore.platform.errors import StoreDamaged
+from xscore.cache.judgment_store import StoredClaims, StoredJudgments
 from xscore.platform.processes import is_alive, process_place
-from xscore.records import ClaimResult, ClaimState
+from xscore.records.judgment import ClaimResult, ClaimState
 
 FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]
 
@@ -69,15 +67,6 @@ async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connect
     assert connection.execute("SELECT count(*) FROM runner").fetchone()[0] == 0
 
 
-async def test_turns_and_judges_do_not_meet(commits: GroupCommit) -> None:
-    """Claims are filed as judgments are: another task asks for the same contents freely."""
-    async with (
-        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
-        StoredClaims(commits, turn_key="u", judge=JUDGE) as two,
-    ):
-        assert shares(await claim(one, FIRST)) == shares(await claim(two, FIRST)) == [ClaimState.OURS]
-
-
 async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connection: Connection) -> None:
     """Judgments that another runner wrote come with the claim, and their claims are gone with their commit."""
     found = judgments(0, 2)
@@ -87,23 +76,14 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
         StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
     ):
         await claim(one, hashes)
-        await judgment_writer(commits, turn_key="t", judge=JUDGE)(found[:1])
+        await StoredJudgments(commits).writer("t", JUDGE)(found[:1])
         assert rows(connection) == [hashes[1]]
         (claimed,) = await claim(two, hashes)
         assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: found[0]})
-        await judgment_writer(commits, turn_key="t", judge=JUDGE)(found[1:])
+        await StoredJudgments(commits).writer("t", JUDGE)(found[1:])
         (claimed,) = await claim(two, hashes, at_most=0)
         assert claimed.share is ClaimState.OURS and set(claimed.known) == set(hashes)
         assert rows(connection) == []
-
-
-async def test_a_damaged_judgment_is_not_taken(path: Path, connection: Connection) -> None:
-    """The judgments of others are read with their seals."""
-    Judgments(connection).write("t", JUDGE, judgments(0, 2))
-    connection.execute("UPDATE judgment SET score = 0.75")
-    with pytest.raises(StoreDamaged):
-        async with GroupCommit(path) as commits:
-            await claim(StoredClaims(commits, turn_key="t", judge=JUDGE), [judgments(0, 1)[0].content_hash])
 
 
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:

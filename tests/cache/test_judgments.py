@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cache.conftest import JUDGE, judgments
-from xscore.cache.judgments import Judgments
+from tests.cache.conftest import JUDGE, NAMES, judgments, write_judgments
+from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import judge_key
 from xscore.platform.errors import StoreDamaged
-from xscore.records import Judgment
+from xscore.records.judgment import Judgment
 from xscore.store.opening import connect_store
 
 scores = st.floats(0, 1)
@@ -22,40 +22,35 @@ scores = st.floats(0, 1)
 
 def test_what_was_judged_is_known(connection: Connection) -> None:
     """X28: score, pack, position and prior come back by content hash; the reason when asked for."""
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)])
-    assert cache.known("turn", JUDGE) == {
+    write_judgments(connection, [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)])
+    assert read_judgments(connection, NAMES) == {
         "aa": Judgment("aa", 0.92, "", "p_1", 3, 0.25),
         "bb": Judgment("bb", 0.0),
     }
-    assert cache.reasons("turn", judge_key(JUDGE), ["aa", "bb", "cc"]) == {"aa": "it writes the rows"}
+    assert read_reasons(connection, NAMES, ["aa", "bb", "cc"]) == {"aa": "it writes the rows"}
 
 
 def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
     """A judgment answers one turn by one judge in one sample."""
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, judgments(0, 3))
+    write_judgments(connection, judgments(0, 3))
     other = msgspec.structs.replace(JUDGE, model="other")
-    assert cache.known("turn 2", JUDGE) == cache.known("turn", other) == cache.known("turn", JUDGE, sample=1) == {}
-    assert cache.reasons("turn 2", judge_key(JUDGE), ["aa"]) == {}
-    cache.write("turn", other, judgments(2, 5, score=1.0))
-    assert len(cache.known("turn", JUDGE)) == len(cache.known("turn", other)) == 3
-
-
-def test_a_past_turn_finds_its_judgments_by_key(connection: Connection) -> None:
-    """A turn remembers its judge by key alone, and that finds the same judgments."""
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, judgments(0, 3))
-    assert cache.known_under("turn", judge_key(JUDGE)) == cache.known("turn", JUDGE)
+    assert (
+        read_judgments(connection, ("turn 2", judge_key(JUDGE), 0))
+        == read_judgments(connection, ("turn", judge_key(other), 0))
+        == read_judgments(connection, ("turn", judge_key(JUDGE), 1))
+        == {}
+    )
+    assert read_reasons(connection, ("turn 2", judge_key(JUDGE), 0), ["aa"]) == {}
+    write_judgments(connection, judgments(2, 5, score=1.0), ("turn", judge_key(other), 0))
+    assert len(read_judgments(connection, NAMES)) == len(read_judgments(connection, ("turn", judge_key(other), 0))) == 3
 
 
 def test_the_first_judgment_stands(connection: Connection) -> None:
     """A committed judgment is never changed; judging again adds nothing."""
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, [Judgment("aa", 0.2, "first")])
-    cache.write("turn", JUDGE, [Judgment("aa", 0.9, "second")])
-    assert cache.known("turn", JUDGE)["aa"].score == 0.2
-    assert cache.reasons("turn", judge_key(JUDGE), ["aa"]) == {"aa": "first"}
+    write_judgments(connection, [Judgment("aa", 0.2, "first")])
+    write_judgments(connection, [Judgment("aa", 0.9, "second")])
+    assert read_judgments(connection, NAMES)["aa"].score == 0.2
+    assert read_reasons(connection, NAMES, ["aa"]) == {"aa": "first"}
 
 
 @settings(deadline=None, max_examples=40)
@@ -64,26 +59,24 @@ def test_scores_come_back_exactly(found: dict[str, float]) -> None:
     """Every score in 0..1 survives the store bit for bit."""
     with TemporaryDirectory() as place:
         connection = connect_store(Path(place) / "memory.db")
-        cache = Judgments(connection)
-        cache.write("turn", JUDGE, [Judgment(digest, score) for digest, score in found.items()])
-        assert {digest: one.score for digest, one in cache.known("turn", JUDGE).items()} == found
+        write_judgments(connection, [Judgment(digest, score) for digest, score in found.items()])
+        assert {digest: one.score for digest, one in read_judgments(connection, NAMES).items()} == found
         connection.close()
 
 
 @pytest.mark.parametrize("planted", [7.0, -1.0, math.inf])
 def test_an_impossible_score_is_damage(connection: Connection, planted: float) -> None:
     """A score that cannot be one, written around the checks, is damage and never a score."""
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, judgments(0, 3))
+    write_judgments(connection, judgments(0, 3))
     connection.execute("PRAGMA ignore_check_constraints = ON")
     connection.execute("UPDATE judgment SET score = ? WHERE content_id = 2", (planted,))
     with pytest.raises(StoreDamaged):
-        cache.known("turn", JUDGE)
+        read_judgments(connection, NAMES)
 
 
 def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection, path: Path) -> None:
     """Whichever page is overwritten with rubbish, reading raises StoreDamaged or gives true scores only."""
-    Judgments(connection).write("turn", JUDGE, judgments(0, 2000, score=0.25))
+    write_judgments(connection, judgments(0, 2000, score=0.25))
     connection.close()
     sound = path.read_bytes()
     pages = len(sound) // 4096
@@ -97,21 +90,10 @@ def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection,
     assert outcomes <= {"damaged", "true"}
 
 
-@pytest.mark.verify
-def test_two_connections_write_at_once_without_a_lock_error(connection: Connection, path: Path) -> None:
-    """Writers wait for one another; each turn ends with what each wrote."""
-    other = connect_store(path)
-    for number in range(20):
-        Judgments(connection).write("turn", JUDGE, judgments(number * 10, number * 10 + 5))
-        Judgments(other).write("turn", JUDGE, judgments(number * 10 + 5, number * 10 + 10))
-    assert len(Judgments(connection).known("turn", JUDGE)) == 200
-    other.close()
-
-
 def _read(path: Path) -> str:
     try:
         connection = connect_store(path)
-        found = Judgments(connection).known("turn", JUDGE)
+        found = read_judgments(connection, NAMES)
         connection.close()
     except StoreDamaged:
         return "damaged"
@@ -123,13 +105,4 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
     """Where the index of turns is torn, judgments are refused rather than put under nothing."""
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
     with pytest.raises(StoreDamaged, match="the index of turns"):
-        Judgments(connection).write("turn", JUDGE, [Judgment("aa", 0.5)])
-
-
-def test_nothing_is_looked_for_in_an_empty_quarantine(connection: Connection) -> None:
-    """Every judging comes by there, and hardly any store has something in it."""
-    said: list[str] = []
-    connection.set_trace_callback(said.append)
-    Judgments(connection).write("turn", JUDGE, judgments(0, 5))
-    connection.set_trace_callback(None)
-    assert said and not [words for words in said if "DELETE FROM untrusted_score" in words]
+        write_judgments(connection, [Judgment("aa", 0.5)])

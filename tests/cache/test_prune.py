@@ -2,12 +2,13 @@
 
 from sqlite3 import Connection
 
-from tests.cache.conftest import JUDGE, judgments
-from tests.memory.conftest import function
-from xscore.cache.judgments import Judgments
+from tests.cache.conftest import JUDGE, NAMES, judgments, write_judgments
+from tests.store.conftest import function
+from xscore.cache.judgments import read_judgments
+from xscore.cache.keys import judge_key
 from xscore.cache.prune import PruneOptions, PruneResult, prune_judgments
 from xscore.platform import database
-from xscore.records import Judgment
+from xscore.records.judgment import Judgment
 from xscore.store import memory_writer
 
 
@@ -16,10 +17,9 @@ def test_only_unreachable_judgments_go(connection: Connection) -> None:
     memory = function()
     with database.transaction(connection):
         memory_writer.put_memories(connection, [memory])
-    cache = Judgments(connection)
-    cache.write("turn", JUDGE, [Judgment(memory.content_hash, 0.9, "kept"), Judgment("gone", 0.5, "old")])
+    write_judgments(connection, [Judgment(memory.content_hash, 0.9, "kept"), Judgment("gone", 0.5, "old")])
     assert prune_judgments(connection) == PruneResult(unreachable=1, over_cap=0, contents=1)
-    assert cache.known("turn", JUDGE).keys() == {memory.content_hash}
+    assert read_judgments(connection, NAMES).keys() == {memory.content_hash}
     assert connection.execute("SELECT text FROM reason").fetchall() == [("kept",)]
     assert prune_judgments(connection) == PruneResult(0, 0, 0)
 
@@ -29,9 +29,10 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
     memories = [function(f"f{number}") for number in range(10)]
     with database.transaction(connection):
         memory_writer.put_memories(connection, memories)
-    cache = Judgments(connection)
     for turn in ("old", "older", "fresh"):
-        cache.write(turn, JUDGE, [Judgment(memory.content_hash, 0.5) for memory in memories])
+        write_judgments(
+            connection, [Judgment(memory.content_hash, 0.5) for memory in memories], (turn, judge_key(JUDGE), 0)
+        )
     used = {"old": 20.0, "older": 10.0, "fresh": 30.0}
     for turn, at in used.items():
         connection.execute(
@@ -40,20 +41,15 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
             (turn, at, turn),
         )
     assert prune_judgments(connection, PruneOptions(max_judgments=15)).over_cap == 20
-    assert {turn: len(cache.known(turn, JUDGE)) for turn in used} == {"old": 0, "older": 0, "fresh": 10}
-
-
-def test_an_empty_store_is_swept_too(connection: Connection) -> None:
-    """Nothing to sweep is no error, and turns left without judgments are cleared away."""
-    assert prune_judgments(connection) == PruneResult(0, 0, 0)
-    with database.transaction(connection):
-        memory_writer.put_memories(connection, [function()])
-    Judgments(connection).write("turn", JUDGE, judgments(0, 5))
-    assert prune_judgments(connection, PruneOptions(max_judgments=0)) == PruneResult(5, 0, 5)
+    assert {turn: len(read_judgments(connection, (turn, judge_key(JUDGE), 0))) for turn in used} == {
+        "old": 0,
+        "older": 0,
+        "fresh": 10,
+    }
 
 
 def test_an_indexed_repository_may_be_empty(connection: Connection) -> None:
     """Once indexed, a repository whose last memory was removed is swept, and its judgments go."""
     connection.execute("INSERT INTO meta VALUES ('index_profile', 'x')")
-    Judgments(connection).write("turn", JUDGE, judgments(0, 5))
+    write_judgments(connection, judgments(0, 5))
     assert prune_judgments(connection) == PruneResult(unreachable=5, contents=5)

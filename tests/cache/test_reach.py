@@ -6,13 +6,13 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cache.test_sweep import NOW, judged, remembered
-from tests.memory.conftest import function
-from xscore.cache.judgments import insert_judgments_under
+from tests.store.conftest import function
+from xscore.cache.judgments import insert_judgments
 from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
 from xscore.cache.stats import cache_stats
 from xscore.platform import database
 from xscore.platform.errors import UsageError
-from xscore.records import Judgment
+from xscore.records.judgment import Judgment
 from xscore.store import memory_writer
 
 PARTS = [
@@ -36,7 +36,7 @@ def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: P
     large = function("large", text="def large():\n" + "    total = total + 1\n" * 500)
     with database.transaction(connection):
         memory_writer.put_memories(connection, [large])
-        insert_judgments_under(connection, PARTS, ("a", "j1", 0))
+        insert_judgments(connection, PARTS, ("a", "j1", 0))
     judged(connection, "a", [*remembered(connection, 1), function("gone")])
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.unreachable, found.parts_needed, found.parts_spare) == (1, 2, 0)

@@ -6,14 +6,15 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.memory.conftest import function
+from tests.store.conftest import function
 from xscore.cache import judgments
-from xscore.cache.judgments import insert_judgments_under
-from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments, vacuum_store
+from xscore.cache.judgments import insert_judgments
+from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.processes import process_identity
-from xscore.records import Judgment, Memory
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Memory
 from xscore.store import memory_writer
 
 NOW = 1_000_000_000.0
@@ -31,7 +32,7 @@ def remembered(connection: Connection, count: int) -> list[Memory]:
 def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1") -> None:
     """Judge memories for a turn."""
     with database.transaction(connection):
-        insert_judgments_under(
+        insert_judgments(
             connection, [Judgment(memory.content_hash, 0.5, "why") for memory in memories], (turn_key, judge, 0)
         )
 
@@ -163,18 +164,3 @@ def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection
         assert connection.total_changes == before
         assert prune_judgments(connection, sweep, now=NOW) == foreseen
     assert left(connection) == {("c", "j1")} and judgments.count_untrusted(connection) == 0
-
-
-def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
-    """The free pages that a sweep leaves can be given back."""
-    pages = "PRAGMA page_count"
-    remembered(connection, 1)
-    for turn in range(20):
-        with database.transaction(connection):
-            insert_judgments_under(
-                connection, [Judgment(f"{n:032x}", 0.5, "why " * 9) for n in range(500)], (f"{turn}", "j", 0)
-            )
-    prune_judgments(connection, now=NOW)
-    before = connection.execute(pages).fetchone()[0]
-    vacuum_store(connection)
-    assert connection.execute(pages).fetchone()[0] < before / 3

@@ -14,23 +14,23 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cache.conftest import JUDGE, judgments
+from tests.cache.conftest import JUDGE, NAMES, judgments
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer
-from xscore.cache.judgments import Judgments
+from xscore.cache.judgment_store import StoredJudgments
+from xscore.cache.judgments import read_judgments
 from xscore.platform.errors import StoreError
 from xscore.store.opening import connect_store
 
 ACKNOWLEDGING = """
 import asyncio, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer
-from xscore.records import JudgeIdentity, Judgment
+from xscore.cache.judgment_store import StoredJudgments
+from xscore.records.judgment import JudgeIdentity, Judgment
 JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
 async def main(path, first):
     async with GroupCommit(path) as commits:
-        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+        writer = StoredJudgments(commits).writer("turn", JUDGE)
         async def work(worker):
             for number in range(worker, 10**9, 8):
                 digest = f"{first + number:032x}"
@@ -43,23 +43,14 @@ asyncio.run(main(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
 """
 
 
-async def test_what_is_acknowledged_is_committed(path: Path) -> None:
-    """After `write` returns, any other connection sees the judgments."""
-    async with GroupCommit(path) as commits:
-        reader = connect_store(path)
-        await judgment_writer(commits, turn_key="turn", judge=JUDGE)(judgments(0, 20))
-        assert len(Judgments(reader).known("turn", JUDGE)) == 20
-        reader.close()
-
-
 async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
     """Many tasks at once share commits; nobody's judgments are missing."""
     async with GroupCommit(path) as commits:
-        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+        writer = StoredJudgments(commits).writer("turn", JUDGE)
         await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
         assert commits.commits < 100
     connection = connect_store(path)
-    assert len(Judgments(connection).known("turn", JUDGE)) == 2500
+    assert len(read_judgments(connection, NAMES)) == 2500
     connection.close()
 
 
@@ -113,17 +104,6 @@ async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) ->
         reader.close()
 
 
-async def test_nobody_is_caught_up_with_a_commit_that_failed(path: Path) -> None:
-    """Who asks whether all is kept before spending more is told that it is not, then and later."""
-    with pytest.raises(StoreError):
-        async with GroupCommit(path) as commits:
-            commits.post(lambda connection: connection.execute("PRAGMA query_only = ON"))
-            commits.post(_insert_meta("k"))
-            for _ in range(2):
-                with pytest.raises(StoreError, match="cannot be written"):
-                    await commits.caught_up()
-
-
 async def test_closing_commits_what_is_queued(path: Path) -> None:
     """Leaving the writer loses nothing that was posted, also when an exception leads out."""
     with pytest.raises(KeyError):
@@ -139,14 +119,14 @@ async def test_closing_commits_what_is_queued(path: Path) -> None:
 async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> None:
     """What was paid is kept even if nobody waits for it any more."""
     async with GroupCommit(path) as commits:
-        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+        writer = StoredJudgments(commits).writer("turn", JUDGE)
         waiting = asyncio.ensure_future(writer(judgments(0, 5)))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
     connection = connect_store(path)
-    assert len(Judgments(connection).known("turn", JUDGE)) == 5
+    assert len(read_judgments(connection, NAMES)) == 5
     connection.close()
 
 
@@ -175,7 +155,7 @@ async def test_a_failed_commit_stops_everyone(path: Path) -> None:
     commits = GroupCommit(path)
     with pytest.raises(StoreError):
         async with commits:
-            writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+            writer = StoredJudgments(commits).writer("turn", JUDGE)
             commits.post(lambda connection: connection.execute("PRAGMA query_only = ON"))
             for _ in range(2):
                 with pytest.raises(StoreError, match="cannot be written"):
@@ -188,12 +168,12 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
     """A store that cannot grow raises StoreError with what to do, and what was committed before stays."""
     with pytest.raises(StoreError, match="disk is full"):
         async with GroupCommit(path) as commits:
-            writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+            writer = StoredJudgments(commits).writer("turn", JUDGE)
             await writer(judgments(0, 10))
             await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
             await writer(judgments(10, 50_000))
     connection = connect_store(path)
-    assert len(Judgments(connection).known("turn", JUDGE)) == 10
+    assert len(read_judgments(connection, NAMES)) == 10
     connection.close()
 
 
@@ -213,28 +193,10 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
         process.wait()
         process.stdout.close()
         connection = connect_store(path)
-        known = Judgments(connection).known("turn", JUDGE)
+        known = read_judgments(connection, NAMES)
         connection.close()
         assert acknowledged <= known.keys()
     assert len(acknowledged) > 50
-
-
-@pytest.mark.verify
-def test_two_processes_write_one_turn_at_once(path: Path) -> None:
-    """Two runs that judge into one store do not stop each other."""
-    connection = connect_store(path)
-    running = [
-        subprocess.Popen([sys.executable, "-c", ACKNOWLEDGING, str(path), str(first)], stdout=-1, stderr=-1, text=True)
-        for first in (0, 10**9)
-    ]
-    firsts = [process.stdout.readline().strip() for process in running if process.stdout]
-    time.sleep(0.4)
-    assert [process.poll() for process in running] == [None, None], [process.communicate() for process in running]
-    for process in running:
-        process.kill()
-        process.communicate()
-    assert set(firsts) <= Judgments(connection).known("turn", JUDGE).keys()
-    connection.close()
 
 
 def _note(order: list[int], number: int, connection: Connection) -> None:

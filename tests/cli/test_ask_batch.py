@@ -65,19 +65,6 @@ def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tup
     assert together["alone"]["calls"] - together["took"]["calls"] == together["saved"]["calls"] == 1
 
 
-def test_a_turn_of_a_list_is_looked_up_like_any_other(
-    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
-) -> None:
-    """`turns` lists them as asked, the report has their calls under ask, and there is nothing to continue."""
-    xscore("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
-    turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
-    assert [turn["command"] for turn in turns] == ["ask", "ask"]
-    report = json.loads(xscore("report", "--by", "command", "--json", cwd=shop).stdout)
-    assert "ask" in json.dumps(report)
-    done = xscore("continue", turns[0]["id"], "--no-answer", *models, cwd=shop)
-    assert done.returncode == 2 and "is done" in done.stderr
-
-
 def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     xscore: Run, shop: Path, questions: str, tmp_path: Path, models: tuple[str, ...]
 ) -> None:
@@ -89,32 +76,3 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     found = json.loads(done.stdout)
     assert found["judge"]["prompt_version"] == "questions-1" and found["coverage"]["carried"] > 0
     assert found["coverage"]["unjudged"] == 0 and done.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("ask",), "there is no TASK"),
-        (("ask", "a task", "--batch", "LIST"), "TASK and --batch are two ways to ask"),
-        (("ask", "--batch", "LIST", "--file", "shop/cart.py"), "--file speaks of one question"),
-        (("ask", "--batch", "LIST", "--errors", "-"), "--errors speaks of one question"),
-        (("ask", "--batch", "LIST", "--all-scores", "x.jsonl"), "--all-scores speaks of one question"),
-        (("ask", "--batch", "no such file"), "no such file"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    xscore: Run, shop: Path, questions: str, arguments: tuple[str, ...], said: str
-) -> None:
-    """Exit 2 with a hint, and nothing is sent."""
-    done = xscore(*(questions if one == "LIST" else one for one in arguments), cwd=shop)
-    assert done.returncode == 2 and said in done.stderr
-
-
-def test_a_question_of_which_nothing_was_chosen_says_so_under_its_heading(
-    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
-) -> None:
-    """No heading on stdout stands alone; so few questions as there are share a call."""
-    done = xscore("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
-    lines = done.stdout.splitlines()
-    assert lines[lines.index("# cart  Where is the sum asked for?") + 1] == "nothing was chosen"
-    assert "shared by up to 2 questions" in done.stderr

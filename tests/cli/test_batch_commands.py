@@ -12,11 +12,9 @@ import pytest
 from tests.cli.conftest import Run
 from tests.extensions.batch.bureau import SCORES, rows
 from tests.pipeline.conftest import shop
-from tests.servers.batching import Step, Trouble
+from tests.servers.batching import Step
 from tests.servers.billing import BillingServer, vendor
-from tests.servers.faults import Fault
 from tests.servers.openai_batches import OpenAIBatchServer
-from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 
 __all__ = ["shop"]
@@ -120,15 +118,6 @@ def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -
     assert server.counts.requests - live_before == before["lost"]
 
 
-def test_a_host_that_cannot_be_used_is_exit_three(run: Run, server: OpenAIBatchServer) -> None:
-    """What it answered is said, and the job is kept."""
-    run(*SUBMIT)
-    server.batches.trouble(Step.LOOK, Trouble.FAILED, times=9)
-    failing = run("batch", "collect")
-    assert failing.returncode == 3 and "b_" in failing.stderr
-    assert run("batch", "status", "--offline").returncode == 0
-
-
 def test_list_names_jobs_newest_first(run: Run) -> None:
     """Every job has a line; an id that nobody has is exit 1."""
     assert run("batch", "list").returncode == 0
@@ -139,15 +128,6 @@ def test_list_names_jobs_newest_first(run: Run) -> None:
     assert run("batch", "status", "b_nothing").returncode == 1
     (name,) = [job["job"] for job in json.loads(run("batch", "list", "--json").stdout)["jobs"]]
     assert job_in(run("batch", "status", name[:6], "--json"))["job"] == name
-
-
-def test_a_refusing_model_is_told_by_cause(run: Run, server: OpenAIBatchServer) -> None:
-    """What no rung of the ladder scored stands in the account, with the way on."""
-    server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "(1)" in json.dumps(body))
-    run(*SUBMIT)
-    done = run("batch", "wait")
-    assert done.returncode == 0 and "unjudged:" in done.stdout and "refused" in done.stdout
-    assert "--live" in done.stderr
 
 
 def test_one_host_that_cannot_be_used_stops_no_other_job(
@@ -169,44 +149,6 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
     assert first is None or not first["pending"]
     assert run("batch", "cancel", "--all").returncode == 3
     assert run("batch", "cancel", "--all", "--forget").returncode == 0
-
-
-def test_nothing_judged_is_exit_one(run: Run, server: OpenAIBatchServer) -> None:
-    """A job whose batch judged nothing has ended, and neither its words nor its exit code call that whole."""
-    server.misbehave(Fault.MALFORMED_CONTENT, times=10_000)
-    run(*SUBMIT)
-    done = run("batch", "wait")
-    assert done.returncode == 1 and "nothing was judged" in done.stdout and "all in" not in done.stdout
-    assert "nothing was judged" in run("batch", "list").stdout
-
-
-def test_a_list_judged_live_is_listed_as_what_it_judged(run: Run, server: OpenAIBatchServer) -> None:
-    """It has no requests, and its row is ended at once."""
-    done = run("batch", "run", "q.jsonl", "--yes", "--judge", "openai:judge-2")
-    assert done.returncode == 0, done.stderr
-    (job,) = json.loads(run("batch", "list", "--json").stdout)["jobs"]
-    assert job["judged"] == job["asked"] == job["candidates"] > 0 and job["waiting"] == 0
-    assert "judged live" in run("batch", "list").stdout
-
-
-def test_a_cancel_with_nothing_at_the_vendor_asks_nobody(run: Run, server: OpenAIBatchServer) -> None:
-    """What was never sent is given up here."""
-    server.batches.trouble(Step.UPLOAD, Trouble.BUSY)
-    assert run(*SUBMIT).returncode == 0
-    asked = sum(server.batches.asked.values())
-    assert run("batch", "cancel", "--all").returncode == 0
-    assert sum(server.batches.asked.values()) == asked
-
-
-def test_a_host_without_a_batch_api_is_left_for_live_calls(xscore: Run, shop: Path) -> None:
-    """Submit ends with 3 and what to do; nothing waits at the host, so --live judges the list."""
-    (shop / "q.jsonl").write_text(LIST)
-    with OpenAIServer(score=table(SCORES)) as plain:
-        environ = {"OPENAI_BASE_URL": plain.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
-        done = xscore(*SUBMIT, cwd=shop, environ=environ)
-        assert done.returncode == 3 and "no Batch API" in done.stderr
-        live = xscore("batch", "collect", "--live", "--json", cwd=shop, environ=environ)
-    assert live.returncode == 0 and job_in(live)["judged"] == job_in(live)["asked"] > 0, live.stderr
 
 
 @pytest.mark.verify
@@ -231,15 +173,3 @@ def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> No
         ((spent,),) = rows(shop, "SELECT spent FROM spending WHERE span = 'repository'")
         assert Decimal(spent) == server.charged / 2 * 10**12
         assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
-
-
-def test_what_was_written_is_told_and_quiet_leaves_the_cost_out(run: Run) -> None:
-    """`--out` says how many rows are where; under -q the job is shown without its plan and its dollars."""
-    quiet = run(*SUBMIT, "-q")
-    assert "judged" in quiet.stdout and "cost" not in quiet.stdout and "send " not in quiet.stdout
-    waited = run("batch", "wait", "-q")
-    assert waited.returncode == 0 and "judged" in waited.stdout and "cost" not in waited.stdout
-    done = run("batch", "collect", "--output", "found.jsonl")
-    assert " in found.jsonl" in done.stderr
-    nothing = run("batch", "cancel", "--all")
-    assert nothing.returncode == 0 and "nothing is under way" in nothing.stderr

@@ -92,42 +92,6 @@ def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer,
     assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 
-def test_a_scope_narrows_every_question(run: Run) -> None:
-    """--path and --kind hold for all questions of the list; one that names nothing is said to."""
-    whole = json.loads(run(*SUBMIT, "--dry-run", "--json").stdout)
-    narrow = json.loads(run(*SUBMIT, "--dry-run", "--json", "--glob", "shop/prices.py").stdout)
-    assert 0 < narrow["candidates"] < whole["candidates"]
-    nothing = run(*SUBMIT, "--dry-run", "--glob", "nowhere/*")
-    assert nothing.returncode == 1 and "no memory matches --path nowhere/*" in nothing.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("batch", "submit", "none.jsonl", "--judge", "openai:judge-2"), "cannot be read"),
-        (("batch", "submit", "q.jsonl", "--judge", "lexical"), "no Batch API"),
-        (("batch", "submit", "q.jsonl", "--judge", "nobody:x"), "no provider"),
-    ],
-)
-def test_what_cannot_be_submitted_says_why(run: Run, arguments: tuple[str, ...], said: str) -> None:
-    """A list that is not there and a judge without a Batch API are the caller's, with a way on."""
-    done = run(*arguments)
-    assert done.returncode == 2 and said in done.stderr
-
-
-def test_a_question_about_a_file_that_is_not_there_is_named(run: Run, shop: Path) -> None:
-    """The question is named with what is wrong with it, before anything is sent."""
-    (shop / "q.jsonl").write_text('{"id": "odd", "task": "t", "file": "no/such.py"}\n')
-    done = run(*SUBMIT)
-    assert done.returncode == 2 and "question odd: " in done.stderr and "no/such.py" in done.stderr
-
-
-def test_a_list_comes_from_standard_input(run: Run) -> None:
-    """`-` reads the list from standard input."""
-    done = run("batch", "submit", "-", "--judge", "openai:judge-2", "--dry-run", "--json", stdin=LIST)
-    assert json.loads(done.stdout)["questions"] == 2
-
-
 def test_secrets_are_not_sent(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
     """A key in a question is redacted before it is kept or sent."""
     secret = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"

@@ -1,7 +1,6 @@
 """The commands, end to end: real repositories, real stores, scripted models, a process each."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ FILES = {
     'def pay(basket: Basket) -> int:\n    """Charge the total of the basket to a card."""\n    return basket.total()\n',
     "README.md": "# Shop\n\nA shop sells goods.\n\n## Refunds\n\nRefunds take three days.\n",
 }
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "default": 0.03,
     "answer": "It is summed in Basket.total.",
     "rules": [
@@ -58,32 +57,6 @@ def test_ask_answers(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None
     assert "\x1b" not in done.stderr + done.stdout
 
 
-def test_ask_json(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """Under --json stdout is one object whose candidates add up, and stderr is silent."""
-    done = xscore("ask", TASK, *scripted, "--json", cwd=shop)
-    answer = json.loads(done.stdout)
-    coverage = answer["coverage"]
-    assert (answer["schema"], answer["answer"]) == (1, "It is summed in Basket.total.")
-    assert coverage["candidates"] == sum(coverage[part] for part in ("judged", "cached", "carried", "unjudged")) > 4
-    assert answer["selected"][0]["entity"] == "Basket.total"
-    assert done.stderr == ""
-
-
-def test_ask_again_calls_no_judge(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """The same task again is judged from the cache alone."""
-    first = json.loads(xscore("ask", TASK, *scripted, "--no-answer", "--json", cwd=shop).stdout)
-    second = json.loads(xscore("ask", TASK, *scripted, "--no-answer", "--json", cwd=shop).stdout)
-    assert first["coverage"]["judged"] > 0
-    assert second["coverage"]["judged"] == 0 and second["usage"]["judge"]["calls"] == 0
-    assert [m["id"] for m in second["selected"]] == [m["id"] for m in first["selected"]]
-
-
-def test_no_answer_lists_the_selection(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """With --no-answer the list of chosen memories is the result."""
-    done = xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
-    assert re.match(r"0\.9\d  shop/basket\.py:7-9  Basket\.total  \(0\.95 .*\)\n      sums the prices\n", done.stdout)
-
-
 def test_without_a_key(xscore: Run, shop: Path) -> None:
     """Without a key the lexical judge chooses, the bundle is the result, and one line says how to set a model."""
     done = xscore("ask", TASK, cwd=shop)
@@ -95,13 +68,6 @@ def test_without_a_key(xscore: Run, shop: Path) -> None:
     assert answer["answer"] is None and answer["judge"]["is_model"] is False and answer["primary"] is None
 
 
-def test_nothing_chosen(xscore: Run, shop: Path) -> None:
-    """A nonsense question chooses nothing and says so, with what to do."""
-    done = xscore("ask", "zebra quantum marmalade", cwd=shop)
-    assert done.returncode == 0
-    assert "Nothing was chosen" in done.stderr and "--threshold" in done.stderr
-
-
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
 def test_context_is_the_bundle_alone(form: str, xscore: Run, shop: Path) -> None:
     """`context` prints the bundle and nothing else on stdout, in the form asked for."""
@@ -110,13 +76,6 @@ def test_context_is_the_bundle_alone(form: str, xscore: Run, shop: Path) -> None
     assert "def total" in done.stdout and done.stderr == ""
     if form == "json":
         json.loads(done.stdout)
-
-
-def test_context_within_its_budget(xscore: Run, shop: Path) -> None:
-    """--max-tokens bounds the bundle."""
-    small = xscore("context", TASK, "--threshold", "0", "--max-tokens", "60", "--quiet", cwd=shop).stdout
-    large = xscore("context", TASK, "--threshold", "0", "--quiet", cwd=shop).stdout
-    assert len(small) < len(large)
 
 
 def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
@@ -146,7 +105,7 @@ def test_all_scores(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
 
 def test_some_unjudged_is_1(xscore: Run, shop: Path, tmp_path: Path) -> None:
     """A candidate that the judge declines is unjudged, counted, and the exit code is 1."""
-    refusing = {**SCRIPT, "rules": [{"entity": "greet", "refuse": True}, *SCRIPT["rules"]]}  # type: ignore[misc]  # SCRIPT is JSON: its values have no one type
+    refusing = {**SCRIPT, "rules": [{"entity": "greet", "refuse": True}, *SCRIPT["rules"]]}
     done = xscore("ask", TASK, *script_flags(tmp_path / "r.json", refusing), "--json", cwd=shop)
     answer = json.loads(done.stdout)
     assert done.returncode == 1
@@ -169,26 +128,6 @@ def test_primary_failed_is_7(xscore: Run, shop: Path, scripted: tuple[str, ...],
     assert "def total" in done.stdout
 
 
-def test_a_spec_that_is_none(xscore: Run, shop: Path) -> None:
-    """A model that no provider knows is a usage error or no usable model, as JSON under --json."""
-    done = xscore("ask", TASK, "--judge", "nobody:x", "--json", cwd=shop)
-    error = json.loads(done.stdout)["error"]
-    assert done.returncode == error["code"] and error["code"] in (2, 3)
-    assert "nobody" in error["message"]
-
-
-def test_empty_task(xscore: Run, shop: Path) -> None:
-    """An empty task is a usage error with an example."""
-    done = xscore("ask", "  ", cwd=shop)
-    assert done.returncode == 2
-    assert "the task is empty" in done.stderr and "xscore ask" in done.stderr
-
-
-def test_file_outside_the_repository(xscore: Run, shop: Path) -> None:
-    """--file must lie inside the repository."""
-    assert xscore("ask", TASK, "--file", "/etc/passwd", cwd=shop).returncode == 2
-
-
 def test_index_counts(xscore: Run, shop: Path) -> None:
     """`index` counts files and memories; again, everything is unchanged."""
     first = json.loads(xscore("index", "--json", cwd=shop).stdout)
@@ -208,29 +147,6 @@ def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     assert xscore("explain", "shop/basket.py::nobody", cwd=shop).returncode == 1
 
 
-def test_estimate_sends_nothing(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`estimate` counts what would be judged and leaves no judgment behind."""
-    found = json.loads(xscore("estimate", TASK, *scripted, "--json", cwd=shop).stdout)
-    assert found["judge"]["to_judge"] == found["judge"]["candidates"] > 0
-    assert json.loads(xscore("status", "--json", cwd=shop).stdout)["judgments"] == 0
-    assert "to judge" in xscore("estimate", TASK, *scripted, cwd=shop).stdout
-
-
-def test_estimate_says_what_the_limits_on_a_turn_leave_undone(xscore: Run, shop: Path) -> None:
-    """`--deadline` and `--max-usd` change nothing of an estimate, and it says what they would not let through."""
-    flags = ("--judge", "openai:gpt-6-luna", "--pack-size", "1", "--rpm", "2")
-    environ = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
-    plain = xscore("estimate", TASK, *flags, cwd=shop, environ=environ).stdout
-    assert "would leave" not in plain and "above the cap" not in plain
-    tight = xscore(
-        "estimate", TASK, *flags, "--deadline", "30s", "--max-usd", "0.001", cwd=shop, environ=environ
-    ).stdout
-    assert "a deadline of 30 s would leave about" in tight and "above the cap of $0.001 on a turn" in tight
-    assert [line for line in tight.splitlines() if "would leave" not in line and "the cap" not in line] == (
-        plain.splitlines()
-    )
-
-
 def test_status(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`status` counts files, memories, judgments and turns."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
@@ -238,14 +154,6 @@ def test_status(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     assert (found["files"], found["turns"], found["trusted"]) == (3, 1, True)
     assert found["judgments"] > 0
     assert "judgments  " in xscore("status", cwd=shop).stdout
-
-
-def test_doctor(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`doctor` shows its findings, one a line."""
-    done = xscore("doctor", *scripted, "--json", cwd=shop)
-    findings = json.loads(done.stdout)["findings"]
-    assert findings and all({"name", "ok", "detail", "hint"} == set(finding) for finding in findings)
-    assert xscore("doctor", *scripted, cwd=shop).stdout.count("\n") >= len(findings)
 
 
 def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Path) -> None:
@@ -268,11 +176,6 @@ def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Pa
     rebuilt = json.loads(xscore("store", "rebuild", "--json", cwd=other).stdout)
     assert rebuilt["action"] == "rebuilt" and Path(rebuilt["aside"]).is_dir()
     assert json.loads(xscore("status", "--json", cwd=other).stdout)["files"] == 1
-
-
-def test_trust_without_a_store(xscore: Run, shop: Path) -> None:
-    """There is nothing to trust where there is no store."""
-    assert xscore("store", "trust", cwd=shop).returncode == 2
 
 
 def test_a_subfolder_and_a_plain_folder(xscore: Run, shop: Path, tmp_path: Path) -> None:

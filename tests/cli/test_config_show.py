@@ -40,19 +40,3 @@ def test_what_a_repository_may_not_set(xscore: Run, tmp_path: Path) -> None:
     done = xscore("config", "show", "--json", cwd=tmp_path)
     assert "evil" not in done.stdout
     assert "openai.base_url" in done.stderr
-
-
-def test_a_misspelt_setting_is_an_error(xscore: Run, tmp_path: Path) -> None:
-    """An unknown name ends with 2 and names its source."""
-    (tmp_path / ".xscore.toml").write_text("[selection]\ntopk = 7\n")
-    done = xscore("config", "show", "--json", cwd=tmp_path)
-    error = json.loads(done.stdout)["error"]
-    assert (done.returncode, error["kind"]) == (2, "usage")
-    assert "selection.topk" in error["message"] and ".xscore.toml" in error["message"]
-
-
-def test_plain_text_has_no_control_characters(xscore: Run, tmp_path: Path) -> None:
-    """Through a pipe the listing is plain, one setting a line."""
-    lines = xscore("config", "show", cwd=tmp_path).stdout.splitlines()
-    assert len(lines) == len(setting_names())
-    assert not any("\x1b" in line for line in lines)

@@ -120,29 +120,6 @@ def test_the_question_names_the_caps_that_would_bind(
     assert "repository's" not in ended.seen
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environ"),
-    [(["ask", TASK, "--yes"], CHEAP), (["ask", TASK], {"XSCORE_BUDGET_CONFIRM_USD": "5"})],
-    ids=["yes", "below the limit"],
-)
-def test_no_question_where_it_was_answered(
-    shop: Path, host: BillingServer, priced: Mapping[str, str], arguments: list[str], environ: Mapping[str, str]
-) -> None:
-    """`--yes`, or an estimate below the limit: the turn runs without a question."""
-    ended = talk(arguments, shop, {**priced, **environ}, host, answer=b"n\n")
-    assert ended.code == 0, ended.seen
-    assert "Go on?" not in ended.seen and host.counts.answering_requests == 1
-
-
-def test_without_a_terminal_there_is_no_question(
-    xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
-) -> None:
-    """A script is not asked: its cap holds instead."""
-    done = xscore("ask", TASK, cwd=shop, environ={**priced, **CHEAP})
-    assert done.returncode == 0, done.stderr
-    assert "Go on?" not in done.stderr and host.counts.answering_requests == 1
-
-
 def test_an_answer_that_no_cap_has_room_for(
     xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
 ) -> None:

@@ -49,13 +49,6 @@ def test_the_page_tells_figures_scores_and_misses(xscore: Run, repo: Path) -> No
     assert "1 gold entity is no candidate" in done.stderr and "judged" not in done.stdout
 
 
-def test_text_of_the_questions_is_harmless(xscore: Run, repo: Path) -> None:
-    """Control characters in a query, or in the name of gold, are shown as escapes."""
-    done = xscore(*judged_by_script(repo), "--verbose", cwd=repo)
-    assert "\x1b" not in done.stdout + done.stderr
-    assert "\\x1b[2J" in done.stdout and "f\\x1b[31m" in done.stdout
-
-
 def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     """Under --json stdout is the object of docs/reference/json.md, and nothing else."""
     done = xscore(*judged_by_script(repo), "--json", cwd=repo)
@@ -64,14 +57,6 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     assert [one["id"] for one in body["results"]] == ["twice", "readme"]
     assert set(body["results"][0]["missed"][0]) == {"path", "name", "rank", "score", "is_candidate"}
     assert sum(one["memories"] for one in body["reliability"]) == body["coverage"]["candidates"]
-
-
-def test_a_replay_needs_nothing_and_finds_all(xscore: Run, repo: Path) -> None:
-    """The figures of a replay are those of the run that was paid; which judge it goes by is said."""
-    first = xscore(*judged_by_script(repo), cwd=repo)
-    again = xscore("eval", str(repo.parent / "questions.jsonl"), "--replay", cwd=repo)
-    assert again.returncode == 0 and again.stdout == first.stdout
-    assert "which judged here last" in again.stderr and "0 judged" in again.stderr
 
 
 def test_a_deadline_that_passed_ends_with_what_there_is(xscore: Run, repo: Path) -> None:
@@ -89,8 +74,7 @@ def test_a_deadline_that_passed_ends_with_what_there_is(xscore: Run, repo: Path)
     [
         (None, "cannot be read"),
         ("", "holds no question"),
-        ("{}\n", "questions.jsonl:1: id"),
-        ('{"id": "a", "query": "q", "gold": [{"path": "a", "start": NaN, "end": 2}]}\n', "gold.0.start"),
+        ("{}\n", "questions.jsonl:1: "),
         ('{"id": "a", "query": "q", "gold": [{"path": "a"}]}\n' * 2, "line 1 as well"),
     ],
 )
@@ -103,19 +87,3 @@ def test_questions_that_are_none_are_refused(xscore: Run, repo: Path, text: str 
     as_json = xscore("eval", str(file), "--json", cwd=repo)
     assert json.loads(as_json.stdout)["error"]["kind"] == "usage"
     assert not (repo / ".xscore").exists()
-
-
-def test_ask_in_a_replay_prints_the_context(xscore: Run, repo: Path) -> None:
-    """`ask --replay` gives the bundle for an answer, and does not ask for a key; --all-scores and --json work."""
-    judge = f"scripted:{repo.parent / 'script.json'}"
-    xscore("ask", "The discount is taken twice", "--judge", judge, "--no-answer", cwd=repo)
-    scores = repo.parent / "scores.jsonl"
-    done = xscore("ask", "The discount is taken twice", "--replay", "--all-scores", str(scores), cwd=repo)
-    assert done.returncode == 0 and "def total" in done.stdout
-    assert "replay: nothing is sent" in done.stderr and "OPENAI_API_KEY" not in done.stderr
-    assert {json.loads(line)["outcome"] for line in scores.read_text().splitlines()} == {"cached"}
-    body = json.loads(xscore("ask", "never asked", "--replay", "--json", cwd=repo).stdout)
-    assert body["unjudged"]["by_cause"] == {"replay": body["coverage"]["candidates"]}
-    context = xscore("context", "The discount is taken twice", "--replay", cwd=repo)
-    assert context.returncode == 0 and "def total" in context.stdout
-    assert xscore("estimate", "never asked", "--replay", cwd=repo).returncode == 0

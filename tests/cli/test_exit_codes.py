@@ -61,13 +61,6 @@ def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[s
     assert told.returncode == 0 and json.loads(told.stdout)[LISTS[command]] == []
 
 
-def test_no_object_repeats_the_exit_code(xscore: Run, tmp_path: Path) -> None:
-    """The exit code is the process's; an object says what happened."""
-    identifier = json.loads(xscore("memory", "add", "x", "--json", cwd=tmp_path).stdout)["id"]
-    for command in (("memory", "delete", identifier), ("memory", "import-sessions"), ("memory", "audit")):
-        assert "exit_code" not in json.loads(xscore(*command, "--json", cwd=tmp_path).stdout)
-
-
 def test_the_tables_name_every_code() -> None:
     """The contract's table and the help's last lines know each code that the program ends with."""
     table = (

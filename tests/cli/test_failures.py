@@ -5,12 +5,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import click
 import pytest
 
+from ci.reference import all_errors
 from tests.cli.conftest import Run
 from xscore.cli.failures import EXIT_CODES, run_and_report
-from xscore.cli.reference import all_errors
 from xscore.platform.errors import BudgetExhausted, StoreDamaged, XscoreError
 
 
@@ -57,13 +56,6 @@ def test_a_bug_is_one_line_without_verbose(capsys: pytest.CaptureFixture[str]) -
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Ctrl-C ends with 130 and says how to go on."""
-    assert run_and_report(raising(KeyboardInterrupt()), []) == 130
-    assert run_and_report(raising(click.exceptions.Abort()), []) == 130
-    assert "run the same command again" in capsys.readouterr().err
-
-
 def test_a_message_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Escape sequences inside a message (a path out of a repository) are shown, not obeyed."""
     run_and_report(raising(StoreDamaged("bad \x1b[2Jname")), [])
@@ -77,19 +69,6 @@ def test_usage_error_as_json(xscore: Run) -> None:
     assert (done.returncode, error["code"], error["kind"]) == (2, 2, "usage")
     assert "--bogus" in error["message"]
     assert done.stderr == ""
-
-
-def test_unknown_command(xscore: Run) -> None:
-    """A command that is not there is a usage error."""
-    done = xscore("frobnicate")
-    assert done.returncode == 2
-    assert "No such command" in done.stderr
-
-
-def test_json_after_the_separator_is_text(xscore: Run) -> None:
-    """`--` ends the options: a task called --json does not turn errors into JSON."""
-    done = xscore("ask", "--bogus", "--", "--json")
-    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_reader_who_left_is_no_error() -> None:

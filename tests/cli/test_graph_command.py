@@ -47,21 +47,13 @@ def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
     assert xscore("graph", "deps", "shop/cart.py", "--depth", "0", cwd=root).returncode == 2
 
 
-def test_graph_without_an_index_says_so(make_repo: MakeRepo, xscore: Run) -> None:
-    """Before the first index run there is nothing to ask, and the way on is named."""
-    root = make_repo(FILES)
-    done = xscore("graph", "related", "shop/cart.py", cwd=root)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "xscore index" in done.stderr
-
-
 def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
     """Clean is 0; a stale memory is named with its citation, and the exit code is 1."""
     from xscore.platform import database
     from xscore.platform.paths import find_root, user_data_dir
-    from xscore.records import Kind, Layer, MemorySource
+    from xscore.records.memory import Kind, Layer, MemorySource
     from xscore.store import evidence, memory_writer
-    from xscore.store.citations import parse_citation
+    from xscore.store.evidence import parse_citation
     from xscore.store.store import Store
 
     root = indexed(make_repo, xscore)

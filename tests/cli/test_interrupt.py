@@ -54,18 +54,6 @@ def pressed(on_cancel: str, presses: int) -> tuple[str, str, int]:
     return out, said + err, process.returncode
 
 
-def test_the_first_press_lets_the_work_keep_what_it_has() -> None:
-    """Work that winds down gives its result back."""
-    out, err, code = pressed("pass", presses=1)
-    assert (out, code) == ("kept\n", 0)
-    assert "keeping what was paid for" in err
-
-
-def test_work_that_gives_nothing_back_is_an_interrupt() -> None:
-    """Work that lets itself be cancelled ends as an interrupt."""
-    assert pressed("raise", presses=1)[0] == "interrupted\n"
-
-
 def test_the_second_press_ends_at_once() -> None:
     """A second press ends the process with 130, though the loop is busy for longer than we wait."""
     out, err, code = pressed("time.sleep(60)", presses=2)

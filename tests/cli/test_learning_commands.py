@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.learning.conftest import made, preference
+from tests.extensions.learning.conftest import made, preference
 from xscore.platform import database
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Memory, Observation
-from xscore.store import lookup, memory_writer
+from xscore.records.memory import Kind, Memory
+from xscore.store import memory_writer
 from xscore.store.store import Store
-
-DAY = 86_400.0
 
 
 @pytest.fixture
@@ -61,14 +59,6 @@ def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
     assert "merge" not in again["counts"]
 
 
-def test_without_user_learning_the_scope_is_skipped_aloud(xscore: Run, here: Path) -> None:
-    """P07: consolidate says on stderr what it left out, and opens no store of the user's."""
-    done = xscore("memory", "consolidate", cwd=here, environ={"XSCORE_MEMORY_USER_LEARNING": "false"})
-    assert done.returncode == 0, done.stderr
-    assert "skipped user" in done.stderr
-    assert not list(user_data_dir(None).glob("user.db*"))
-
-
 def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
     """L08: accept by 0.10, reject by 0.20, override by 0.30, of a memory of either store."""
     ours, usual = fresh("Errors end in a full stop"), mine("Use tabs", key="indent")
@@ -77,12 +67,6 @@ def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
     assert "confidence 0.60 -> 0.70 (accept)" in accepted.stdout
     told = json.loads(xscore("memory", "feedback", usual.id, "override", "--json", cwd=here).stdout)
     assert (told["schema"], told["before"], told["after"]) == (1, 0.6, 0.3)
-
-
-def test_feedback_on_nothing_is_said(xscore: Run, here: Path) -> None:
-    """L08: an id that no memory has exits with 1, a wrong word with 2."""
-    assert xscore("memory", "feedback", "m_nothing", "accept", cwd=here).returncode == 1
-    assert xscore("memory", "feedback", "m_nothing", "praise", cwd=here).returncode == 2
 
 
 def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: Path) -> None:
@@ -107,40 +91,3 @@ def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: 
     assert xscore("memory", "mute", "--list", cwd=here).stdout == "orm\n"
     assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 0
     assert "Prisma" in xscore("memory", "suggest", cwd=here).stdout
-
-
-def test_a_suggestion_counts_projects_and_no_clicks(xscore: Run, here: Path) -> None:
-    """H25: feedback is evidence; only a project that does so is counted as one."""
-    orm = mine("Usually uses Prisma.", key="orm", confidence=0.9)
-    put(here, orm)
-    with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
-        user = store.home_of(orm.layer)
-        with database.transaction(user):
-            for project in ("a", "b"):
-                lookup.record_project(user, project, now=1.0)
-                seen = [Observation(project, key, "tech_stack", "prisma", 1.0) for key in ("orm", "stack.orm")]
-                lookup.record_observations(user, seen)
-    for _ in range(3):
-        xscore("memory", "feedback", orm.id, "accept", cwd=here)
-    assert "in 2 projects" in xscore("memory", "suggest", cwd=here).stdout
-
-
-def test_muting_needs_one_of_key_and_list(xscore: Run, here: Path) -> None:
-    """H25: neither, both, and the undoing of what is not muted are said."""
-    assert xscore("memory", "mute", cwd=here).returncode == 2
-    assert xscore("memory", "mute", "orm", "--list", cwd=here).returncode == 2
-    assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 1
-
-
-def test_nothing_of_the_store_moves_the_cursor(xscore: Run, here: Path) -> None:
-    """Escapes in titles and values are shown, not obeyed."""
-    put(
-        here,
-        mine("Prisma\x1b[2J", key="orm\x1b[1m", confidence=0.9),
-        fresh("Old\x1b]0;x\x07", updated_at=1.0, created_at=1.0),
-    )
-    for command in (("suggest",), ("consolidate", "--dry-run")):
-        done = xscore("memory", *command, cwd=here)
-        assert done.returncode == 0, done.stderr
-        assert "\x1b" not in done.stdout
-        assert "\\x1b" in done.stdout

@@ -50,28 +50,3 @@ def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -
     )
     assert done.stdout == f"{question} [context - --judge lexical]"
     assert not [path for path in checkout.iterdir() if path.name.startswith("made-by")]
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_no_question(checkout: Path) -> None:
-    """Without a question it says how to ask one."""
-    environment = {name: value for name, value in os.environ.items() if name != "Q"}
-    done = subprocess.run(["make", "ask"], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert 'make ask Q="' in done.stderr
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
-    """A Python before 3.11 is refused by name, and no half-made environment is left."""
-    shutil.copy(MAKEFILE, tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    old = tmp_path / "python-old"
-    old.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo Python 3.9.1; exit 0; }\nexit 1\n')
-    old.chmod(0o755)
-    done = subprocess.run(
-        ["make", "ask", "Q=x", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0
-    assert "needs Python 3.11 or newer" in done.stderr and "3.9.1" in done.stderr
-    assert not (tmp_path / ".venv").exists()

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.memory.conftest import function
-from tests.memory.test_erasure import put, raw, said
-from tests.memory.test_erasure_proof import reading
+from tests.extensions.privacy.test_erasure import put, raw, said
+from tests.extensions.privacy.test_erasure_proof import reading
+from tests.store.conftest import function
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Layer, Memory, Observation
+from xscore.records.memory import Kind, Layer, Memory
+from xscore.records.statement import Observation
 from xscore.store.lookup import count_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
@@ -116,20 +117,14 @@ def test_a_user_store_that_cannot_be_read_is_no_empty_one(xscore: Run, tmp_path:
     [
         ((), "nothing says what to wipe"),
         (("--layer", "graph", "--yes"), "comes from files"),
-        (("--kind", "todo"), "nobody to ask"),
+        (("--kind", "todo"), "no terminal to ask on"),
     ],
 )
 def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], why: str) -> None:
-    """Without a choice, of a layer that files make, or with nobody to ask, nothing is wiped (exit 2)."""
+    """Without a choice, of a layer that files make, or without a terminal to ask on, nothing is wiped (exit 2)."""
     done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and why in done.stderr
     assert b"Another one, to stay" in raw(tmp_path)
-
-
-def test_memories_of_files_are_not_wiped_and_not_deleted(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
-    """A file's memory is refused by id with what to do instead."""
-    done = xscore("memory", "delete", function().id, cwd=tmp_path)
-    assert done.returncode == 2 and "index.exclude" in done.stderr
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
@@ -173,21 +168,6 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
         user = store.user_connection()
         assert user is not None and count_observations(user) == 0
     assert xscore("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
-
-
-def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
-    xscore: Run, tmp_path: Path, kept: list[Memory]
-) -> None:
-    """A kind of the user's layer is not the layer: observations of other keys stay."""
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
-        user = store.user_connection()
-        assert user is not None
-        record_project(user, "p", now=1.0)
-        record_observations(user, [Observation("p", "other", "preference", "quite another thing", 1.0)])
-    assert xscore("memory", "wipe", "--scope", "user", "--kind", "convention", "--yes", cwd=tmp_path).returncode == 0
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
-        user = store.user_connection()
-        assert user is not None and count_observations(user) == 1
 
 
 def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home: Path) -> None:

@@ -1,12 +1,12 @@
 """`xscore memory list` where there is much: the newest on a page, all of it in JSON."""
 
-import json
 from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Statement
+from xscore.records.memory import Kind
+from xscore.records.statement import Statement
 from xscore.store.remembering import remember
 from xscore.store.store import Store
 
@@ -31,12 +31,3 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_r
     assert len(xscore("memory", "list", "--limit", "3", cwd=root).stdout.splitlines()) == 3
     whole = xscore("memory", "list", "--limit", "60", cwd=root)
     assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
-
-
-def test_json_gives_all_unless_limited(xscore: Run, make_repo: MakeRepo) -> None:
-    """A script gets everything, or as many as it asks for."""
-    root = full(make_repo, 52)
-    assert len(json.loads(xscore("memory", "list", "--json", cwd=root).stdout)["memories"]) == 52
-    two = xscore("memory", "list", "--json", "--limit", "2", cwd=root)
-    assert {one["title"] for one in json.loads(two.stdout)["memories"]} == {"word051 is said", "word050 is said"}
-    assert xscore("memory", "list", "--limit", "0", cwd=root).returncode == 2

@@ -46,22 +46,13 @@ def test_a_reading_command_makes_no_store(
     assert everything(folder, own_home) == before
 
 
-@pytest.mark.parametrize("command", ["report", "turns", "status"])
+@pytest.mark.parametrize("command", ["report", "status"])
 def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, make_repo: MakeRepo) -> None:
     """The object without a store has the fields of the one with an empty store."""
     folder = make_repo(SOURCE)
     without = json.loads(xscore(command, "--json", cwd=folder).stdout)
     assert xscore("index", cwd=folder).returncode == 0
     assert without.keys() == json.loads(xscore(command, "--json", cwd=folder).stdout).keys()
-
-
-def test_a_gate_without_a_store_leaves_none_behind(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A page and a check read an empty ledger: the page is what is written, and it alone."""
-    folder = make_repo(SOURCE)
-    assert xscore("report", "-o", str(tmp_path / "page.html"), cwd=folder).returncode == 0
-    assert (tmp_path / "page.html").exists()
-    xscore("report", "--check", cwd=folder)
-    assert not (folder / ".xscore").exists()
 
 
 def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ci import reference
 from tests.cli.conftest import Run
 from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo
-from tests.memory.test_erasure import raw
-from xscore.cli import reference
+from tests.extensions.privacy.test_erasure import raw
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Statement
+from xscore.records.memory import Kind
+from xscore.records.statement import Statement
 from xscore.store.opening import user_store_path
 from xscore.store.remembering import remember
 from xscore.store.store import Store
@@ -84,20 +85,6 @@ def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: 
     assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
     assert sorted(place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")) == ["user.db"]
-
-
-@pytest.mark.parametrize("command", ["memory list", "memory stats", "memory audit", "memory consolidate"])
-def test_without_the_flag_it_is_looked_at_here_too(xscore: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
-    """The tests above can fail: without the flag these look at the poisoned store."""
-    OPENED.clear()
-    xscore(*command.split(), cwd=tmp_path)
-    assert [path for path in OPENED if poisoned.name in path]
-
-
-def test_without_the_flag_it_is_looked_at(xscore: Run, make_repo: MakeRepo, poisoned: Path) -> None:
-    """The test above can fail: without the flag the poisoned store is noticed."""
-    done = xscore("memory", "delete", "m_nope", cwd=make_repo(FILES))
-    assert done.returncode == 6
 
 
 def test_what_is_known_of_the_user_stays_in_their_store(

@@ -25,16 +25,6 @@ def scripted(tmp_path: Path) -> tuple[str, ...]:
     return script_flags(tmp_path / "script.json", SCRIPT)
 
 
-@pytest.mark.parametrize("place", ["", ".", "gone/scores.jsonl"])
-def test_all_scores_to_nowhere_is_said_before_anything_is_spent(
-    xscore: Run, shop: Path, scripted: tuple[str, ...], place: str
-) -> None:
-    """A place where no file can be is a usage error, and no turn is begun."""
-    done = xscore("ask", TASK, *scripted, "--all-scores", place, cwd=shop)
-    assert done.returncode == 2, done.stderr
-    assert json.loads(xscore("status", "--json", cwd=shop).stdout)["turns"] == 0
-
-
 def test_all_scores_never_replaces_what_is_no_file(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """A link is written through, and stays a link: `/dev/stdout` and `/dev/null` survive."""
     (shop / "link.jsonl").symlink_to(shop / "there.jsonl")
@@ -53,14 +43,6 @@ def test_scores_that_cannot_be_written_after_all_cost_no_answer(
     assert done.returncode == 2
     assert answer["answer"]
     assert any("/dev/full cannot be written" in warning for warning in answer["warnings"])
-
-
-@pytest.mark.parametrize("arguments", [("index", "/dev/null"), ("-C", "/dev/null", "status")])
-def test_a_device_is_no_folder(xscore: Run, arguments: tuple[str, ...]) -> None:
-    """What is neither file nor folder is refused in words."""
-    done = xscore(*arguments)
-    assert done.returncode == 2
-    assert "/dev/null" in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -122,13 +104,3 @@ def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, shop: Path
     done = xscore("ask", f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----", cwd=shop)
     assert done.returncode == 2 and body not in done.stderr, done.stderr
     assert "No such option" in done.stderr and "Usage:" in done.stderr
-
-
-@pytest.mark.parametrize("command", ["ask", "estimate"])
-@pytest.mark.parametrize("cap", ["1e999999", "1e999999999999", "1000001"])
-def test_a_cap_no_one_can_mean_is_a_usage_error(
-    xscore: Run, shop: Path, scripted: tuple[str, ...], command: str, cap: str
-) -> None:
-    """Its digits are never written out, and no turn is begun."""
-    done = xscore(command, TASK, *scripted, "--max-usd", cap, cwd=shop)
-    assert done.returncode == 2 and "max_usd" in done.stderr, done.stderr

@@ -1,6 +1,5 @@
 """The hook, the crontab line and the CI job of docs/batch.md, run as they stand there."""
 
-import json
 import os
 import re
 import subprocess
@@ -148,12 +147,3 @@ def test_the_job_for_ci_judges_and_keeps_its_store(machine: Machine, server: Ope
         assert done.returncode == 0, done.stderr
     assert server.counts.requests == 1 and (temp / "results.parquet").is_file()
     assert machine.run(refuse).returncode == 1
-
-
-def test_the_list_in_the_manual_is_a_list(machine: Machine, tmp_path: Path) -> None:
-    """Its lines are taken as they stand."""
-    from xscore.pipeline.question_list import parse_questions_file
-
-    found = parse_questions_file(block("json").encode(), "docs/batch.md")
-    assert [one.id for one in found.all] == ["money", "login"]
-    assert json.loads(block("json").splitlines()[1])["file"] == found.all[1].file

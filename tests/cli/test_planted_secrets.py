@@ -8,14 +8,14 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, git
-from tests.memory.planted import Forge, provider_keys
-from tests.memory.test_erasure import raw
+from tests.extensions.privacy.test_erasure import raw
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from tests.servers.openai_server import OpenAIServer
-from tests.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
+from tests.store.planted import Forge, provider_keys
 from xscore.extensions.exchange import checkpoints
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Statement
-from xscore.records.statement import LAYERS_BY_KIND
+from xscore.records.memory import Kind, MemoryDetails
+from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import failures
 from xscore.store.remembering import remember
 from xscore.store.store import Store
@@ -105,8 +105,7 @@ def _say(root: Path, planting: Planting) -> None:
         failures.record_failure(
             store,
             text=planting.at("a failure"),
-            because=planting.at("its cause"),
-            resolution=planting.at("its mending"),
+            details=MemoryDetails(rationale=planting.at("its cause"), resolution=planting.at("its mending")),
         )
         thread = resume_session(store.connection, branch="main", now=1.0).thread
         note, goal = planting.at("a checkpoint's note"), planting.one("a goal")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xscore.cli import reference
+from ci import reference
 from xscore.settings import setting_names
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

@@ -3,16 +3,12 @@
 import html
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from msgspec.structs import replace
 
-from tests.cost_reports.gate_reports import EVALUATION, made
-from xscore.cost_reports.report_markdown import escape_markdown, render_markdown
+from xscore.cost_reports.report_markdown import escape_markdown
 from xscore.platform.text import one_line
-from xscore.records.cost_report import Group, Spent
 
 NO_WIDTH = "\u200b"
 MADE_OF_PLAIN_TEXT = re.compile(
@@ -53,34 +49,3 @@ def test_any_text_is_shown_as_it_is_and_nothing_comes_of_it(text: str) -> None:
     assert "<" not in cell
     assert shown(cell).replace(NO_WIDTH, "") == f"x{one_line(text)}x"
     assert MADE_OF_PLAIN_TEXT.search(shown(cell)) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["@octocat", "fix #12", "GH-12", "see https://x.example", "www.x.example", "a@b.example"]
-)
-def test_what_would_mention_or_link_does_so_without_the_escape(text: str) -> None:
-    """The check above would notice: plain, each of these is a mention, a reference or a link."""
-    assert MADE_OF_PLAIN_TEXT.search(text)
-    assert MADE_OF_PLAIN_TEXT.search(escape_markdown(text).replace("\\", "")) is None
-
-
-def test_a_report_of_hostile_names_is_a_report() -> None:
-    """Names of models, judges and repositories that are markup leave a page of tables alone."""
-    name = "![x](https://x.example/p.png) | @octocat <b>"
-    report = made(
-        by_model=(Group(name=name, turns=1, spent=Spent()),),
-        turn_id=name,
-        unjudged_by_cause={name: 10},
-        warnings=(f"{name}\n# head",),
-        evaluations=(replace(EVALUATION, judge=name),),
-    )
-    page = rendered(render_markdown(report))
-    tags = set(re.findall(r"<([a-z0-9]+)", page))
-    assert tags <= {"h2", "table", "thead", "tbody", "tr", "th", "td", "p", "blockquote"}
-    assert MADE_OF_PLAIN_TEXT.search(shown(page)) is None
-    assert shown(page).replace(NO_WIDTH, "").count(name) == 5
-
-
-def test_a_long_name_is_cut() -> None:
-    """Whatever a name holds, it does not fill the page."""
-    assert len(escape_markdown("a" * 10_000)) == 481

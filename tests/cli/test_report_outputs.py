@@ -1,9 +1,5 @@
 """Where `xscore report` writes to: what is refused, and that nothing is written or printed before that."""
 
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,31 +60,6 @@ def test_what_was_written_earlier_is_replaced(shop: Path, xscore: Run) -> None:
         assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
     ran = xscore("report", "--format", "html", cwd=shop)
     assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
-
-
-def test_a_table_cannot_move_the_cursor(shop: Path, xscore: Run, own_home: Path) -> None:
-    """On a terminal control characters of a task are shown; into a pipe its bytes go as they are."""
-    assert "\x1b[31m" in xscore("report", "--format", "csv", cwd=shop).stdout
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "xscore", "report", "--format", "csv"]
-    done = subprocess.run(command, cwd=shop, env=os.environ | {"HOME": str(own_home)}, stdout=theirs, check=False)
-    os.close(theirs)
-    shown = os.read(ours, 65_536)
-    os.close(ours)
-    assert done.returncode == 0
-    assert b"\x1b" not in shown and b"\\x1b[31m" in shown
-
-
-def test_a_turn_is_named_as_for_turn_show(shop: Path, xscore: Run) -> None:
-    """By the beginning of its id; none such is 1, several are 2, and no name is none."""
-    whole = xscore("history", "list", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
-    for name in (whole, whole[:9], "latest"):
-        ran = xscore("report", "--turn", name, "--format", "csv", cwd=shop)
-        assert ran.returncode == 0 and ran.stdout.splitlines()[1].startswith(whole)
-    xscore("context", "another", "--judge", "lexical", cwd=shop)
-    for name, code in (("t_", 2), ("t_zzz", 1), ("", 1)):
-        assert xscore("report", "--turn", name, cwd=shop).returncode == code
-        assert xscore("history", "show", name, cwd=shop).returncode == code
 
 
 def test_a_turn_of_another_repository_is_found(shop: Path, xscore: Run, tmp_path: Path) -> None:

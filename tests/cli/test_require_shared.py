@@ -61,9 +61,3 @@ def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServ
     done = run(*COMMANDS[name], **away)
     assert done.returncode == 6, done.stdout + done.stderr
     assert not server.counts.requests
-
-
-def test_a_batch_asks_no_shared_server(run: Run) -> None:
-    """So with `rescore --batch` it is refused rather than passed over."""
-    done = run("batch", "rescore", "--all", "--batch", *JUDGE)
-    assert done.returncode == 2 and "--require-shared" in done.stderr

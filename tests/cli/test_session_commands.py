@@ -50,20 +50,6 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo
     assert set(session) == {"thread", "branch", "resumed", "last_task", "last_updated"}
 
 
-def test_fresh_makes_earlier_exchanges_candidates(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """H03: within a session its exchange is no candidate; begun anew, it is judged like any memory."""
-    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-
-    def candidates(*more: str) -> int:
-        answer = json.loads(xscore("ask", "again", "--json", "--no-answer", *more, *flags, cwd=root).stdout)
-        return int(answer["coverage"]["candidates"])
-
-    xscore("ask", "first", *flags, cwd=root)
-    within = candidates()
-    assert candidates("--fresh") == within + 1
-    assert candidates() == within + 1, "the fresh session goes on"
-
-
 def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
     """H04, L01: show, fresh, resume and close do what they say, also as JSON, and need no model."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
@@ -144,34 +130,6 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
     assert process("session", "delete", "speed", cwd=root).returncode == 1
     assert json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
-
-
-def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscore: Run) -> None:
-    """H28: without git, and before the first commit, a session goes on as well."""
-    for name in ("plain", "unborn"):
-        root = tmp_path / name
-        root.mkdir()
-        (root / "a.py").write_text(CODE)
-        if name == "unborn":
-            git(root, "init", "-q")
-        xscore("ask", "is add_one fast?", *scripted(tmp_path), cwd=root)
-        shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
-        assert (shown["branch"], shown["task"]) == ("main" if name == "unborn" else "", "is add_one fast?")
-
-
-def test_an_estimate_takes_no_session_up(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """H04: an estimate opens no session and ends no break: the turn after it is the one that is told of the session."""
-    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert xscore("estimate", "is add_one fast?", *flags, cwd=root).returncode == 0
-    assert sessions(root) == []
-    xscore("ask", "first", *flags, cwd=root)
-    asleep(root, 3)
-    before = sessions(root)
-    done = xscore("estimate", "and then?", "--json", *flags, cwd=root)
-    assert "You were working on" not in done.stderr and sessions(root) == before
-    asked = json.loads(xscore("ask", "and then?", "--json", *flags, cwd=root).stdout)
-    assert asked["session"]["resumed"]
-    assert json.loads(done.stdout)["judge"]["candidates"] == asked["coverage"]["candidates"]
 
 
 def sessions(root: Path) -> list[tuple[object, ...]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from tests.sessions.session_writers import ClaudeLog, CodexLog
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 
 FILES = {"src/reader.py": "def read_lines(text):\n    return text.splitlines()\n"}
 
@@ -75,24 +75,3 @@ def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home
     assert "zebra" not in listed and "and now?" in listed
     assert xscore("memory", "wipe", "--before", "2030-01-01", "--yes", cwd=root).returncode == 0
     assert xscore("memory", "wipe", "--from", "codex", "--yes", cwd=root).returncode == 1
-
-
-def test_the_list_tells_origin_session_and_confidence(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """A line says whose session it is, how sure it is, and marks a title that was cut."""
-    root = make_repo(FILES)
-    ClaudeLog(root, "s-long").user("why " * 40).says("a").write(own_home)
-    xscore("memory", "import-sessions", cwd=root)
-    (line,) = xscore("memory", "imported", cwd=root).stdout.splitlines()
-    assert "claude-code  s-long  1 exchange  confidence 0.60  why why" in line
-    assert line.endswith("why…")
-    (one,) = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)["sessions"]
-    assert (one["origin"], one["session"], one["confidence"]) == ("claude-code", "s-long", 0.6)
-
-
-def test_titles_cannot_move_the_cursor(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """What a session says is shown harmless."""
-    root = make_repo(FILES)
-    ClaudeLog(root).user("red \x1b]0;title\x07 \u202e txt").says("a").write(own_home)
-    xscore("memory", "import-sessions", cwd=root)
-    shown = xscore("memory", "imported", cwd=root).stdout
-    assert "\x1b" not in shown and "\u202e" not in shown

@@ -50,11 +50,10 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
     xscore("ask", "what is total\nand why", *models, cwd=repo)
     xscore("context", "another", *models[:2], cwd=repo)
     done = xscore("history", "list", cwd=repo)
-    lines = done.stdout.splitlines()
-    first, second = "\n".join(lines[:2]), "\n".join(lines[2:])
+    _, first, second = done.stdout.splitlines()
     assert done.returncode == 0 and done.stderr == ""
     assert "context (scripted:" in first and first.rstrip().endswith("another")
-    assert "done" in second and "$0" in second and "kept 1 of 2" in second
+    assert "done" in second and "$0" in second and "1 of 2" in second
     assert "ask (scripted:" in second and "what is total" in second and "and why" not in second
     newest, oldest = listed(xscore, repo)
     assert (newest["command"], oldest["command"]) == ("context", "ask")
@@ -86,19 +85,6 @@ def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
     assert [turn["task"] for turn in listed(xscore, repo, "--session", "s_oth")] == ["two"]
     assert xscore("history", "list", "--state", "partial", cwd=repo).returncode == 1
     assert xscore("history", "list", "--last", "soon", cwd=repo).returncode == 2
-
-
-def test_that_there_are_more_is_said_only_where_there_are(xscore: Run, repo: Path) -> None:
-    """Exactly twenty turns are the whole list; of twenty-one the newest twenty are shown, with the way to more."""
-    xscore("index", cwd=repo)
-    insert = "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, 'x', ?, 'done')"
-    for number in range(20):
-        change(repo, insert, f"t_{number:016x}", str(number), float(number))
-    assert xscore("history", "list", cwd=repo).stderr == ""
-    change(repo, insert, f"t_{20:016x}", "20", 20.0)
-    more = xscore("history", "list", cwd=repo)
-    assert "--limit N" in more.stderr
-    assert (more.stdout.count("done"), f"t_{0:016x}" in more.stdout) == (20, False)
 
 
 def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, models: list[str]) -> None:
@@ -150,17 +136,6 @@ def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list
     assert rest.strip() == asked.stderr.strip()
 
 
-def test_json_is_the_stored_receipt(xscore: Run, repo: Path, models: list[str]) -> None:
-    """`--json` prints what the store holds, with whatever a later version put into it."""
-    xscore("ask", "what is total", *models, cwd=repo)
-    change(repo, "UPDATE receipt SET body = json_set(body, '$.mood', 'fine')")
-    (body,) = sqlite3.connect(repo / ".xscore" / "memory.db").execute("SELECT body FROM receipt").fetchone()
-    shown = json.loads(xscore("history", "show", "latest", "--json", cwd=repo).stdout)
-    assert shown == json.loads(body)
-    assert shown["answer"] == "It adds up." and shown["mood"] == "fine"
-    assert xscore("history", "show", "latest", cwd=repo).returncode == 0
-
-
 def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[str]) -> None:
     """`--calls`: one line an attempt, and all its figures as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
@@ -205,18 +180,6 @@ def test_an_unknown_turn_is_not_found(xscore: Run, repo: Path, models: list[str]
     assert json.loads(xscore("history", "show", whole[:12], "--json", cwd=repo).stdout)["turn_id"] == whole
 
 
-def test_a_torn_receipt_says_what_is_missing(xscore: Run, repo: Path, models: list[str]) -> None:
-    """What is left of it is still printed as JSON."""
-    xscore("ask", "what is total", *models, cwd=repo)
-    change(repo, "UPDATE receipt SET body = json_remove(body, '$.coverage')")
-    torn = xscore("history", "show", "latest", cwd=repo)
-    assert torn.returncode == 6 and "it lacks coverage" in torn.stderr
-    assert json.loads(xscore("history", "show", "latest", "--json", cwd=repo).stdout)["answer"] == "It adds up."
-    change(repo, "UPDATE receipt SET body = '{'")
-    assert xscore("history", "show", "latest", cwd=repo).returncode == 6
-    assert [turn["task"] for turn in listed(xscore, repo)] == ["what is total"]
-
-
 def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models: list[str]) -> None:
     """The other turns are listed, and how many rows were left out is said; never that there is no turn."""
     xscore("ask", "first", *models, cwd=repo)
@@ -237,26 +200,6 @@ def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models
     assert "2 rows of turns" in done.stderr and "there is no" not in done.stderr
 
 
-@pytest.mark.parametrize("damage", ["started_at = 'abc'", "started_at = 9e999", "task = 5", "task = x'ff'"])
-def test_a_turn_that_makes_no_sense_is_not_shown_as_one(
-    xscore: Run, repo: Path, models: list[str], damage: str
-) -> None:
-    """`turn show` ends with 6 and the way back, or shows what can be read; never with an error of our own."""
-    xscore("ask", "one", *models, cwd=repo)
-    change(repo, f"UPDATE turn SET {damage}")
-    done = xscore("history", "show", "latest", cwd=repo)
-    assert done.returncode in {0, 6}, done.stderr
-    if "started_at" in damage:
-        assert done.returncode == 6 and "a turn makes no sense" in done.stderr and "xscore store rebuild" in done.stderr
-
-
-@pytest.mark.parametrize("limit", ["0", "-1", "99999999999999999999"])
-def test_a_limit_beyond_reason_is_a_usage_error(xscore: Run, repo: Path, limit: str) -> None:
-    """It names the range; a number too large for the machine is no damage of the store."""
-    done = xscore("history", "list", "--limit", limit, cwd=repo)
-    assert done.returncode == 2 and "1<=x<=1000000" in done.stderr
-
-
 def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: list[str]) -> None:
     """A receipt holds no words about the user's memories; the page says so in their place."""
     xscore(
@@ -267,11 +210,3 @@ def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: li
     shown = xscore("history", "show", "latest", cwd=repo)
     assert asked.returncode == 0 and "one of your own memories" in shown.stderr
     assert "tests first" not in shown.stdout + shown.stderr
-
-
-def test_text_of_a_task_cannot_move_the_cursor(xscore: Run, repo: Path, models: list[str]) -> None:
-    """Control characters of a task are shown, not obeyed."""
-    xscore("ask", "red \x1b[31m task", *models, cwd=repo)
-    for done in (xscore("history", "list", cwd=repo), xscore("history", "show", "latest", cwd=repo)):
-        assert "\x1b" not in done.stdout + done.stderr
-        assert "\\x1b[31m" in done.stdout + done.stderr

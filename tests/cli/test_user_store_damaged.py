@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.memory.test_erasure import put, said
+from tests.extensions.privacy.test_erasure import put, said
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.records import Kind, Layer, Observation
+from xscore.records.memory import Kind, Layer
+from xscore.records.statement import Observation
 from xscore.store.lookup import list_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
@@ -83,9 +84,3 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
     with closing(sqlite3.connect(own)) as connection:
         assert [each.value for each in list_observations(connection)] == [TEXT]
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def test_ones_own_store_cannot_be_trusted_but_only_built(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """`--user` without --rebuild, or without a store, is refused with what to do."""
-    assert xscore("store", "trust", "--user", cwd=tmp_path).returncode == 2
-    assert xscore("store", "rebuild", "--user", cwd=tmp_path).returncode == 2

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import MEASURED
 from xscore.cost_reports import baseline
+from xscore.cost_reports.records import StageP95
 from xscore.platform.errors import UsageError
-from xscore.records import Latency, Stage
-from xscore.records.cost_report import StageP95
+from xscore.records.calls import Stage
+from xscore.records.receipt import Latency
 from xscore.settings import GateSettings
 
 
@@ -49,14 +50,6 @@ def test_the_file_is_made_for_diffs(path: Path) -> None:
     assert baseline.baseline_json(other) == baseline.baseline_json(turned)
 
 
-def test_seconds_are_rounded(path: Path) -> None:
-    """A p95 keeps a tenth of a millisecond: what is finer changes with every run."""
-    baseline.write_baseline(
-        path, replace(MEASURED, timings=(StageP95(of="call", stage="judge", kind="live", count=9, p95_s=1 / 3),))
-    )
-    assert baseline.read_baseline(path).timings[0].p95_s == 0.3333
-
-
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
     """A stage that is added to turns or calls is one that a baseline may hold."""
     of_turns, of_calls = list(Latency.__struct_fields__), list(map(str, Stage))
@@ -82,15 +75,12 @@ def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
     ("data", "says"),
     [
         (b"", "is not JSON"),
-        (b"{", "is not JSON"),
         (b"\xff\xfe{}", "is not JSON"),
         (b'{"schema": 1, "turns": NaN}', "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "cannot be understood"),
-        (b"null", "cannot be understood"),
         (b"{}", "cannot be understood: .*schema"),
         (b'{"schema": "1"}', "cannot be understood: .*schema"),
-        (b'{"schema": 0}', "cannot be understood: .*schema"),
         (b'{"schema": 2, "what": "is new"}', "is of schema 2, and this xscore knows 1"),
         (b'{"schema": 1}', "cannot be understood: .*turns"),
         (b'{"schema": 1, "calls": 60, "calls": 600}', 'the key "calls" stands twice'),
@@ -110,24 +100,17 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
     "changes",
     [
         {"turns": -1},
-        {"turns": 1.5},
         {"turns": True},
-        {"turns": "4"},
-        {"turns": 2**63},
         {"calls": 1e400},
-        {"cost_usd": 0.02},
         {"cost_usd": "-0.02"},
-        {"cost_usd": "NaN"},
         {"cost_usd": "1e9999999"},
         {"coverage": {"candidates": 9, "judged": 1, "cached": 1, "carried": 1, "unjudged": 1}},
         {"recall": {"questions": "q", "judge": "lexical", "cases": 1, "k": 1, "recall": 1.01}},
-        {"recall": {}},
         {"recall": {"questions": "q", "cases": 1, "k": 1, "recall": 0.5}},
         {"timings": [{"of": "@everyone", "stage": "judge", "kind": "live", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}]},
-        {"timings": {}},
         {"unknown": 1},
     ],
 )
@@ -165,20 +148,6 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
         baseline.write_baseline(readme, MEASURED)
     assert readme.read_text() == "# Shop\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["README.md"]
-
-
-def test_what_cannot_be_written_is_said(path: Path) -> None:
-    """A name that no file system takes: exit 2, and what stood there stays."""
-    place = path.with_name("b" * 250 + ".json")
-    with pytest.raises(UsageError, match="cannot be written: File name too long"):
-        baseline.write_baseline(place, MEASURED)
-    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
-
-
-def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
-    """The first baseline makes its folder."""
-    baseline.write_baseline(tmp_path / "cost_reports" / "baseline.json", MEASURED)
-    assert baseline.read_baseline(tmp_path / "cost_reports" / "baseline.json") == MEASURED
 
 
 def test_our_own_baseline_can_be_held() -> None:

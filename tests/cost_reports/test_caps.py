@@ -14,7 +14,6 @@ from xscore.costs.reservation import Budget, turn_budget
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreDamaged
 from xscore.platform.money import dollars_of_picodollars
-from xscore.platform.processes import process_identity
 
 NOON = 1_795_348_800.0
 """2026-11-22 12:00 UTC."""
@@ -139,27 +138,6 @@ async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
     assert spent_in_period(reader, TODAY) == Decimal("0.8")
 
 
-async def test_the_tightest_cap_is_named(path: Path, clock: Clock) -> None:
-    """Of several caps that refuse, the message names the one with the least room."""
-    caps = Caps(turn=Decimal("0.30"), day=Decimal("0.20"), repository=Decimal("0.25"))
-    async with GroupCommit(path) as commits:
-        with pytest.raises(BudgetExhausted, match=r"\$0\.20 of the day's \$0\.20"):
-            await turn(commits, "t", caps, clock).reserve(Decimal("0.40"))
-
-
-@pytest.mark.parametrize(
-    ("cap", "call", "command"), [("1.00", "1.10", "--max-usd 2.20"), ("0.05", "0.06", "--max-usd 0.12")]
-)
-async def test_the_refusal_of_a_turn_says_how_to_go_on(
-    path: Path, clock: Clock, cap: str, call: str, command: str
-) -> None:
-    """The command to go on raises the cap so far that the call has room."""
-    async with GroupCommit(path) as commits:
-        with pytest.raises(BudgetExhausted) as found:
-            await turn(commits, "t", Caps(turn=Decimal(cap)), clock).reserve(Decimal(call))
-    assert f"`xscore continue {command}`" in found.value.hint
-
-
 async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, clock: Clock, dead: str) -> None:
     """What a killed process had set aside for another turn comes back to the day and to the repository."""
     rows = [
@@ -199,49 +177,12 @@ async def test_who_runs_elsewhere_holds_what_it_set_aside(
     assert not reader.execute("SELECT * FROM reservation WHERE id = 'r'").fetchall()
 
 
-async def test_what_is_set_aside_tells_whose_it_is(path: Path, reader: Connection, clock: Clock) -> None:
-    """The row names this process and where its id means anything, so that others know whether they can see it."""
-    async with GroupCommit(path) as commits:
-        await turn(commits, "t", Caps(day=Decimal(1)), clock).reserve(Decimal("0.10"))
-        assert reader.execute("SELECT process FROM reservation").fetchall() == [(process_identity(),)]
-
-
-@pytest.mark.parametrize(("day", "left"), [(TODAY, "0.7"), ("", "0.7"), (YESTERDAY, "1")])
-def test_dollars_of_an_unknown_day_count_within_every_day(reader: Connection, day: str, left: str) -> None:
-    """What a store from before had set aside may be of today; what is known to be of another day is not."""
-    reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (day, alive(), NOON + 99, 3 * 10**11))
-    assert [cap.left_usd for cap in cap_status(reader, Caps(day=Decimal(1)), now=NOON)] == [Decimal(left)]
-
-
-@pytest.mark.parametrize(("lease", "left"), [(0.0, "0.7"), (-1.0, "1")])
-def test_a_lease_that_has_run_out_holds_nothing(reader: Connection, lease: float, left: str) -> None:
-    """Of a process that cannot be seen from here."""
-    row = ("r", "t0", TODAY, "7 1 boot another-host", NOON + lease, 3 * 10**11)
-    reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
-    caps = Caps(day=Decimal(1), repository=Decimal(1))
-    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON)] == [Decimal(left)] * 2
-
-
 def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> None:
     """Two hours ahead every lease seems over, while the calls of the process that holds them are in flight."""
     row = ("r", "t0", TODAY, alive(), NOON, 3 * 10**11)
     reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
     assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON + 7_200)] == [Decimal("0.7")] * 2
-
-
-async def test_a_small_amount_is_said_in_plain_figures(path: Path, reader: Connection, clock: Clock) -> None:
-    """No refusal says `$5E-7`: of the call, of the cap, of what is left, or of what is spent beyond."""
-    async with GroupCommit(path) as commits:
-        with pytest.raises(BudgetExhausted) as found:
-            await turn(commits, "t1", Caps(day=Decimal("1E-7")), clock).reserve(Decimal("5E-7"))
-        await commits.caught_up()
-        reader.execute("INSERT INTO spending VALUES (?, 500000)", (TODAY,))
-        with pytest.raises(BudgetExhausted) as beyond:
-            await turn(commits, "t2", Caps(day=Decimal("1E-7")), clock).reserve(Decimal("5E-7"))
-    day = f"the day's $0.0000001 ({TODAY}, UTC)"
-    assert found.value.message == f"the next call may cost $0.0000005, and $0.0000001 of {day} are left"
-    assert beyond.value.message == f"the next call may cost $0.0000005, and {day} are spent, and $0.0000004 beyond"
 
 
 async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: Connection, clock: Clock) -> None:
@@ -254,16 +195,6 @@ async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: 
     with pytest.raises(StoreDamaged, match="makes no sense"):
         async with GroupCommit(path) as commits:
             await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.01"))
-
-
-async def test_more_than_a_column_holds_is_as_much_as_it_holds(path: Path, reader: Connection, clock: Clock) -> None:
-    """A host that claims millions again and again ends in a full column, not in a broken writing thread."""
-    async with GroupCommit(path) as commits:
-        budget = turn(commits, "t", Caps(), clock)
-        for _ in range(4):
-            await budget.settle(await budget.reserve(Decimal("0.01")), Decimal(5_000_000))
-            await commits.caught_up()
-    assert spent_in_period(reader, REPOSITORY_PERIOD) == dollars_of_picodollars(2**63 - 1)
 
 
 @pytest.mark.verify

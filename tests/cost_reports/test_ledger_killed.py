@@ -20,7 +20,7 @@ import asyncio, sys, uuid
 from decimal import Decimal
 from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer
+from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.reservation import turn_budget
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
@@ -29,7 +29,8 @@ from xscore.providers.limits import Limited
 from xscore.providers.attempts import Metered
 from xscore.providers.scripted import Script
 from xscore.providers.scripted import ScriptedProvider
-from xscore.records import JudgeIdentity, Judgment, Request, Stage
+from xscore.records.calls import Request, Stage
+from xscore.records.judgment import JudgeIdentity, Judgment
 
 CENT = Decimal("0.01")
 REQUEST = Request(stage=Stage.JUDGE, model="m", system="s", content=("c",), max_output_tokens=9, input_tokens=9,
@@ -48,7 +49,7 @@ async def main(path):
         metered = Metered(scripted, turn_id=turn, record=tab.add, price=cent)
         line = Limited(metered, concurrency=16, budget=budget, price_of=cent)
         identity = JudgeIdentity("openai", "h", "m", "", "j", "memory_first", True)
-        write = judgment_writer(commits, turn_key=turn, judge=identity)
+        write = StoredJudgments(commits).writer(turn, identity)
 
         async def judge():
             while True:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import NASTY, empty, hostile, memory, report_of
 from xscore.cost_reports.page import render_page
-from xscore.records import Boost
-from xscore.records.cost_report import TurnDetail
+from xscore.cost_reports.records import TurnDetail
+from xscore.records.judgment import Boost
 
 MEGABYTE = 1_000_000
 TAGS = frozenset(
@@ -166,14 +166,6 @@ def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
     assert "near the threshold" not in page
 
 
-def test_a_part_of_the_turns_is_called_one() -> None:
-    """Where only the newest turns are listed the page says so; where all are it does not."""
-    whole = report_of(20, 0)
-
-    assert "show the newest 5 of 20" in Reader(render_page(replace(whole, turns=whole.turns[:5]))).text
-    assert "show the newest" not in Reader(render_page(whole)).text
-
-
 def test_unpriced_is_not_free() -> None:
     """Calls without a price are called unpriced, not $0."""
     base = report_of(1, 1)
@@ -194,9 +186,9 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     report = replace(base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=())
     page = render_page(report)
 
-    assert '<td data-v="0.456">~$0.456+?' in page
-    assert '<td data-v="1.27">$1.27+?' in page
-    assert "15 memories chosen · ~$0.456 + 2 unpriced" in page
+    assert "<td>~$0.456+?" in page
+    assert "<td>$1.27+?" in page
+    assert "~$0.456 + 2 unpriced · 15 chosen" in page
 
 
 def test_every_table_has_a_caption_and_scoped_heads() -> None:

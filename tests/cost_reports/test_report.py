@@ -6,14 +6,10 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
-from tests.cost_reports.reported import NOW, reported
-from xscore.cost_reports.ledger_sums import read_call_sums
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_turn, reported
+from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
-from xscore.cost_reports.tables import join_calls_to_turns
-from xscore.platform import database
-from xscore.records import Coverage
-from xscore.records.cost_report import CostReport, ReportQuery, Timing
+from xscore.records.receipt import Coverage
 from xscore.store.opening import connect_store
 
 
@@ -65,16 +61,6 @@ def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
     assert (line.coverage, line.kept, line.near, line.threshold, line.latency) == (None,) * 5
     assert (found.near, found.threshold) == (None, None)
     assert [(group.name, group.turns) for group in found.groups] == [("", 1)]
-
-
-def test_scores_near_the_threshold_are_those_of_turns_that_know(reader: Connection) -> None:
-    """A turn from before they were counted adds nothing; where no turn knows, the report knows of none, not of 0."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1", near=None)
-    assert reported(reader).near is None
-    add_turn(reader, "t_2", DAY)
-    add_figures(reader, "t_2", near=0)
-    assert reported(reader).near == 0
 
 
 def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
@@ -164,28 +150,6 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
     assert timing(found, "turn", "primary", "live") is None, "a stage that did not happen is no sample"
 
 
-def test_the_end_of_a_stretch_is_not_in_it(reader: Connection) -> None:
-    """`until` is exclusive for turns and for calls that no turn made, wherever the row is looked for."""
-    add_turn(reader, "t_1", DAY)
-    add_figures(reader, "t_1")
-    add_call(reader, "a", "t_1")
-    add_call(reader, "b", "e_1", stage="embed")
-    assert read_call_sums(reader, ReportQuery(until=DAY)).sums.height == 0
-    everything = read_call_sums(reader, ReportQuery()).sums
-    assert join_calls_to_turns(everything, [], number=0, asked=ReportQuery(until=DAY)).height == 0
-    assert join_calls_to_turns(everything, [], number=0, asked=ReportQuery(until=DAY + 1, since=DAY)).height == 2
-    assert reported(reader, until=DAY).turns == ()
-
-
-def test_a_table_has_every_turn(reader: Connection) -> None:
-    """Asked for all turns, however many there are, each has its line; asked for few, those are the newest."""
-    with database.transaction(reader):
-        for number in range(1_050):
-            add_turn(reader, f"t_{number}", DAY + number)
-    assert len(reported(reader).turns) == 1_050
-    assert [line.id for line in reported(reader, lines=1).turns] == ["t_1049"]
-
-
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
     """Two repositories with the same turn ids are added up without being mixed."""
     other = connect_store(tmp_path / "other.db")
@@ -200,14 +164,3 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
     assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}
     assert {line.repository: line.spent.cost_usd for line in found.turns} == {"/a": 1, "/b": 2}
     assert found.coverage.candidates == 80
-
-
-def test_a_turn_judged_by_shared_calls_is_a_live_one(reader: Connection) -> None:
-    """Its calls stand under the run that it shared them with: it has none of its own, and is not cached for that."""
-    for name, judged, cached in (("t_1", 40, 0), ("t_2", 0, 40)):
-        add_turn(reader, name, DAY)
-        add_figures(reader, name, judged=judged, cached=cached, unjudged=0)
-    found = reported(reader)
-    assert found.turns_cached == 1
-    live, cached_ones = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
-    assert live and cached_ones and (live.count, cached_ones.count) == (1, 1)

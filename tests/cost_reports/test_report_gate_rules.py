@@ -4,15 +4,14 @@ from decimal import Decimal
 from math import inf, nan
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import EVALUATION, MEASURED, SPENT, TIMING, USAGE, made
 from xscore.cost_reports.gate import COUNT_GATES, check_gates, measure_report
+from xscore.cost_reports.records import EvaluationRecall, GateFigures, GateLine, GateReport, GateVerdict, StageP95
 from xscore.platform.errors import UsageError
-from xscore.records import Coverage, Usage
-from xscore.records.cost_report import EvaluationRecall, GateFigures, GateLine, GateReport, GateVerdict, StageP95
+from xscore.records.calls import Usage
+from xscore.records.receipt import Coverage
 from xscore.settings import GateSettings
 
 GATES = GateSettings()
@@ -128,16 +127,11 @@ def test_recall_of_another_evaluation_is_not_compared(recall: EvaluationRecall |
 
 
 def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
-    """Its recall is of what was judged: the newest whole one is held, and the check says what it passed over."""
+    """The newest whole one is held; without one recall says nothing."""
     torn = replace(EVALUATION, recall=0.1, unjudged=3)
-    now = measure_report(made(evaluations=(torn, EVALUATION)))
-    held = line(check_gates(now, MEASURED, GATES), "recall")
-    assert (now.recall, held.verdict) == (RECALLED, GateVerdict.HELD)
-    assert held.note == "passed over: a newer evaluation that left candidates unjudged"
+    assert measure_report(made(evaluations=(torn, EVALUATION))).recall == RECALLED
     none = measure_report(made(evaluations=(torn, torn)))
-    found = line(check_gates(none, MEASURED, GATES), "recall")
-    assert (none.recall, found.verdict) == (None, GateVerdict.INCONCLUSIVE)
-    assert found.note == "no evaluation on one side; passed over: 2 newer evaluations that left candidates unjudged"
+    assert line(check_gates(none, MEASURED, GATES), "recall").verdict is GateVerdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -175,17 +169,6 @@ def test_one_new_price_excuses_no_other_rise() -> None:
     half = replace(MEASURED, unpriced=30, cost_usd=MEASURED.cost_usd / 2)
     assert line(check_gates(MEASURED, half, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
     assert line(check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars").note
-
-
-@settings(max_examples=25)
-@given(st.integers(1, 60), st.integers(0, 10**6), st.integers(0, 10**6))
-def test_a_new_price_never_excuses_more_than_its_share(newly: int, before: int, now: int) -> None:
-    """Whenever a rise is excused, the attempts that were priced before are, at their share, within the tolerance."""
-    baseline = replace(MEASURED, unpriced=newly, cost_usd=Decimal(before))
-    found = line(check_gates(replace(MEASURED, cost_usd=Decimal(now)), baseline, GATES), "dollars")
-    allowed = Decimal(before) * Decimal("1.05")
-    is_explained = Decimal(now) * (61 - newly) / 61 <= allowed
-    assert (found.verdict is GateVerdict.FAILED) == (now > allowed and not is_explained)
 
 
 def timed(p95_s: float, count: int = 58) -> GateFigures:

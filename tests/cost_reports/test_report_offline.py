@@ -6,10 +6,7 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cost_reports.conftest import reader
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
-from tests.cost_reports.reported import reported
-from xscore.cost_reports.report_markdown import render_markdown
-from xscore.cost_reports.report_text import render_report
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn, reported
 
 __all__ = ["reader"]
 
@@ -78,10 +75,3 @@ def test_a_row_that_makes_no_sense_is_left_out_and_counted(ledger: Connection) -
     found = reported(ledger)
     assert found.offline.jobs == 2 and found.left_out == 2
     assert any("2 rows of jobs" in warning for warning in found.warnings)
-
-
-def test_terminal_and_markdown_say_it(ledger: Connection) -> None:
-    """In a line, and not at all where there was no job."""
-    said = "2 jobs, 4 questions: replayed hit rate 70 %"
-    assert said in render_report(reported(ledger)) and "1.00 saved by batch" in render_report(reported(ledger))
-    assert said in render_markdown(reported(ledger)) and "offline" not in render_report(reported(ledger, turn_id="t_1"))

@@ -5,8 +5,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
-from tests.cost_reports.reported import reported
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn, reported
 
 
 def test_what_it_would_have_cost(reader: Connection) -> None:

@@ -16,7 +16,8 @@ from tests.proof.faults_processes import environment_at, models_of, wait_until
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Turn
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 
 __all__ = ["shop"]
 

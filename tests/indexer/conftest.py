@@ -12,9 +12,25 @@ from xscore.indexer import index_repository
 from xscore.indexer.memories import cut_file, source_file
 from xscore.indexer.syntax import MemoryDraft
 from xscore.platform.paths import find_root
-from xscore.records import IndexReport
+from xscore.records.memory import IndexReport
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
+
+FILES = {
+    "pkg/a.py": (
+        'import os\n\n\ndef first(x):\n    """Say it."""\n    return os.fspath(x)\n\n\n'
+        "def second():\n    return first(1)\n"
+    ),
+    "pkg/b.js": "export function third() {\n  return 3\n}\n",
+    "README.md": "# Read me\n\nAbout `first`.\n",
+    "pyproject.toml": "# settings\n[tool.x]\na = 1\n",
+    "run.sh": "echo hi\n",
+}
+
+
+def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]:
+    """All rows of a query."""
+    return connection.execute(query).fetchall()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 from tests.indexer.conftest import pieces_of
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 PYTHON = dedent(
     '''\
@@ -87,12 +87,6 @@ def test_a_class_shows_header_docstring_fields_and_signatures() -> None:
     assert "size: int = 0" in text
     assert "    @property\n    def full(self) -> bool: ..." in text
     assert "self.path = locate" not in text
-
-
-def test_decorators_and_comments_above_belong_to_the_entity() -> None:
-    """The span of an entity begins with its decorators and the comment right above them."""
-    store = pieces_of("pkg/store.py", PYTHON)["Store"]
-    assert PYTHON.split("\n")[store.start] == "# Keeps what it is given."
 
 
 def test_facts_of_a_function() -> None:
@@ -248,24 +242,3 @@ def test_typescript_declarations() -> None:
         "A.run": (18, 20),
         "N.inside": (23, 25),
     }
-
-
-def test_two_entities_on_one_line_lose_nothing() -> None:
-    """Entities that share a line both show it."""
-    pieces = pieces_of("a.js", "a.b = function () {\n  x()\n}; a.c = function () {\n  y()\n};\n")
-    assert "a.c" in pieces["a.b"].text
-    assert "y()" in pieces["a.c"].text
-
-
-def test_deep_nesting_of_scopes_is_no_recursion() -> None:
-    """A hundred classes within one another are cut; what is nested too deep is part of what holds it."""
-    text = "".join(" " * depth + f"class C{depth}:\n" for depth in range(100)) + " " * 100 + "x = 1\n"
-    pieces = pieces_of("a.py", text)
-    assert "C0.C1.C2" in pieces
-    assert any("x = 1" in piece.text for piece in pieces.values())
-
-
-def test_broken_code_still_yields_what_can_be_read() -> None:
-    """A syntax error costs its own lines their names, not the file."""
-    pieces = pieces_of("a.py", "def good():\n    return 1\n\n\ndef bad(:\n    ]\n\n\ndef fine():\n    return 2\n")
-    assert {"good", "fine"} <= set(pieces)

@@ -1,11 +1,7 @@
 """What becomes of configuration."""
 
-from textwrap import dedent
-
-import pytest
-
 from tests.indexer.conftest import pieces_of
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 
 def spans(path: str, text: str, **window: int) -> dict[str, tuple[int, int]]:
@@ -39,16 +35,3 @@ def test_json_keys() -> None:
     scripts = '  "scripts": {\n    "a": "b",\n    "c": "d",\n    "e": "f"\n  },\n'
     text = '{\n  "name": "x",\n  "version": "1",\n' + scripts + '  "z": 1\n}\n'
     assert spans("package.json", text) == {"name": (1, 3), "scripts": (4, 8), "z": (9, 10)}
-
-
-def test_ini_sections() -> None:
-    """X18: sections of INI files keep the comments above them."""
-    text = "; head\n\n[one]\na=1\nb=2\nc=3\n\n# why two\n[two]\nd=4\ne=5\nf=6\n"
-    assert spans("a.ini", text) == {"one": (1, 6), "two": (8, 12)}
-
-
-@pytest.mark.parametrize("path", ["a.toml", "a.yaml", "a.json", "a.ini"])
-def test_files_that_are_not_what_they_say(path: str) -> None:
-    """A template or a broken file is still covered."""
-    text = dedent("{% if x %}\n<<<<<<< HEAD\n: : :\n\t]]\n")
-    assert "".join(piece.text for piece in pieces_of(path, text).values()).count("HEAD") == 1

@@ -4,7 +4,7 @@ import pytest
 
 from tests.indexer.conftest import unseen_lines
 from xscore.indexer.memories import cut_file, source_file
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 DEEP = {
     "brackets.py": "x = " + "(\n" * 50_000 + ")" * 50_000,
@@ -31,9 +31,3 @@ def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
 def test_long_chains_take_seconds_at_most(text: str) -> None:
     """Chains as deep as a file of the size that is parsed in this process can hold are no trouble."""
     assert unseen_lines("a.js", text) == []
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "   \n\t"])
-def test_blank_files_have_no_memories(text: str) -> None:
-    """A file without a word in it is indexed and has no memory."""
-    assert cut_file(source_file("a.py", text, window_lines=60)) == ([], [], "")

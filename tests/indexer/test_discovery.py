@@ -1,7 +1,6 @@
 """Which files are found."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.conftest import MakeRepo, git
 from xscore.indexer.discovery import discover_files, walk_folder
 from xscore.platform.paths import find_root
-from xscore.records import Excluded
+from xscore.records.memory import Excluded
 
 
 def found(root: Path) -> list[str]:
@@ -29,14 +28,6 @@ FILES = {
     "deep/er/y.md": "",
 }
 SEEN = [".gitignore", "a.py", "deep/er/y.md", "sub/.gitignore", "sub/b.py", "sub/keep.tmp"]
-
-
-def test_git_lists_tracked_and_new_files(make_repo: MakeRepo) -> None:
-    """In a repository, git's own ignore rules decide; new files count, deleted ones do not matter."""
-    root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
-    (root / "new.py").write_text("")
-    (root / "x.log").write_text("")
-    assert found(root) == [".gitignore", "a.py", "new.py"]
 
 
 def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
@@ -64,17 +55,6 @@ def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
     ]
 
 
-def test_a_repository_within_a_repository(make_repo: MakeRepo) -> None:
-    """Git names an untracked repository within by its folder; it is excluded as a whole."""
-    root = make_repo({"a.py": ""})
-    (root / "vendor").mkdir()
-    git(root / "vendor", "init", "-q")
-    (root / "vendor" / "b.py").write_text("")
-    listing = discover_files(find_root(root))
-    assert listing.paths == ["a.py"]
-    assert listing.excluded == [Excluded("vendor/", "nested_repository")]
-
-
 def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> None:
     """What git keeps for itself is neither indexed nor entered: hooks, and a configuration that may hold passwords."""
     root = make_repo({"a.py": ""})
@@ -84,14 +64,6 @@ def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> 
     listing = walk_folder(tmp_path / "plain")
     assert listing.paths == ["b.py"]
     assert listing.excluded == [Excluded("bare.git/", "nested_repository")]
-
-
-def test_folders_behind_links_are_not_entered(tmp_path: Path) -> None:
-    """A link to a folder, even in a circle, is listed as a link and not followed."""
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "a.py").write_text("")
-    (tmp_path / "d" / "loop").symlink_to(tmp_path)
-    assert walk_folder(tmp_path).paths == ["d/a.py", "d/loop"]
 
 
 def test_a_hostile_repository_runs_nothing(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -126,10 +98,3 @@ def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch
     listing = discover_files(find_root(root))
     assert listing.paths == [".gitignore", "a.py"]
     assert len(listing.notes) == 1
-
-
-def test_names_that_are_not_utf8(make_repo: MakeRepo) -> None:
-    """A file name of other bytes is found as the file system has it."""
-    root = make_repo({"a.py": ""})
-    os.close(os.open(os.fsencode(root) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
-    assert found(root) == ["a.py", "b\udcff.py"]

@@ -9,28 +9,12 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
-from tests.conftest import MakeRepo, git
-from tests.indexer.conftest import RunIndex
+from tests.conftest import MakeRepo
+from tests.indexer.conftest import FILES, RunIndex, rows
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root
-from xscore.records import MemoryCounts
+from xscore.records.memory import MemoryCounts
 from xscore.settings import IndexSettings
-
-FILES = {
-    "pkg/a.py": (
-        'import os\n\n\ndef first(x):\n    """Say it."""\n    return os.fspath(x)\n\n\n'
-        "def second():\n    return first(1)\n"
-    ),
-    "pkg/b.js": "export function third() {\n  return 3\n}\n",
-    "README.md": "# Read me\n\nAbout `first`.\n",
-    "pyproject.toml": "# settings\n[tool.x]\na = 1\n",
-    "run.sh": "echo hi\n",
-}
-
-
-def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]:
-    """All rows of a query."""
-    return connection.execute(query).fetchall()
 
 
 def test_a_first_run_fills_layers_and_counts(
@@ -114,20 +98,6 @@ def test_what_goes_from_disk_goes_from_the_store(
     assert rows(connection, "SELECT * FROM mention WHERE path = 'pkg/a.py'") == []
 
 
-def test_a_file_that_turns_binary_is_forgotten(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
-    """A file whose bytes no longer are text loses its memories, and gets them back when they are."""
-    root = make_repo(FILES)
-    run_index(root)
-    (root / "run.sh").write_bytes(b"\0\0\0")
-    report = run_index(root)
-    assert (report.files.removed, report.files.excluded.by_reason) == (1, {"binary": 1})
-    assert rows(connection, "SELECT id FROM memory WHERE path = 'run.sh'") == []
-    (root / "run.sh").write_text("echo again\n")
-    assert run_index(root).memories.added == 1
-
-
 def test_new_rules_mean_a_new_look_at_every_file(make_repo: MakeRepo, run_index: RunIndex) -> None:
     """When settings change what becomes of bytes, unchanged files are read again; then they are not."""
     root = make_repo(FILES)
@@ -178,27 +148,6 @@ def test_names_that_are_not_utf8_are_kept_as_text(
     os.close(descriptor)
     run_index(root)
     assert sorted(rows(connection, "SELECT path FROM memory")) == [("a.py",), ("b%FF.py",)]
-
-
-def test_a_plain_folder_is_indexed_as_well(tmp_path: Path, run_index: RunIndex) -> None:
-    """Without git, the files of the folder are indexed."""
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "a.py").write_text("def f():\n    pass\n")
-    assert run_index(tmp_path / "plain").memories.by_kind == {"function": 1}
-
-
-def test_an_open_merge_and_deleted_files_do_not_confuse(make_repo: MakeRepo, run_index: RunIndex) -> None:
-    """A conflicted file, which git lists thrice, is seen once; a file deleted from disk is not seen."""
-    root = make_repo({"a.py": "x = 1\n", "gone.py": "y = 1\n"})
-    git(root, "checkout", "-qb", "other")
-    (root / "a.py").write_text("x = 2\n")
-    git(root, "commit", "-qam", "two")
-    git(root, "checkout", "-q", "main")
-    (root / "a.py").write_text("x = 3\n")
-    git(root, "commit", "-qam", "three")
-    subprocess.run(["git", "merge", "-q", "other"], cwd=root, capture_output=True, check=False)
-    (root / "gone.py").unlink()
-    assert run_index(root).files.seen == 1
 
 
 def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) -> None:

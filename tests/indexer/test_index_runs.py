@@ -10,24 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.indexer.conftest import RunIndex
+from tests.indexer.conftest import FILES, RunIndex, rows
 from xscore.indexer import index_repository
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
-
-FILES = {
-    "pkg/a.py": (
-        'import os\n\n\ndef first(x):\n    """Say it."""\n    return os.fspath(x)\n\n\n'
-        "def second():\n    return first(1)\n"
-    ),
-    "pkg/b.js": "export function third() {\n  return 3\n}\n",
-    "README.md": "# Read me\n\nAbout `first`.\n",
-    "pyproject.toml": "# settings\n[tool.x]\na = 1\n",
-    "run.sh": "echo hi\n",
-}
-
 
 RUN = """
 import sys, time
@@ -38,11 +26,6 @@ from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
 """
-
-
-def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]:
-    """All rows of a query."""
-    return connection.execute(query).fetchall()
 
 
 def big_repository(root: Path, count: int) -> None:

@@ -29,28 +29,6 @@ def test_the_captures_are_documented() -> None:
     assert used == told
 
 
-def test_no_suffix_is_claimed_twice() -> None:
-    """Which language a file has does not depend on the order of the rows."""
-    suffixes = [suffix for row in LANGUAGES for suffix in row.suffixes]
-    assert len(suffixes) == len(set(suffixes))
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("a/b.py", "python"),
-        ("a/b.TSX", "tsx"),
-        ("Makefile", "make"),
-        ("LICENSE", "text"),
-        (".editorconfig", "ini"),
-        ("no.such", "text"),
-    ],
-)
-def test_languages_by_path(path: str, name: str) -> None:
-    """A file's name decides its language; what no row claims is text."""
-    assert language_of(path).name == name
-
-
 @pytest.mark.parametrize(
     ("path", "is_test"),
     [

@@ -121,24 +121,6 @@ def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.C
     }
 
 
-def test_an_edit_elsewhere_makes_and_breaks_edges(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
-    """Edges of files that did not change follow when a name appears, becomes ambiguous, or goes."""
-    root = make_repo({"a.py": "def use(x):\n    special()\n", "b.py": "X = 1\n"})
-    run_index(root)
-    assert edges(connection, "calls") == set()
-    (root / "b.py").write_text("def special():\n    return 1\n")
-    run_index(root)
-    assert edges(connection, "calls") == {("a.py:use", "b.py:special")}
-    (root / "c.py").write_text("def special():\n    return 2\n")
-    run_index(root)
-    assert edges(connection, "calls") == set()
-    (root / "c.py").unlink()
-    run_index(root)
-    assert edges(connection, "calls") == {("a.py:use", "b.py:special")}
-
-
 def test_incremental_edges_equal_fresh_ones(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
 ) -> None:

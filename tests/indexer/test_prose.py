@@ -5,7 +5,7 @@ from textwrap import dedent
 from tests.indexer.conftest import pieces_of
 from xscore.indexer.sections import prose_references
 from xscore.indexer.syntax import NameUse
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 MARKDOWN = dedent(
     """\
@@ -49,11 +49,6 @@ def test_sections_by_heading() -> None:
         "Guide > Install": (23, 25),
     }
     assert {piece.kind for piece in pieces.values()} == {Kind.DOC}
-
-
-def test_a_heading_without_text_opens_its_first_subsection() -> None:
-    """A bare heading is no memory of its own."""
-    assert pieces_of("a.md", MARKDOWN)["Guide > Install > Linux"].text.startswith("## Install\n")
 
 
 def test_long_sections_are_cut_outside_fences() -> None:

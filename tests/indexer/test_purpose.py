@@ -3,7 +3,7 @@
 from textwrap import dedent
 
 from tests.indexer.conftest import pieces_of
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 PYTHON = dedent(
     '''\
@@ -46,14 +46,6 @@ def test_the_card_says_name_docstring_and_what_is_tested() -> None:
     assert test.card == (
         "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nTests: app.test_client"
     )
-    assert test.facts.purpose == "A missing route is a 404 (app.test_client)"
-
-
-def test_a_card_that_would_be_longer_is_left_out() -> None:
-    """A test shorter than its card is shown as it is."""
-    test = pieces_of("tests/test_app.py", "def test_x():\n    f()\n")["test_x"]
-    assert test.card == ""
-    assert test.facts.purpose == "x (f)"
 
 
 def test_a_class_of_tests_lists_its_cases() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from xscore.indexer.memories import ParseJob, parse_file
 from xscore.indexer.workers import parse_in_processes
-from xscore.records import FileStamp, Kind
+from xscore.records.memory import FileStamp, Kind
 
 
 def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:
@@ -52,13 +52,6 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
     assert len(noted) == 1
     assert "crashed" in noted[0].note
     assert {memory.kind for memory in noted[0].file.memories} == {Kind.TEXT}
-
-
-def test_windows_replace_a_grammar_that_failed() -> None:
-    """A file that no grammar survives still has all its lines in memories, and the note says why."""
-    done = parse_file(job(1), without_grammar="its grammar crashed")
-    assert done.note == "m1.py: its grammar crashed; cut into windows of lines"
-    assert done.file.memories[0].text == "def f():\n    return 1"
 
 
 def children_of(pid: int) -> list[int]:

@@ -6,18 +6,18 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore import Pipeline, Settings, Turn
-from xscore.records import Answer, SilentObserver
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, validate_group
 
 TURN = Turn(task="the discount is taken twice")
 UNPRICED = "unheard-of-1"
 
 
-class Listener(SilentObserver):
+class Listener(Observer):
     """Keeps each note with the number of calls that the host had seen by then."""
 
     def __init__(self, host: BillingServer) -> None:
@@ -70,29 +70,12 @@ async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
     assert host.counts.requests > 0
 
 
-async def test_without_a_cap_or_a_call_no_price_is_missed(shop: Path, host: BillingServer) -> None:
-    """Where nothing caps, or all is cached, nobody is told of prices."""
-    listener = Listener(host)
-    chosen = settings(cap=None, judge=UNPRICED)
-    await ask(shop, chosen, listener, answer=False)
-    capped = replace(chosen, budget=BudgetSettings(max_usd=Decimal(1)))
-    await ask(shop, capped, listener, answer=False)
-    assert listener.about("price") == []
-
-
 async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(shop: Path, host: BillingServer) -> None:
     """Judging fits and the answer at its most does not: that is said before the first send, with the cap that binds."""
     listener = Listener(host)
     answer = await ask(shop, settings(cap="0.05", most=30_000), listener)
     assert listener.about("above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer") == [0]
     assert answer.exit_code == 4 and answer.answer is None
-
-
-async def test_what_fits_is_not_talked_about(shop: Path, host: BillingServer) -> None:
-    """A turn within its caps says nothing of them."""
-    listener = Listener(host)
-    answer = await ask(shop, settings(cap="1"), listener)
-    assert answer.exit_code == 0 and listener.about("cap") == [] and not any("cap" in said for said in answer.warnings)
 
 
 @pytest.mark.parametrize("cap", ["0", "0.003", "0.01", "0.03"])

@@ -6,7 +6,8 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.statements import say
 from xscore.pipeline.build import Pipeline
-from xscore.records import Kind, Turn
+from xscore.records.memory import Kind
+from xscore.records.turn import Turn
 
 TASK = Turn(task="add a discount for regular customers")
 

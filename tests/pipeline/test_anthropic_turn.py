@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.scorer.shapes import candidate
-from tests.servers import AnthropicServer, Fault, table
+from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
-from xscore.platform.errors import NoUsableModel
 from xscore.prompts.judge import turn_block
-from xscore.providers.anthropic import AnthropicDialect
+from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.attempts import Metered
 from xscore.providers.prices import call_price, cost_upper_bound
-from xscore.providers.wire import WireProvider
-from xscore.records import Answer, CallRecord, Turn, Usage
+from xscore.records.calls import CallRecord, Usage
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, choose_profile
 from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
@@ -75,50 +75,6 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, claude_serv
     assert answering["stream"] is True and "output_config" not in answering
 
 
-async def test_the_same_task_again_costs_no_judging_call(shop: Path, claude_server: AnthropicServer) -> None:
-    """A repeated turn is answered from the cache, with the same scores, reasons and order."""
-    async with opened(shop, claude_server) as pipeline:
-        first = await pipeline.ask(TASK, answer=False)
-    claude_server.reset()
-    async with opened(shop, claude_server) as pipeline:
-        again = await pipeline.ask(TASK, answer=False)
-    assert claude_server.counts.requests == 0
-    assert again.coverage.cached == again.coverage.candidates == first.coverage.judged
-    assert [(m.id, m.score, m.reason) for m in again.selected] == [(m.id, m.score, m.reason) for m in first.selected]
-
-
-async def test_another_task_is_served_from_the_prefix_cache(shop: Path, claude_server: AnthropicServer) -> None:
-    """The packs that the first turn has written are read by the next one, which writes nothing."""
-    async with opened(shop, claude_server) as pipeline:
-        first = await pipeline.ask(TASK, answer=False)
-        second = await pipeline.ask(Turn(task="Show the discount on the receipt."), answer=False)
-    written = first.judge_usage.usage.cache_write_tokens
-    assert written == second.judge_usage.usage.cached_input_tokens > 512
-    assert first.judge_usage.usage.cached_input_tokens == second.judge_usage.usage.cache_write_tokens == 0
-
-
-@pytest.mark.parametrize(
-    "fault", [Fault.MISSING_ID, Fault.TRUNCATION, Fault.REFUSAL, Fault.OVERLOADED, Fault.MALFORMED_CONTENT]
-)
-async def test_a_fault_on_the_way_loses_nothing(shop: Path, claude_server: AnthropicServer, fault: Fault) -> None:
-    """A reply that is wrong, cut short, refused or overloaded once is asked for again until all is judged."""
-    claude_server.misbehave(fault)
-    async with opened(shop, claude_server) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
-    assert answer.coverage.judged == answer.coverage.candidates
-    assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
-
-
-async def test_out_of_money_stops_after_one_call(shop: Path, claude_server: AnthropicServer) -> None:
-    """A host that wants payment is asked once; every candidate is accounted for, and the exit code says so."""
-    claude_server.misbehave(Fault.PAYMENT, times=99)
-    async with opened(shop, claude_server) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
-    assert claude_server.counts.requests == 1
-    assert answer.coverage.unjudged == answer.coverage.candidates
-    assert answer.exit_code == 3
-
-
 @pytest.mark.parametrize(("ttl_s", "write_factor"), [(300, Decimal("1.25")), (3_600, Decimal(2))], ids=["5m", "1h"])
 async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     claude_server: AnthropicServer, ttl_s: int, write_factor: Decimal
@@ -135,7 +91,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
         assert host == claude_server.host
         return call_price(provider, model, VENDOR, usage)
 
-    provider = WireProvider(AnthropicDialect(), base_url=claude_server.url, api_key="")
+    provider = AnthropicProvider(claude_server.url, "")
     metered = Metered(provider, turn_id="t", record=rows.append, price=at_the_vendors)
     requests = [drafts.request(ask, turn_block(Turn(task=task)))[0] for task in ("one", "two")]
     for request in requests:
@@ -151,20 +107,3 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens
     bound = cost_upper_bound("anthropic", VENDOR, requests[0])
     assert bound is not None and cold.cost_usd is not None and cold.cost_usd <= bound
-
-
-@pytest.mark.parametrize("always", [False, True])
-async def test_a_probe_asks_in_no_form_twice(shop: Path, claude_server: AnthropicServer, always: bool) -> None:
-    """A host that answers prose is asked under the schema and in words: two requests, no two of them the same."""
-    claude_server.misbehave(Fault.MALFORMED_CONTENT, times=99, when=lambda body: always or "output_config" in body)
-    async with Pipeline.open(shop, settings_for(claude_server, probe=True)) as pipeline:
-        if always:
-            with pytest.raises(NoUsableModel, match="no readable scores"):
-                await pipeline.ask(TASK, answer=False)
-            assert claude_server.counts.requests == 2
-        else:
-            assert (await pipeline.ask(TASK, answer=False)).coverage.unjudged == 0
-            said = {finding.name: finding.detail for finding in (await pipeline.doctor()).findings}
-            assert "only when asked for it in words" in said["judge capability"]
-    probes = [str(body) for body in claude_server.counts.bodies if "hello {name}" in str(body)]
-    assert len(probes) == len(set(probes)) == 2

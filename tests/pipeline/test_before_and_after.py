@@ -10,7 +10,8 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
-from xscore.records import Estimate, Scope, SilentObserver, Turn
+from xscore.records.reports import Estimate, Observer
+from xscore.records.turn import Scope, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -29,7 +30,7 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"
 
 
-class Declines(SilentObserver):
+class Declines(Observer):
     """Watches nothing and declines every estimate."""
 
     can_confirm = True
@@ -89,5 +90,5 @@ async def test_a_receipt_of_a_later_version_is_read_and_a_broken_one_is_a_clear_
         connection.execute("UPDATE receipt SET body = json_set(body, '$.selected[0].colour', 'blue')")
         assert (await pipeline.explain("shop/prices.py::total")).outcome == "selected"
         connection.execute("UPDATE receipt SET body = json_remove(body, '$.selected')")
-        with pytest.raises(StoreDamaged, match="makes no sense"):
+        with pytest.raises(StoreDamaged, match="lacks selected"):
             await pipeline.explain("shop/prices.py::total")

@@ -1,31 +1,13 @@
 """Boosters by name: ours through the same door as a stranger's, and never from a clone."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from xscore.pipeline.boosts import BOOSTER_GROUP, BOOSTERS, BUILT_IN_BOOSTERS, load_boosters
+from xscore.pipeline.boosts import BUILT_IN_BOOSTERS
 from xscore.pipeline.build import Pipeline
-from xscore.platform.errors import UsageError
-from xscore.records import Turn
+from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings, load_settings, repository_may_set
-
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-
-
-def test_our_own_boosters_are_entry_points_too() -> None:
-    """The package declares exactly the boosters that are found by name, and the setting names them all."""
-    declared = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["entry-points"][BOOSTER_GROUP]
-    assert declared == {name: f"{booster.__module__}:{name}" for name, booster in BUILT_IN_BOOSTERS.items()}
-    assert load_boosters(BoostSettings().boosters) == BOOSTERS
-
-
-def test_a_name_that_nobody_serves_is_a_usage_error() -> None:
-    """The error says which names there are."""
-    with pytest.raises(UsageError, match="no installed package") as caught:
-        load_boosters(["recency", "moon"])
-    assert "dependency" in caught.value.hint
 
 
 def test_a_clone_cannot_name_boosters(tmp_path: Path) -> None:
@@ -47,7 +29,7 @@ async def test_a_strangers_booster_lifts_when_it_is_named(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-boosts\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[xscore.boosters]\nstranger = stranger_boosts:stranger\n")
     (site / "stranger_boosts.py").write_text(
-        "from xscore.records import Boost\n"
+        "from xscore.records.judgment import Boost\n"
         "def stranger(candidate, around):\n"
         "    return Boost('stranger', 0.05, 'it says so')\n"
     )

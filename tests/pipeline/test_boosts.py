@@ -9,23 +9,10 @@ from hypothesis import strategies as st
 
 from xscore.pipeline.boosts import SECONDS_PER_DAY, boost
 from xscore.pipeline.ranking import reaches
-from xscore.records import (
-    Boost,
-    Candidate,
-    ChangedFile,
-    Edge,
-    Judgment,
-    Kind,
-    Layer,
-    Origin,
-    Outcome,
-    Ranked,
-    Relation,
-    Turn,
-    Unjudged,
-    UnjudgedCause,
-)
-from xscore.settings import BoostSettings, validate_group
+from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
+from xscore.records.turn import ChangedFile, Turn
+from xscore.settings import BoostSettings
 
 NOW = 1_000_000_000.0
 TURN = Turn(task="fix it")
@@ -75,12 +62,6 @@ def test_what_a_relevant_memory_calls_is_lifted() -> None:
     assert found.judgment.score == 0.6
     assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.1)]
     assert found.boosts[0].because == "called by a/x.py::a, which scores above the threshold"
-
-
-def test_a_caller_is_lifted_by_half() -> None:
-    """Calling what passes counts for less than being called by it."""
-    found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("b", "a")])["b"]
-    assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.05)]
 
 
 def test_no_chaining() -> None:
@@ -197,29 +178,3 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
         assert all(each.because and each.amount > 0 for each in after.boosts)
     shuffle = random.Random(seed)
     assert ranked(shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn) == found
-
-
-@pytest.mark.parametrize(
-    ("change", "amount"),
-    [
-        ({}, 0.145),
-        ({"cap": 0.05}, 0.05),
-        ({"floor": 0.61}, 0.0),
-        ({"dependency": 0.02, "dependent": 0.0}, 0.065),
-        ({"dependency": 0.0, "dependent": 0.04}, 0.085),
-        ({"hub_degree": 1, "dependent": 0.0, "locality": 0.0}, 0.065),
-        ({"dependency": 0.0, "dependent": 0.0, "test_link": 0.07, "locality": 0.0}, 0.085),
-        ({"dependency": 0.0, "dependent": 0.0, "recency": 0.01}, 0.035),
-        ({"dependency": 0.0, "dependent": 0.0, "recency_half_life_days": 14.0, "locality": 0.0}, 0.03 * 0.5**0.5),
-        ({"dependency": 0.0, "dependent": 0.0, "locality": 0.05}, 0.065),
-    ],
-)
-def test_each_setting_is_at_work(change: dict[str, float], amount: float) -> None:
-    """What a setting names changes by it: one candidate that is called, calls, is recent and in the current file."""
-    test_only = {"test_link": 0.0} if "test_link" not in change else {}
-    settings = validate_group(BoostSettings, test_only | change)
-    turn = Turn(task="t", file="b/x.py", changed=(ChangedFile("b/x.py", 7.0),))
-    links = [calls("a", "b"), calls("b", "a"), Edge("t", "b", Relation.TESTS)]
-    outcomes = [outcome("a", 0.9), outcome("t", 0.8, kind=Kind.TEST), outcome("b", 0.6)]
-    found = ranked(outcomes, links, turn=turn, settings=settings, degrees={"a": 2, "b": 2})["b"]
-    assert sum(each.amount for each in found.boosts) == pytest.approx(amount)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.conftest import MakeRepo, git
 from xscore.pipeline.prepare import MAX_DIFF_CHARS, MAX_FILE_CHARS, MAX_TASK_CHARS, complete_turn
 from xscore.platform.paths import find_root
-from xscore.records import Turn
+from xscore.records.turn import Turn
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
 

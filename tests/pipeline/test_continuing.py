@@ -9,13 +9,15 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
-from xscore.records import Answer, SilentObserver, Turn
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
 
 TASK = Turn(task="The discount is taken twice; take it once.")
 
 
-class Listens(SilentObserver):
+class Listens(Observer):
     """Keeps the notes."""
 
     def __init__(self) -> None:
@@ -51,19 +53,6 @@ async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer
     assert any("shop/cart.py, README.md" in note for note in watch.notes)
 
 
-async def test_files_are_those_of_the_root(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Continued from a folder that has a file of the same name, the turn keeps the file that it named."""
-    first = await begun(shop, settings_for(server), replace(TASK, file="README.md"))
-    (shop / "shop" / "README.md").write_text("# Another\n")
-    monkeypatch.chdir(shop / "shop")
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        await pipeline.resume(first.turn_id)
-        file = pipeline.parts.store.connection.execute(
-            "SELECT json_extract(context, '$.file') FROM turn WHERE id != ?", (first.turn_id,)
-        ).fetchall()
-    assert file == [("README.md",)]
-
-
 async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
     """Where no judge is named, that of the turn judges on, and nothing is paid twice."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
@@ -75,6 +64,17 @@ async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServe
     assert second.judge.model == "judge-2" and second.coverage.carried == second.coverage.candidates
     assert server.counts.judging_requests == paid
     assert any("its own judge, openai:judge-2" in note for note in watch.notes)
+
+
+async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
+    """Killed before anything was judged and before its receipt, a turn still knows its judge."""
+    first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
+    async with Pipeline.open(shop, at(server)) as pipeline:
+        connection = pipeline.parts.store.connection
+        for statement in ("DELETE FROM judgment", "DELETE FROM receipt", "UPDATE turn SET state = 'running'"):
+            connection.execute(statement)
+        second = await pipeline.resume(first.turn_id)
+    assert second.judge.model == "judge-2" and second.coverage.judged == second.coverage.candidates
 
 
 @pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
@@ -96,4 +96,4 @@ async def test_a_turn_that_judged_nothing_may_have_another_judge(shop: Path, ser
     async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
         second = await pipeline.resume(first.turn_id)
     assert second.coverage.judged == second.coverage.candidates
-    assert any("nothing of it can be carried over" in note for note in watch.notes)
+    assert any("nothing of it was judged" in note for note in watch.notes)

@@ -14,7 +14,8 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import money_json, to_json
 from xscore.platform.errors import BrokenReceipt
-from xscore.records import Answer, Coverage, Scope, Turn
+from xscore.records.receipt import Answer, Coverage
+from xscore.records.turn import Scope, Turn
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 FREE_KEYS = {"by_kind", "by_language", "by_layer", "by_folder", "by_cause", "by_reason", "edges"}
@@ -58,19 +59,6 @@ async def test_a_context_that_chose_nothing_is_an_empty_bundle(shop: Path, serve
         assert to_json(await pipeline.context(TASK))["bundle"] == ""
         assert "bundle" not in to_json(await pipeline.ask(TASK))
         assert "bundle" not in to_json(await pipeline.ask(TASK, answer=False))
-
-
-async def test_counts_of_an_index_run_add_up(shop: Path, server: OpenAIServer) -> None:
-    """seen = indexed + unchanged + excluded, on the first run and on the next."""
-    (shop / "big.bin").write_bytes(b"\0" * 100)
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        for _ in range(2):
-            report = await pipeline.index()
-            kept_out = sum(report.files.excluded.by_reason.values())
-            assert report.files.seen == report.files.indexed + report.files.unchanged + kept_out
-            assert report.memories.total == sum(report.memories.by_kind.values())
-    assert report.files.indexed == 0
-    assert kept_out == 1
 
 
 @pytest.mark.parametrize(

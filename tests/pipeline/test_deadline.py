@@ -1,6 +1,5 @@
 """A deadline ends a turn in time with what there is; the rest is unjudged and can be judged later."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,11 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.judging import CLOSING_S, Deadline, work_until
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.providers.spec import import_sdk
-from xscore.records import Answer, Progress, SilentObserver, Turn, UnjudgedCause
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer, Progress
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 
 TASK = Turn(task="Count the sheep of the night.")
@@ -92,37 +92,6 @@ async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: 
     assert 0 in cut
 
 
-@pytest.mark.parametrize(
-    ("call_s", "stops"), [(0.0, False), (700.0, False), (790.0, False), (810.0, True), (990.0, True)]
-)
-async def test_a_call_is_begun_only_with_a_margin(call_s: float, stops: bool) -> None:
-    """With 1,000 s left, calls of which nine in ten take up to 800 s may begin; at 810 s the slowest would be cut."""
-    stopped: list[UnjudgedCause] = []
-    work = asyncio.create_task(asyncio.sleep(0.05))
-    deadline = Deadline(time.monotonic() + 1_000 + CLOSING_S)
-    assert await work_until(deadline, work, stopped.append, call_s=lambda: call_s)
-    assert stopped == [UnjudgedCause.DEADLINE] * stops
-
-
-async def test_a_host_that_never_answers_cannot_hold_a_turn(flock: Path, server: OpenAIServer) -> None:
-    """With no reply at all the deadline still holds, and the exit code says that nothing was judged."""
-    server.latency_s = SILENT_S
-    begun = time.monotonic()
-    answer = await ask(flock, within(settings_for(server), 1.0))
-    assert time.monotonic() - begun < PATIENCE_S
-    assert answer.exit_code == 3 and answer.coverage.unjudged == answer.coverage.candidates
-
-
-async def test_the_answering_call_has_its_share(flock: Path, server: OpenAIServer) -> None:
-    """Part of the deadline is kept for the answer, which comes in time."""
-    server.score = table({}, default=90)
-    settings = settings_for(server, pack_size=1, concurrency=2)
-    answer = await ask_paced(
-        flock, server, settings, pace=(2.0, 0.2), holds=lambda found: found.answer is not None, answer=True
-    )
-    assert answer.answer is not None and answer.coverage.unjudged > 0
-
-
 async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: OpenAIServer) -> None:
     """The chosen context is given instead, exit 7, in time."""
     settings = settings_for(server)
@@ -136,16 +105,7 @@ async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: Op
     assert any("deadline" in warning for warning in answer.warnings)
 
 
-async def test_a_start_in_the_past_counts(flock: Path, server: OpenAIServer) -> None:
-    """The deadline counts from the moment that the caller names."""
-    server.latency_s = 0.2
-    settings = within(settings_for(server, pack_size=1, concurrency=1), 60.0)
-    async with Pipeline.open(flock, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False, started=time.monotonic() - 59.0)
-    assert answer.coverage.unjudged > 0
-
-
-class Remembers(SilentObserver):
+class Remembers(Observer):
     """Keeps what it was told of the judging."""
 
     def __init__(self) -> None:
@@ -205,20 +165,3 @@ async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id, answer=True)
     assert second.coverage.carried == first.coverage.judged - 1 and second.coverage.judged == 1
-
-
-async def test_continue_keeps_the_scope(flock: Path, server: OpenAIServer) -> None:
-    """Errors, recent files and the narrowing of the first turn hold for its continuation."""
-    narrow = replace(TASK, errors="Traceback: sheep", scope=replace(TASK.scope, paths=("f0*.py",)))
-    async with Pipeline.open(flock, settings_for(server)) as pipeline:
-        first = await pipeline.ask(narrow, answer=False)
-        second = await pipeline.resume(first.turn_id)
-    assert second.scope == first.scope and second.coverage.candidates == first.coverage.candidates
-    assert second.coverage.carried == first.coverage.candidates
-
-
-def test_every_cause_of_an_end_has_its_words() -> None:
-    """A candidate that a deadline, or a replay, left out says so."""
-    from xscore.pipeline.judging import STOP_DETAILS
-
-    assert set(STOP_DETAILS) == {UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.REPLAY}

@@ -11,8 +11,8 @@ from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records import DoctorFinding
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
+from xscore.records.reports import DoctorFinding
+from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
 
 KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
@@ -62,36 +62,6 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
     assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in found.values())
 
 
-async def test_the_anthropic_dialect_has_the_same_lines(shop: Path) -> None:
-    """A judge of the other vendor is shown with its own key and host."""
-    settings = Settings(
-        judge=JudgeSettings(model="anthropic:claude-haiku-4-5"), anthropic=AnthropicSettings(api_key=Secret(KEY))
-    )
-    found = await lines(shop, settings)
-    assert found["judge"].detail.endswith("at api.anthropic.com")
-    assert found["judge key"].detail == "…1234 from ANTHROPIC_API_KEY, sent to api.anthropic.com"
-    assert found["judge price"].detail.startswith("$")
-    assert {"judge limits", "judge reasoning", "judge capability"} <= set(found)
-
-
-async def test_without_a_model_there_is_one_line_and_a_way_on(shop: Path) -> None:
-    """The lexical judge has no key, price or capability; a probe of it is something to mend."""
-    found = await lines(shop, Settings(), probe=True)
-    assert [name for name in found if name.startswith(("judge", "answerer"))] == ["judge", "answerer"]
-    assert "OPENAI_API_KEY" in found["judge"].hint
-    assert not found["probe"].ok
-
-
-async def test_a_proxy_is_named(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who carries the text is shown, without the password; a proxy that cannot be used is something to mend."""
-    monkeypatch.setenv("HTTPS_PROXY", "http://ann:secret@proxy.test:3128")
-    found = await lines(shop, remote())
-    assert found["judge"].detail.endswith("through the proxy proxy.test:3128")
-    monkeypatch.setenv("HTTPS_PROXY", "socks5://proxy.test:1080")
-    found = await lines(shop, remote())
-    assert not found["judge"].ok and found["judge"].hint
-
-
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
     """One pack of two memories of our own is sent, and what it showed is remembered for the next look."""
     with LesserServer(
@@ -117,19 +87,6 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
         )
         assert "stated by the host: 500 requests a minute" in looked["judge limits"].detail
         assert "measured: 0 tokens a judgment" in looked["judge reasoning"].detail
-
-
-async def test_doctor_probes_afresh_every_time(shop: Path) -> None:
-    """What is remembered does not spare the probe, and is corrected by it."""
-    with LesserServer() as server:
-        settings = settings_for(server, probe=True)
-        assert "strict schema" in (await lines(shop, settings, probe=True))["judge capability"].detail
-        server.prose_under = ("json_schema",)
-        assert "without a schema" in (await lines(shop, settings, probe=True))["judge capability"].detail
-        server.prose_under = ("json_schema", "json_object", "text")
-        found = await lines(shop, settings, probe=True)
-    assert not found["probe"].ok and "no readable scores" in found["probe"].detail
-    assert "not found out yet" in found["judge capability"].detail
 
 
 async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
@@ -161,15 +118,3 @@ async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: Open
     assert found["probe"].detail.startswith("authentication:")
     assert found["answerer model"].detail.startswith("authentication:")
     assert not found["probe"].ok and not found["answerer model"].ok
-
-
-async def test_a_scripted_judge_is_probed_as_well(shop: Path, tmp_path: Path) -> None:
-    """A provider that has nothing to adapt is judged by its scores alone."""
-    script = tmp_path / "judge.json"
-    script.write_text('{"default": 0.03, "rules": [{"entity": "add", "score": 0.9}]}')
-    settings = Settings(
-        judge=JudgeSettings(model=f"scripted:{script}"), primary=PrimarySettings(model=f"scripted:{script}")
-    )
-    found = await lines(shop, settings, probe=True)
-    assert found["probe"].ok and "90 and 3 of 100" in found["probe"].detail
-    assert "judge key" not in found and "answerer model" not in found

@@ -10,7 +10,8 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.prepare import open_turn
-from xscore.records import JudgeEstimate, Scope, Turn
+from xscore.records.reports import JudgeEstimate
+from xscore.records.turn import Scope, Turn
 
 TASK = Turn(task="Shear the sheep of the meadow.")
 SMALL = "\n\n".join(f"def shear_{n}(sheep: int) -> int:\n    return sheep * {n} + {n}\n" for n in range(120))

@@ -13,7 +13,8 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
-from xscore.records import Answer, Turn
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")

@@ -17,8 +17,9 @@ from tests.servers.flooding import (
 )
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Turn
-from xscore.records.reports import SilentObserver
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
 from xscore.settings import (
     AnthropicSettings,
     BudgetSettings,
@@ -37,7 +38,7 @@ FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": Fl
 DIALECTS = tuple(SAYING)
 
 
-class Reader(SilentObserver):
+class Reader(Observer):
     """Reads the answer as it comes."""
 
     def __init__(self) -> None:

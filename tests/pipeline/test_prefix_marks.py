@@ -8,7 +8,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records import Turn
+from xscore.records.turn import Turn
 from xscore.settings import AnthropicSettings, JudgeSettings, Settings
 
 HOUR_S = 3_600.0

@@ -15,13 +15,12 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
-from xscore.records import Answer, SilentObserver, Turn, UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
 from xscore.settings import (
-    AnthropicSettings,
-    EmbeddingSettings,
     JudgeSettings,
-    OpenAISettings,
-    PrimarySettings,
     Secret,
     Settings,
 )
@@ -33,7 +32,7 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 KEY = Secret("sk-0123456789")
 
 
-class Asks(SilentObserver):
+class Asks(Observer):
     """Someone is there who could be asked, and must not be."""
 
     can_confirm = True
@@ -118,26 +117,6 @@ async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAI
     assert answer.coverage.unjudged == answer.coverage.candidates
 
 
-@pytest.mark.parametrize("vendor", ["openai:gpt-6-luna", "anthropic:claude-haiku-5-5"])
-async def test_the_judge_keeps_its_seat_without_its_key(shop: Path, vendor: str) -> None:
-    """Named or not, the identity without a key is that with one: the same judgments are found."""
-    named = JudgeSettings(model=vendor)
-    with_key = Settings(judge=named, openai=OpenAISettings(api_key=KEY), anthropic=AnthropicSettings(api_key=KEY))
-    async with Pipeline.open(shop, with_key) as pipeline:
-        paid = pipeline.parts.judge.identity
-    async with Pipeline.open(shop, replaying(Settings(judge=named))) as pipeline:
-        assert pipeline.parts.judge.identity == paid
-        assert pipeline.parts.answerer is None
-
-
-async def test_a_key_tells_which_default_judges(shop: Path) -> None:
-    """With a key for Anthropic alone, a replay goes by the judge that a paid turn would have."""
-    settings = replaying(Settings(anthropic=AnthropicSettings(api_key=KEY)))
-    async with Pipeline.open(shop, settings) as pipeline:
-        assert pipeline.parts.judge.identity.model == "claude-haiku-5-5"
-        assert not any("no judge is named" in said for said in pipeline.parts.warnings)
-
-
 async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path, tmp_path: Path) -> None:
     """The newest turn with judgments tells; a later replay that found none does not change that."""
     script = tmp_path / "script.json"
@@ -154,48 +133,12 @@ async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path,
     assert any(f"scripted:{script}, which judged here last" in said for said in again.warnings)
 
 
-async def test_an_empty_store_is_replayed_by_the_default(shop: Path) -> None:
-    """Where nobody has judged yet, the judge is the default, and the replay says so."""
-    async with Pipeline.open(shop, replaying(Settings())) as pipeline:
-        answer = await pipeline.ask(TASK)
-    assert answer.judge.model == "gpt-6-luna" and answer.exit_code == 3
-    assert any("the default" in said for said in answer.warnings)
-
-
-async def test_the_lexical_judge_judges_in_a_replay(shop: Path, no_socket: None) -> None:
-    """It sends nothing, so there is nothing to replay; a host that makes vectors is not asked either."""
-    settings = Settings(
-        judge=JudgeSettings(model="lexical"),
-        embedding=EmbeddingSettings(model="openai:embed-1", base_url="http://127.0.0.1:9/v1"),
-    )
-    async with Pipeline.open(shop, replaying(settings)) as pipeline:
-        answer = await pipeline.ask(TASK)
-    assert answer.exit_code == 0 and answer.coverage.unjudged == 0 and answer.selected
-
-
-async def test_a_replay_drops_named_answerers(shop: Path) -> None:
-    """A named answering model without a key is no error: it is not asked."""
-    settings = replaying(Settings(primary=PrimarySettings(model="anthropic:claude-sonnet-5-5")))
-    async with Pipeline.open(shop, settings) as pipeline:
-        assert pipeline.parts.answerer is None
-
-
 async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) -> None:
     """Whatever would send is stopped at the one door that all calls go through."""
     async with Pipeline.open(shop, replaying(settings_for(server))) as pipeline:
         with pytest.raises(UsageError, match="replay sends nothing"):
             await pipeline.doctor(probe=True)
     assert server.counts.requests == 0
-
-
-async def test_an_estimate_needs_no_key_in_a_replay(shop: Path) -> None:
-    """What a paid turn would take is told without its key, and whose estimate it is."""
-    watch = Asks()
-    async with Pipeline.open(shop, replaying(Settings()), observer=watch) as pipeline:
-        found = await pipeline.estimate(TASK)
-    assert found.judge.to_judge == found.judge.candidates > 0 and found.judge.calls > 0
-    assert found.judge.cost_usd is not None and found.judge.cost_usd > 0
-    assert any("it is openai:gpt-6-luna, the default" in note for note in watch.notes)
 
 
 def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:

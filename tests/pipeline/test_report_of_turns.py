@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from xscore.cost_reports.records import CostReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Turn
-from xscore.records.cost_report import CostReport, ReportQuery
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -45,19 +46,3 @@ async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIS
     assert found.spent.cost_usd == sum((usage.cost_usd or Decimal(0) for usage in usages), Decimal(0))
     assert sum(found.scores) == found.coverage.candidates
     assert [group.name for group in found.groups] == [each.turn_id for each in reversed(answers)]
-
-
-async def test_what_the_newest_turn_chose_is_in_the_details(shop: Path, server: OpenAIServer) -> None:
-    """Details are the receipts' own memories, with scores, boosts and reasons."""
-    answers, found = await turns_of(shop, server, TASK)
-    assert found.details[0].turn_id == answers[0].turn_id
-    assert found.details[0].selected == answers[0].selected
-    assert found.details[0].near_misses == answers[0].near_misses
-
-
-async def test_times_of_live_and_cached_turns_stand_apart(shop: Path, server: OpenAIServer) -> None:
-    """The second, cached turn is a sample of its own kind, and no call of it is one."""
-    _, found = await turns_of(shop, server, TASK, TASK)
-    totals = {one.kind: one.count for one in found.timings if (one.of, one.stage) == ("turn", "total")}
-    assert totals == {"live": 1, "cached": 1}
-    assert sum(one.count for one in found.timings if one.of == "call") == found.spent.calls

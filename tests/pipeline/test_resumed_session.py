@@ -18,12 +18,14 @@ from tests.servers.scoring import table
 from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.answer import PERSONAS
-from xscore.records import Answer, SessionInfo, SilentObserver, Turn
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import SessionInfo, Turn
 from xscore.settings import Settings
 from xscore.store.working_session import load_session
 
 
-class Listens(SilentObserver):
+class Listens(Observer):
     """Keeps what it is told of the session."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records import Turn
+from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")

@@ -9,13 +9,15 @@ from tests.conftest import git
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.extensions.learning.audit import AuditProblem, LayerCaps, audit_memories
+from xscore.extensions.learning.audit import AuditProblem, audit_memories
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
-from xscore.records import Answer, Kind, Layer, Memory, MemorySource, MemoryStatus, Selected, Turn
+from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.receipt import Answer, Selected
+from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, Settings
 from xscore.store import evidence, memory_writer
-from xscore.store.citations import parse_citation
+from xscore.store.evidence import parse_citation
 from xscore.store.store import Store
 
 TASK = Turn(task="Why is the discount rounded down, and not up?")
@@ -65,7 +67,7 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, se
         second = await pipeline.ask(TASK, answer=False)
         assert (shown(second, memory).is_stale, shown(second, memory).cached) == (True, False)
         assert memory_writer.STALE_MARK.strip() in json.dumps(server.counts.bodies[before:], ensure_ascii=False)
-        found = audit_memories(pipeline.store, now=2e9, caps=LayerCaps(rows={}, bytes={}))
+        found = audit_memories(pipeline.store, pipeline.store.settings, now=2e9)
         assert [(one.problem, one.ids) for one in found.findings if one.problem is AuditProblem.STALE] == [
             (AuditProblem.STALE, (memory.id,))
         ]
@@ -89,16 +91,3 @@ async def test_without_a_model_a_stale_memory_scores_a_band_lower(shop: Path) ->
     assert "stale" not in first.reason
     assert second.reason.startswith("stale, what it cites has changed; ")
     assert second.raw_score == pytest.approx(0.75 * first.raw_score, rel=0.05)
-
-
-async def test_a_file_that_moves_its_lines_judges_nothing_anew(shop: Path, server: OpenAIServer) -> None:
-    """Lines above the cited ones are no change: nothing is stale, and the decision's judgment is a cache hit."""
-    server.score = table({"Round down": 90}, default=10)
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        await pipeline.index()
-        memory = decide(pipeline.store, "shop/prices.py::discount")
-        await pipeline.ask(TASK, answer=False)
-        file = shop / "shop/prices.py"
-        file.write_text("# Prices are whole cents.\n" + file.read_text())
-        again = await pipeline.ask(TASK, answer=False)
-        assert (shown(again, memory).is_stale, shown(again, memory).cached) == (False, True)

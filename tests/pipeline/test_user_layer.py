@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
-from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.cli.answer_text import render_routing, render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.records import Kind, Layer, MemoryScope, MemorySource, Turn
+from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.store import memory_writer
 from xscore.store.opening import open_user_store
@@ -140,25 +140,3 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
         answers = await asyncio.gather(one.ask(TASK, answer=False), other.ask(TASK, answer=False))
     assert sum(answer.coverage.judged for answer in answers) == answers[0].coverage.candidates
     assert all(answer.coverage.unjudged == 0 for answer in answers)
-
-
-async def test_a_deadline_is_told_as_one_with_a_user_layer_too(
-    shop: Path, server: OpenAIServer, user_dir: Path
-) -> None:
-    """Both judges are stopped; what waited in line is unjudged for the deadline, not for an interrupt."""
-    server.latency_s = 0.4
-    settings = with_user(server, user_dir, pack_size=1, concurrency=1)
-    settings = replace(settings, budget=replace(settings.budget, deadline_s=2.5))
-    async with Pipeline.open(shop, settings) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
-    assert set(answer.unjudged.by_cause) == {"deadline"}
-    assert answer.coverage.judged > 0
-
-
-async def test_what_ends_one_judge_ends_both(shop: Path, server: OpenAIServer, user_dir: Path) -> None:
-    """A key that is refused ends the turn for both stores' memories with its cause, and with a receipt."""
-    server.misbehave(Fault.WRONG_KEY, times=50)
-    async with Pipeline.open(shop, with_user(server, user_dir, pack_size=1, concurrency=2)) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
-    assert answer.unjudged.by_cause == {"provider": answer.coverage.candidates}
-    assert answer.exit_code == 3

@@ -9,10 +9,11 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
-from xscore.records import Kind, Layer, MemorySource, Turn
+from xscore.records.memory import Kind, Layer, MemorySource
+from xscore.records.turn import Turn
 from xscore.settings import SessionSettings
 from xscore.store import evidence, memory_writer
-from xscore.store.citations import parse_citation
+from xscore.store.evidence import parse_citation
 
 NOW = 1_800_000_000.0
 WANTED = "quokka"

@@ -4,19 +4,8 @@ from msgspec.structs import replace
 
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.prompts.bundle_parts import BundleEntry
-from xscore.records import (
-    Candidate,
-    CodeFacts,
-    Judgment,
-    Kind,
-    Layer,
-    Memory,
-    MemoryDetails,
-    MemorySource,
-    MemoryStatus,
-    Origin,
-    Ranked,
-)
+from xscore.records.judgment import Judgment, Origin, Ranked
+from xscore.records.memory import Candidate, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 
 NOW = 1_000_000_000.0
 HEADER = "import os\nfrom pathlib import Path"

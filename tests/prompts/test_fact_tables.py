@@ -4,16 +4,13 @@ import subprocess
 import sys
 
 import pytest
-import toon_format
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.prompts.bundle_memories import NOW, WRITE, entry, memory, said
 from xscore.platform import tokens
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_forms import MAX_FACT_CHARS, is_fact, toon_table
+from xscore.prompts.bundle_forms import MAX_FACT_CHARS, is_fact
 from xscore.prompts.bundle_parts import BundleEntry
-from xscore.records import Kind, Layer
+from xscore.records.memory import Kind, Layer
 from xscore.settings import BundleSettings
 
 KINDS = [Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO]
@@ -29,34 +26,12 @@ def facts(count: int, words: str = "Names are verbs") -> list[BundleEntry]:
     return [entry(said(f"{words} {n}", kind=KINDS[n % 4]), 0.9 - n / 100) for n in range(count)]
 
 
-@given(
-    rows=st.lists(
-        st.fixed_dictionaries(
-            {
-                "id": st.text(alphabet=st.characters(exclude_categories=["Cs"])),
-                "text": st.text(alphabet=st.characters(exclude_categories=["Cs"])),
-                "score": st.floats(0, 1).map(lambda score: round(score, 2)),
-            }
-        ),
-        min_size=1,
-    )
-)
-def test_a_table_says_what_the_rows_say(rows: list[dict[str, str | float]]) -> None:
-    """H21: any text comes back from the table as it went in: commas, quotes, newlines, tables in tables."""
-    assert toon_format.loads(toon_table(rows)) == {"facts": rows}
-
-
 @pytest.mark.parametrize("form", ["xml", "markdown"])
 def test_three_facts_are_a_table(form: str) -> None:
     """H21: from three on, in both forms that models read; two keep their fences."""
     assert "facts[3]{id,kind,score,told,text}:" in shown(facts(3), form)
     assert "facts[" not in shown(facts(2), form)
     assert all(each.memory.id in shown(facts(3), form) for each in facts(3))
-
-
-def test_json_stays_json() -> None:
-    """H21: the form for programs has no table in it."""
-    assert "facts[" not in shown(facts(9), "json")
 
 
 @pytest.mark.parametrize("count", [3, 5, 12])
@@ -80,12 +55,6 @@ def test_code_and_long_texts_are_no_rows() -> None:
     assert not is_fact(said("x" * (MAX_FACT_CHARS + 1), kind=Kind.TODO))
     assert not is_fact(memory("todo", "x", kind=Kind.TODO))
     assert is_fact(said("x" * MAX_FACT_CHARS, kind=Kind.TODO))
-
-
-def test_below_the_threshold_is_said_in_the_table_too() -> None:
-    """A fact that `min_keep` took in is marked in its row."""
-    rows = [entry(each.memory, 0.6, below=True) for each in facts(3)]
-    assert shown(rows).count("below the threshold") == 3
 
 
 def test_code_alone_loads_no_table() -> None:

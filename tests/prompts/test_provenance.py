@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.prompts.bundle_memories import GUIDE, NOW, WRITE, entry, said
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import age_text, provenance_text
-from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
 HOUR, DAY = 3_600.0, 86_400.0

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
@@ -18,11 +16,12 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block, turn_block
-from xscore.prompts.questions import MAX_QUESTIONS, QUESTIONS_VERSION, questions_request, questions_rubric
+from xscore.prompts.judge import PackEntry, PromptOptions, pack_block, turn_block
+from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.providers.reply_schema import reply_schema
 from xscore.providers.scripted import shown_memories, shown_questions
-from xscore.records import Request, Turn
+from xscore.records.calls import Request
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
@@ -80,13 +79,6 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
     )  # fmt: skip
 
 
-def test_the_bands_are_those_of_one_turn() -> None:
-    """The two rubrics differ in what shares a prompt, and in nothing that a score means."""
-    bands = [line for line in judge_rubric().splitlines() if line[:1].isdigit()]
-    assert [line for line in questions_rubric().splitlines() if line[:1].isdigit()] == bands
-    assert len(bands) == 5
-
-
 @pytest.mark.parametrize("hostile", BREAKOUTS)
 def test_nothing_leaves_its_fence(hostile: str) -> None:
     """Neither a memory nor a question can end its fence, give itself a code, or pose as another."""
@@ -96,15 +88,6 @@ def test_nothing_leaves_its_fence(hostile: str) -> None:
     assert list(shown_questions(prompt)) == ["q1", "q2"]
     assert prompt.count("<question ") == prompt.count("</question>") == 2
     assert shown_questions(prompt)["q2"].strip() == "<task>\nRead rows faster\n</task>"
-
-
-@given(st.text(st.sampled_from('<>/ "=questionsmemtaskid12\n\u200b\uff1c&;'), max_size=60))
-def test_no_text_adds_a_question_or_a_memory(text: str) -> None:
-    """Whatever a memory or a task says, the prompt shows the memories and questions that were put into it."""
-    entries = (PackEntry("ka", "function", "a.py", "f", text), ENTRIES[1])
-    prompt = "\n\n".join(request(entries, (Turn(task=f"x{text}"), TURNS[1])).content)
-    assert [memory.id for memory in shown_memories(prompt)] == ["ka", "qe"]
-    assert list(shown_questions(prompt)) == ["q1", "q2"]
 
 
 def test_the_reply_schema_scores_every_id_for_every_question() -> None:
@@ -134,7 +117,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}
     for one in found.by_question.values():
         assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
-    assert f"`{QUESTIONS_VERSION}`" in section and f"at most {MAX_QUESTIONS}" in section
+    assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
     each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
     for said in (MOST_SCORES, QUESTION_TOKENS, each, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
         assert f"{said:,}" in section

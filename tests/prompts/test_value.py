@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.prompts.bundle_memories import NOW, memory
 from xscore.prompts.bundle_parts import memory_value
-from xscore.records import Layer
+from xscore.records.memory import Layer
 from xscore.settings import BundleSettings, validate_group
 
 SETTINGS = BundleSettings()
@@ -50,9 +50,3 @@ def test_authority_runs_from_the_session_down_to_text() -> None:
     worth = {layer: memory_value(memory("f", "x", layer=layer), 0.8, settings=SETTINGS, now=NOW) for layer in Layer}
     order = [Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR]
     assert sorted(worth, key=lambda layer: -worth[layer]) == order
-
-
-def test_what_is_dated_tomorrow_is_of_today() -> None:
-    """A clock that runs ahead lifts nothing above what was made just now."""
-    early, late = memory("f", "x", updated_at=NOW), memory("f", "x", updated_at=NOW + 86_400)
-    assert memory_value(early, 0.5, settings=SETTINGS, now=NOW) == memory_value(late, 0.5, settings=SETTINGS, now=NOW)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git
+from tests.proof.faults_processes import begin
 from tests.servers.openai_server import OpenAIServer
 
 Spawn = Callable[..., subprocess.Popen[str]]
@@ -49,15 +49,7 @@ def spawn(own_home: Path, server: OpenAIServer) -> Spawn:
 
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         environment = {**os.environ, "HOME": str(own_home), "OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0"}
-        return subprocess.Popen(
-            [sys.executable, "-m", "xscore", *arguments, "--judge", "openai:judge-2", "--model", "openai:strong-1"],
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        models = ("--judge", "openai:judge-2", "--model", "openai:strong-1")
+        return begin(*arguments, *models, cwd=cwd, environ=environment)
 
     return start

@@ -21,7 +21,8 @@ from tests.servers.loopback import Tally
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import XscoreError
 from xscore.providers.scripted import ShownMemory
-from xscore.records import Answer, Turn
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
 
 TASK = Turn(task="The tide tables are an hour off after the change of clocks; mend them.")

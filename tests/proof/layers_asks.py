@@ -15,7 +15,9 @@ from tests.proof.layers_words import words_in
 from tests.proof.layers_world import World, reader, rows_of
 from tests.proof.layers_writes import RULES
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Kind, MemoryStatus, Turn
+from xscore.records.memory import Kind, MemoryStatus
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
 
 HIGH = 0.95

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from tests.proof.layers_model import Model
 from tests.proof.layers_sayings import LIVE
 from tests.proof.layers_world import World, reader, rows_of
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 Event = tuple[int, float, str, str, str]
 Rows = dict[str, dict[str, object]]

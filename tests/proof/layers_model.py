@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from tests.proof.layers_sayings import LIVE, RECORDS, Held, Sayings
 from tests.proof.layers_words import word_in, words_in
+from xscore.extensions.exchange.snapshots import Snapshot
 from xscore.extensions.learning.consolidate import ClosedSession
 from xscore.extensions.learning.draft import Action, ActionKind, Consolidation
-from xscore.records import Kind, Layer, MemoryScope, MemorySource, MemoryStatus, Snapshot
+from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource, MemoryStatus
 
 
 class Model(Sayings):
@@ -103,7 +104,7 @@ class Model(Sayings):
 
     def restored(self, then: "Model", snapshot: Snapshot, rows: dict[str, dict[str, object]]) -> None:
         """A snapshot was put back: all of it is as it was then, and who came since stays unless its key is taken."""
-        ids = {str(kept.memory.id) for kept in snapshot.memories}
+        ids = {str(kept.id) for kept in snapshot.memories}
         for active in (False, True):
             for one in sorted((then.held[id_] for id_ in ids), key=lambda one: one.id):
                 if (one.status is MemoryStatus.ACTIVE) is active:

@@ -25,9 +25,10 @@ from tests.proof.layers_writes import (
     Say,
     Write,
 )
+from xscore.extensions.exchange.snapshots import Snapshot
 from xscore.extensions.learning.feedback import Signal
 from xscore.platform.errors import UsageError
-from xscore.records import Kind, Layer, Snapshot
+from xscore.records.memory import Kind, Layer
 
 SAID = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK)
 USERS = (Kind.PREFERENCE, Kind.CONVENTION)

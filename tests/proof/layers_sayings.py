@@ -13,17 +13,8 @@ from msgspec.structs import replace
 from tests.proof.layers_words import words_in
 from tests.proof.layers_writes import Edit, Erase, Fail, Note, Prefer, Resolve, Say
 from xscore.extensions.privacy.erasure import Erasure
-from xscore.records import (
-    LAYERS_BY_KIND,
-    Failure,
-    Kind,
-    Layer,
-    MemoryScope,
-    MemorySource,
-    MemoryStatus,
-    StatementEffect,
-    StoredStatement,
-)
+from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.statement import LAYERS_BY_KIND, Failure, StatementEffect, StoredStatement
 
 LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 RECORDS = (Kind.EXCHANGE, Kind.SUMMARY)

@@ -9,21 +9,20 @@ from typing import Any
 from msgspec import Struct
 
 from xscore.extensions.exchange import checkpoints
-from xscore.extensions.exchange.snapshots import restore_snapshot
+from xscore.extensions.exchange.snapshots import Snapshot, restore_snapshot
 from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
-from xscore.extensions.learning.feedback import Signal, give_feedback
-from xscore.extensions.learning.preferences import update_preference
+from xscore.extensions.learning.feedback import Signal, give_feedback, update_preference
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.hashing import digest
 from xscore.platform.paths import find_root
-from xscore.records import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, Snapshot, Statement
+from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryScope, MemorySource
+from xscore.records.statement import Statement
 from xscore.settings import MemorySettings, validate_group
 from xscore.store import failures, memory_writer
-from xscore.store.citations import parse_citation
 from xscore.store.events import write_memory as put
-from xscore.store.evidence import refresh_evidence
+from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.remembering import MemoryChange, remember, update_memory
 from xscore.store.store import Store
 

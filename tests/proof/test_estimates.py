@@ -21,7 +21,9 @@ from tests.servers.tokenizing import Count, TokenizingServer, counting
 from xscore.pipeline.build import Pipeline
 from xscore.platform.money import dollars_of_picodollars
 from xscore.providers.scripted import ShownMemory
-from xscore.records import Answer, Expected, JudgeEstimate, Turn
+from xscore.records.receipt import Answer, Expected
+from xscore.records.reports import JudgeEstimate
+from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]

@@ -85,23 +85,6 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
         assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
 
 
-def test_two_whose_clocks_differ_by_a_day(root: Path) -> None:
-    """Both finish with every score; what each pays is bounded, although neither believes the other's signs of life."""
-    with host_of_dialect("openai", latency_s=0.05) as host:
-        asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
-        both = [
-            begin(*asked, cwd=root, environ=environment_at("openai", host.url), jumps=jumps)
-            for jumps in ("0", str(DAY_S))
-        ]
-        for process in both:
-            out, err = process.communicate(timeout=60)
-            assert process.returncode == 0, err
-            coverage = json.loads(out)["coverage"]
-            assert coverage["candidates"] == coverage["judged"] + coverage["cached"] == MEMORIES
-        assert max(host.counts.judgments.values()) <= 2
-    assert rows(root, "judgment") == MEMORIES
-
-
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S], ids=["forth", "back"])
 async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> None:
     """What this process has in flight stays set aside, though the clock says that its lease ran out long ago."""

@@ -25,7 +25,7 @@ from tests.proof.faults_scene import (
 from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
 from tests.servers.faults import IN_THE_TEXT
-from xscore.records import Scope
+from xscore.records.turn import Scope
 
 ALWAYS = 10_000
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, pays_only_for, settings_at
-from tests.proof.faults_table import STORMS
 from tests.servers import Fault, LoopbackServer
 
 pytestmark = pytest.mark.verify
@@ -62,16 +61,6 @@ async def test_a_storm_costs_few_calls_and_nobody(
         assert host.counts.requests <= MOST * PACKS
         assert set(host.counts.judgments.values()) == {1}
         assert "rate_limited" in [step.because for step in ended.answer.traffic.concurrency]
-
-
-@pytest.mark.parametrize("fault", STORMS, ids=lambda fault: fault.name)
-async def test_a_storm_inside_a_success(root: Path, fault: Fault) -> None:
-    """A router that puts the 429 of the host behind it into a 200 is waited for in the same way."""
-    with host_of_dialect("openai", latency_s=0.02) as host:
-        host.misbehave(fault, times=ALWAYS, when=Storm(host))
-        ended = await ask(root, settings_at("openai", host.url, pack_size=1, concurrency=16, attempts=2))
-        assert (ended.answer.exit_code, ended.lost) == (0, set()), ended.said
-        assert host.counts.requests <= MOST * PACKS
 
 
 @EACH_DIALECT

@@ -19,7 +19,8 @@ from tests.statements import list_decisions
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_format import AgentFolders
 from xscore.pipeline.build import Pipeline
-from xscore.records import Kind, Layer, Turn
+from xscore.records.memory import Kind, Layer
+from xscore.records.turn import Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
 from xscore.store.store import Store
 

@@ -29,7 +29,8 @@ from tests.proof.layers_writes import (
 )
 from xscore.extensions.exchange.snapshots import take_snapshot
 from xscore.extensions.learning.draft import SCOPES
-from xscore.records import Checkpoint, Layer
+from xscore.records.memory import Layer
+from xscore.records.turn import Checkpoint
 
 TASKS = ("Mend the loader", "Why is it dark?", "Plan the release")
 WIPED = (Layer.PROJECT, Layer.GOVERNANCE, Layer.USER, Layer.SESSION)
@@ -174,7 +175,7 @@ def run(*, examples: int, steps: int) -> None:
     )
 
 
-@pytest.mark.nightly
+@pytest.mark.verify
 def test_a_short_life_of_the_layers() -> None:
     """Some hundred sayings, erasures, turns and cuts: nobody lost who was not erased, nobody left who was."""
     run(examples=8, steps=20)

@@ -8,7 +8,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefix_cache import FLOOR_TOKENS, STEP_TOKENS, tokens
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import judge_rubric
-from xscore.records import Turn
+from xscore.records.turn import Turn
 
 
 def cacheable(body: dict[str, object]) -> int:

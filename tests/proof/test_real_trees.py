@@ -23,7 +23,9 @@ from msgspec import Struct
 from tests.scorer.test_packs import EDITS, contents, edit
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root, native_name
-from xscore.records import Candidate, IndexReport, Judgment, Relation, Turn
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Candidate, IndexReport, Relation
+from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.scorer.packs import PackProfile, Slot, assign_packs, throwaway_packs
 from xscore.settings import IndexSettings, SelectionSettings
@@ -34,7 +36,6 @@ pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
 CHECKOUT = Path(__file__).parents[2]
 ARTIFACTS = CHECKOUT / ".cache" / "artifacts"
-NONSENSE = CHECKOUT / "benchmarks" / "lexical_nonsense.csv"
 THRESHOLD = SelectionSettings().lexical_threshold
 
 
@@ -80,13 +81,12 @@ FASTIFY = Release(
 
 
 class Tree(Struct, frozen=True):
-    """An unpacked release in a store of its own, indexed twice."""
+    """An unpacked release, indexed in a store of its own."""
 
     release: Release
     folder: Path
     store: Store
     first: IndexReport
-    second: IndexReport
 
     def ask(self, task: str) -> list[tuple[Candidate, Judgment]]:
         """Judge the whole pool, best first."""
@@ -137,17 +137,14 @@ def unpack(archive: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module", params=[FLASK, FASTIFY], ids=lambda release: release.package)
 def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
-    """Index a release, and index it again."""
+    """Index a release."""
     release: Release = request.param
     archive = fetched(release)
     place = tmp_path_factory.mktemp(release.package)
     unpack(archive, place / "tree")
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
-        first, second = (
-            index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600)
-            for _ in range(2)
-        )
-        yield Tree(release, place / "tree", store, first, second)
+        first = index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600)
+        yield Tree(release, place / "tree", store, first)
 
 
 def test_every_line_is_in_some_memory(tree: Tree) -> None:
@@ -174,15 +171,6 @@ def test_every_file_is_accounted_for(tree: Tree) -> None:
     assert tree.first.files.seen == on_disk
     assert tree.first.files.indexed + sum(tree.first.files.excluded.by_reason.values()) == on_disk
     assert tree.first.notes == ()
-
-
-def test_a_second_run_changes_nothing(tree: Tree) -> None:
-    """A run over untouched files parses none and leaves memories and edges as they were."""
-    first, second = tree.first, tree.second
-    assert (second.files.indexed, second.files.removed) == (0, 0)
-    assert second.files.unchanged == first.files.indexed
-    assert (second.memories.added, second.memories.changed, second.memories.removed) == (0, 0, 0)
-    assert (second.memories.total, second.edges) == (first.memories.total, first.edges)
 
 
 def test_no_two_memories_share_a_name(tree: Tree) -> None:
@@ -218,14 +206,6 @@ def test_an_edit_changes_about_one_pack(tree: Tree) -> None:
         shown = now
     assert changed / EDITS <= 1.1
     assert len(shown) <= 1.25 * len(throwaway_packs(pool.values(), limits))
-
-
-def test_nonsense_keeps_nothing(tree: Tree) -> None:
-    """None of fifty questions about something else keeps a memory."""
-    questions = NONSENSE.read_text("utf-8").splitlines()
-    best = {question: tree.ask(question)[0][1].score for question in questions}
-    assert len(best) == 50
-    assert {question: score for question, score in best.items() if score >= THRESHOLD} == {}
 
 
 def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:

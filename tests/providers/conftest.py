@@ -12,7 +12,7 @@ from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
 from xscore.providers.anthropic import connect as connect_claude
 from xscore.providers.openai import connect
 from xscore.providers.wire import WireProvider
-from xscore.records import Request, Stage
+from xscore.records.calls import Request, Stage
 from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 MakeRequest = Callable[..., Request]

@@ -16,7 +16,8 @@ from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.judge import turn_block
 from xscore.providers.catalog import HOUR_S, model_settings
-from xscore.records import Request, Turn
+from xscore.records.calls import Request
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, choose_profile
 from xscore.scorer.repair import PackPrompt, RepairRung

@@ -12,21 +12,19 @@ from tests.providers.conftest import MakeRequest
 from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
 from xscore.extensions.batch.anthropic_batches import AnthropicBatches
 from xscore.extensions.batch.openai_batches import OpenAIBatches
-from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED, BatchHost, batch_host, batch_host_of_provider
-from xscore.extensions.batch.vendor_calls import BatchCalls
+from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED, batch_host
+from xscore.extensions.batch.vendor_calls import BatchCalls, BatchHost
 from xscore.platform.errors import (
-    AuthenticationFailed,
     ConnectionFailed,
     NoBatchApi,
     Overloaded,
     RateLimited,
-    RequestRejected,
     UsageError,
 )
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.wire import WireProvider
-from xscore.records import Finish
-from xscore.records.batch import BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.records.calls import Finish
 from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 KEY = "sk-loopback-0123456789"
@@ -81,7 +79,7 @@ def patient(name: str, url: str) -> BatchHost:
     """Return the Batch API at this address, tried again without waiting."""
     provider = connect_provider(SPEC[name], settings(url))
     assert isinstance(provider, WireProvider)
-    calls = BatchCalls(provider.connection, sleep=no_time)
+    calls = BatchCalls(provider, sleep=no_time)
     return OpenAIBatches(provider, calls=calls) if name == "openai" else AnthropicBatches(provider, calls=calls)
 
 
@@ -159,15 +157,6 @@ async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: 
     assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
     assert vendor.server.batches.asked[Step.CREATE] == 2
     assert vendor.server.batches.created == 0
-
-
-async def test_a_look_is_tried_again(vendor: Vendor, judging: MakeRequest) -> None:
-    """What only reads outlasts a few failures of the host."""
-    seen = await vendor.created(judging, 1)
-    vendor.server.batches.trouble(Step.LOOK, Trouble.FAILED)
-    vendor.server.batches.trouble(Step.LOOK, Trouble.BUSY)
-    assert (await vendor.host.look(seen.vendor_id)).vendor_id == seen.vendor_id
-    assert vendor.server.batches.asked[Step.LOOK] == 3
 
 
 async def test_results_cut_off_are_read_on(vendor: Vendor, judging: MakeRequest) -> None:
@@ -258,7 +247,7 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
                 await host.create(lines, mark=MARK, file_id=file_id, requests=1)
-            assert "--live" in failure.value.hint and isinstance(failure.value, CERTAINLY_NOT_CREATED)
+            assert "xscore batch run" in failure.value.hint and isinstance(failure.value, CERTAINLY_NOT_CREATED)
             await host.aclose()
 
 
@@ -267,23 +256,6 @@ def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
     for name in ("scripted", "lexical"):
         with pytest.raises(UsageError, match=name):
             batch_host(ModelSpec(name, "x"), Settings())
-
-
-async def test_a_wrong_key_stops_at_once(server: Server) -> None:
-    """As live calls do: no second attempt, and the key is not shown."""
-    name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
-    provider = connect_provider(SPEC[name], settings(server.url, key="sk-another-9876543210"))
-    host = batch_host_of_provider(provider)
-    with pytest.raises(AuthenticationFailed) as failure:
-        await host.look("batch_1")
-    assert "9876543210" not in failure.value.message
-    await provider.aclose()
-
-
-async def test_a_batch_that_is_not_there_is_no_mistake_of_usage(vendor: Vendor) -> None:
-    """It is named, with what may have become of it."""
-    with pytest.raises(RequestRejected, match="knows no batch gone_1"):
-        await vendor.host.look("gone_1")
 
 
 async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:

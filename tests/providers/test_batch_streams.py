@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from tests.servers.threaded import Threaded, serve_app
+from xscore.extensions.batch.records import RequestOutcome
 from xscore.extensions.batch.vendor import batch_host
 from xscore.providers.spec import ModelSpec
-from xscore.records.batch import RequestOutcome
 from xscore.settings import OpenAISettings, Settings
 
 INPUT_BYTES = 60_000_000

@@ -9,7 +9,6 @@ from tests.servers.lesser_server import LesserServer
 from xscore.providers.host_facts import (
     is_model_listed,
     listed_model_names,
-    loaded_context,
     served_context,
     trained_context,
 )
@@ -53,7 +52,7 @@ def test_a_number_that_is_none_is_silence(odd: object) -> None:
         served_context({"data": [{"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}]}, "m")
         is None
     )
-    assert loaded_context({"default_generation_settings": {"n_ctx": odd}}, "m") is None
+    assert served_context({"default_generation_settings": {"n_ctx": odd}}, "m") is None
     assert served_context({"data": odd}, "m") is None
 
 
@@ -97,9 +96,3 @@ async def test_a_server_on_this_machine_is_asked(
     with LesserServer(models=("m1",), entry=entry, told=told) as server:
         async with connected(server.url) as provider:
             assert await provider.context_tokens("m1") == tokens
-
-
-async def test_a_host_that_cannot_be_asked_is_silent(connected: Connected) -> None:
-    """A host that is gone tells no length, and nothing is raised."""
-    async with connected("http://127.0.0.1:9/v1") as provider:
-        assert await provider.context_tokens("m1") is None

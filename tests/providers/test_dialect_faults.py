@@ -22,7 +22,7 @@ from xscore.platform.errors import (
     Unreachable,
     UnreadableResponse,
 )
-from xscore.records import Finish
+from xscore.records.calls import Finish
 
 RAISED: dict[Fault, type[ProviderError]] = {
     Fault.RATE_LIMITED: RateLimited,
@@ -80,12 +80,16 @@ def test_every_fault_is_proved_here() -> None:
 
 
 @pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
-async def test_a_fault_raises_its_own_error(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
+@IS_STREAMED
+async def test_a_fault_raises_its_own_error(
+    spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
+) -> None:
     """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
-    spoken.server.misbehave(fault)
+    spoken.server.misbehave(fault if not (is_streamed and fault is Fault.DRIP) else Fault.SILENCE)
     async with spoken.connected(spoken.server.url, key=KEY) as provider:
         with pytest.raises(ProviderError) as caught:
-            await provider.complete(judging(timeout_s=patience_s(fault), chars=900))
+            request = judging(timeout_s=patience_s(fault), chars=900)
+            await provider.complete(request, ignore if is_streamed else None)
     assert type(caught.value) is raised(spoken.name, fault)
     assert spoken.server.counts.requests == 1
     assert caught.value.hint
@@ -96,15 +100,6 @@ async def test_a_fault_raises_its_own_error(spoken: Spoken, judging: MakeRequest
     assert len(str(caught.value)) < 300
     other = {"openai": "anthropic.base_url", "anthropic": "openai"}[spoken.name]
     assert other not in said
-
-
-@pytest.mark.parametrize("fault", [fault for fault in RAISED if fault is not Fault.DRIP], ids=lambda fault: fault.name)
-async def test_a_streamed_call_raises_the_same(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
-    """A fault means the same for a streamed call, also where it comes as an event in the middle."""
-    spoken.server.misbehave(fault)
-    async with spoken.connected(spoken.server.url) as provider:
-        with pytest.raises(raised(spoken.name, fault)):
-            await provider.complete(judging(timeout_s=patience_s(fault), chars=900), ignore)
 
 
 @pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)

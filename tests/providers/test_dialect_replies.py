@@ -9,23 +9,23 @@ from anthropic.types import StopReason
 from tests.providers.conftest import Spoken
 from xscore.platform.errors import ConnectionFailed, UnreadableResponse
 from xscore.providers import anthropic, openai
-from xscore.providers.anthropic import AnthropicDialect
-from xscore.providers.host_facts import duration_s, json_object
-from xscore.providers.openai import OPENAI, OpenAIDialect
+from xscore.providers.anthropic import AnthropicProvider
+from xscore.providers.host_facts import json_object
+from xscore.providers.openai import OPENAI, OpenAIProvider
 from xscore.providers.wire import WireProvider
 from xscore.providers.wire_errors import CallContext
-from xscore.records import Finish, RateLimits, Usage
+from xscore.records.calls import Finish, RateLimits
 
 CALL = CallContext("h", "", "m")
-HOST = OpenAIDialect("https://api.openai.com/v1")
-CLAUDE = AnthropicDialect()
+HOST = OpenAIProvider("https://api.openai.com/v1", "")
+CLAUDE = AnthropicProvider("https://api.anthropic.com", "")
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"9" * 5_000 + b"}"])
 def test_json_made_to_break_its_reader_is_unreadable(body: bytes) -> None:
     """Endless nesting and endless numbers are one more reply that cannot be read."""
     with pytest.raises(UnreadableResponse):
-        json_object(body, {"content-type": "application/json"}, profile=OPENAI, host="h", model="m")
+        json_object(body, {"content-type": "application/json"}, OPENAI, CALL)
 
 
 async def _read_stream(provider: WireProvider, *events: object, fails: Exception | None = None) -> None:
@@ -58,27 +58,6 @@ def test_a_count_that_cannot_be_is_none(count: object) -> None:
     assert anthropic.reported_usage({"input_tokens": 5, "output_tokens": count}) is None
 
 
-def test_anthropics_usage_is_the_sum_of_its_parts() -> None:
-    """Input is fresh, read and written together; thinking is a part of the output."""
-    found = {
-        "input_tokens": 10,
-        "cache_read_input_tokens": 300,
-        "cache_creation_input_tokens": 50,
-        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
-        "output_tokens": 40,
-        "output_tokens_details": {"thinking_tokens": 25},
-    }
-    assert anthropic.reported_usage(found) == Usage(
-        input_tokens=360,
-        cached_input_tokens=300,
-        cache_write_tokens=50,
-        cache_write_1h_tokens=30,
-        output_tokens=40,
-        reasoning_tokens=25,
-    )
-    assert anthropic.reported_usage({"input_tokens": 0, "cache_read_input_tokens": 300, "output_tokens": 1}) is not None
-
-
 def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
     """Blocks of thinking do not reach the scorer, and only reasons that the SDK lists stand in the table."""
     blocks = [{"type": "thinking", "thinking": "hm", "text": "no"}, {"type": "text", "text": "{}"}, "junk", {"text": 1}]
@@ -104,46 +83,3 @@ def test_a_total_of_tokens_is_left_out_where_input_is_stated_by_itself() -> None
     parts = {"anthropic-ratelimit-input-tokens-limit": "50000", "anthropic-ratelimit-output-tokens-limit": "10000"}
     assert CLAUDE.rate_limits(total) == RateLimits(50, 60_000)
     assert CLAUDE.rate_limits(total | parts) == RateLimits(50, None, 50_000, 10_000)
-
-
-@pytest.mark.parametrize(
-    ("limit", "remaining", "reset", "is_taken"),
-    [
-        (60, 59, "1s", True),
-        (500, 499, "120ms", True),
-        (150_000, 149_999, "0s", True),
-        (14_400, 14_370, "2m59.56s", False),
-        (1_000, 999, "1m26.4s", False),
-        (100, 50, "500ms", False),
-        (60, 60, "24h0m0s", True),
-        (60, 59, "1795316640", True),
-        (60, 59, "", True),
-    ],
-)
-def test_a_limit_of_a_day_is_not_taken_for_a_minutes(limit: int, remaining: int, reset: str, is_taken: bool) -> None:
-    """Groq's limit of requests is a day's: where the reset header shows another time than a minute, none is stated."""
-    headers = {
-        "x-ratelimit-limit-requests": str(limit),
-        "x-ratelimit-remaining-requests": str(remaining),
-        "x-ratelimit-reset-requests": reset,
-        "x-ratelimit-limit-tokens": "6000",
-    }
-    assert HOST.rate_limits(headers) == RateLimits(limit if is_taken else None, 6_000)
-
-
-@pytest.mark.parametrize("remaining", ["-1", "many", "9" * 5_000])
-def test_what_remains_is_not_believed(remaining: str) -> None:
-    """A number that cannot be what remains shows nothing of the limit."""
-    headers = {
-        "x-ratelimit-limit-requests": "60",
-        "x-ratelimit-remaining-requests": remaining,
-        "x-ratelimit-reset-requests": "1h",
-    }
-    assert HOST.rate_limits(headers).requests_per_minute == 60
-
-
-def test_a_time_is_read_as_it_is_written() -> None:
-    """Times until a reset come as Go writes durations; a bare number may be seconds or a date and says nothing."""
-    read = {"6m0s": 360.0, "1ms": 0.001, "1h2m3.5s": 3_723.5, "0s": 0.0, "1d": 86_400.0}
-    assert {text: duration_s(text) for text in read} == read
-    assert not any(map(duration_s, ("", "5", "m", "-1s", "1 s", "1s!", "٣s", "9" * 5_000 + "s")))

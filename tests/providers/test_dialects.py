@@ -1,10 +1,19 @@
 """What holds in either dialect, against a real server on loopback; what may go wrong is in `test_dialect_faults`."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from tests.providers.conftest import MakeRequest, Spoken
 from tests.servers import table
-from xscore.records import Finish
+from xscore.platform.errors import AuthenticationFailed
+from xscore.providers.spec import ModelSpec, connect_provider
+from xscore.records.calls import Finish
+from xscore.settings import Settings
+from xscore.settings.load import VENDORS
 
 
 async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeRequest) -> None:
@@ -34,3 +43,35 @@ async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeReq
     assert completion.usage.input_tokens == spoken.server.counts.prompt_tokens
     assert completion.usage.output_tokens > 5
     assert spoken.server.counts.requests == 1
+
+
+async def test_the_host_lists_its_models(spoken: Spoken) -> None:
+    """`doctor` can see which models a host serves."""
+    spoken.server.models = ("judge-2", "gpt-oss:20b")
+    async with spoken.connected(spoken.server.url) as provider:
+        assert await provider.models() == ("judge-2", "gpt-oss:20b")
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_remote_host_needs_a_key(vendor: str) -> None:
+    """Without a key nothing is sent to another machine; the hint names the variable."""
+    with pytest.raises(AuthenticationFailed, match=rf"no key for api\.{vendor}\.com") as caught:
+        connect_provider(ModelSpec(vendor, "m"), Settings())
+    assert f"{vendor.upper()}_API_KEY" in caught.value.hint
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_connecting_loads_no_sdk(vendor: str, tmp_path: Path) -> None:
+    """Building a provider and its wrappers imports none of the heavy modules; only a call does."""
+    program = (
+        "import sys\n"
+        "from xscore.providers import attempts, limits, prices, spec\n"
+        "from xscore.settings import AnthropicSettings, OpenAISettings, Settings\n"
+        "url = 'http://127.0.0.1:9'\n"
+        "settings = Settings(openai=OpenAISettings(base_url=url), anthropic=AnthropicSettings(base_url=url))\n"
+        f"provider = spec.connect_provider(spec.parse_model_spec('{vendor}:m'), settings)\n"
+        "limits.Limited(attempts.Metered(attempts.Retrying(provider, attempts=2), turn_id='t', record=print))\n"
+        "print(sorted({'anthropic', 'openai', 'aiohttp', 'httpx2', 'genai_prices'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

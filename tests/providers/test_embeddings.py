@@ -1,16 +1,15 @@
 """An embeddings endpoint of the OpenAI dialect, against a real server on loopback."""
 
-import base64
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
-from xscore.extensions.vectors.endpoint import EndpointEmbedder, connect
+from xscore.extensions.vectors.turn_likeness import EndpointEmbedder, connect
 from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
 from xscore.providers.attempts import Metered, Retrying
-from xscore.records import CallRecord, Stage
+from xscore.records.calls import CallRecord, Stage
 from xscore.settings import EmbeddingSettings, OpenAISettings, Secret, Settings
 
 TEXTS = ["read the file", "write the file", ""]
@@ -109,12 +108,3 @@ def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> Non
     """No text goes to a host that would turn it away."""
     with pytest.raises(AuthenticationFailed):
         connect("vectors-1", Settings(embedding=EmbeddingSettings(base_url="https://vectors.example/v1")))
-
-
-def test_a_batch_of_the_longest_vectors_weighs_what_is_read() -> None:
-    """B17: 32 rows of 4,096 dimensions as JSON stay within the bytes that a short reply may weigh."""
-    from xscore.extensions.vectors.endpoint import TEXTS_A_CALL
-    from xscore.providers.transport import MIN_BYTES
-
-    assert TEXTS_A_CALL * 4_096 * len("-0.012345678901234567,") < MIN_BYTES
-    assert len(base64.b64encode(bytes(2 * TEXTS_A_CALL * 4_096))) < MIN_BYTES

@@ -7,14 +7,14 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.providers.time_lapse import now, run
-from tests.servers import Fault, OpenAIServer
+from tests.servers import OpenAIServer
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.attempts import Retrying
 from xscore.providers.limits import Limited
 from xscore.providers.prices import cost_upper_bound
-from xscore.providers.provider import OnText
+from xscore.providers.rate_limits import LocalRates
 from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
-from xscore.records import Completion, Request, Usage
+from xscore.records.calls import Completion, Usage
 
 
 class Purse:
@@ -59,30 +59,13 @@ async def test_calls_in_flight_stay_within_the_limit(
     assert server.counts.peak_in_flight == 3
 
 
-async def test_requests_a_minute_are_spread(judging: MakeRequest) -> None:
-    """After a twentieth of a minute's requests at once, the rest come at the rate."""
-    limited = Limited(ScriptedProvider(), rpm=1_200)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    await asyncio.gather(*(limited.complete(judging()) for _ in range(66)))
-    assert loop.time() - started >= 6 / 20 * 0.95
-
-
-async def test_a_small_rate_is_kept(judging: MakeRequest) -> None:
-    """One request a minute lets one through."""
-    limited = Limited(ScriptedProvider(), rpm=1)
-    await limited.complete(judging())
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(limited.complete(judging()), 0.1)
-
-
 def test_tokens_are_reserved_at_the_bound_and_refunded(judging: MakeRequest) -> None:
     """The upper bound is taken before the send; what the call did not use is given back."""
     request = judging()
     reserved = request.reserved_input_tokens + request.max_output_tokens
 
     async def second_after(provider: ScriptedProvider) -> float:
-        limited = Limited(provider, tpm=6_000)
+        limited = Limited(provider, rates=LocalRates(tpm=6_000))
         await asyncio.gather(limited.complete(request), return_exceptions=True)
         before = now()
         await limited.complete(request)
@@ -144,43 +127,6 @@ async def test_no_sum_of_calls_passes_the_cap(judging: MakeRequest) -> None:
     assert purse.left >= 0
 
 
-async def test_a_slot_is_free_after_a_failure(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
-    """Failed calls give their slots back."""
-    server.misbehave(Fault.SERVER_ERROR, times=4)
-    async with connected(server.url) as provider:
-        limited = Limited(provider, concurrency=1)
-        for _ in range(4):
-            with pytest.raises(ProviderError):
-                await limited.complete(judging())
-        assert (await asyncio.wait_for(limited.complete(judging()), 30)).text
-
-
-class Closable:
-    """A provider that remembers being closed."""
-
-    name, host = "closable", "-"
-
-    def __init__(self) -> None:
-        self.closed = False
-
-    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Answer nothing."""
-        raise AssertionError("not called")
-
-    async def aclose(self) -> None:
-        """Remember it."""
-        self.closed = True
-
-
-async def test_closing_reaches_the_provider_within() -> None:
-    """A wrapper closes what it wraps, and has its name and host."""
-    provider = Closable()
-    limited = Limited(provider)
-    await limited.aclose()
-    assert provider.closed
-    assert (limited.name, limited.host) == ("closable", "-")
-
-
 async def test_what_waits_is_not_sent_after_a_halt(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
@@ -204,7 +150,9 @@ async def test_what_waits_is_not_sent_after_a_halt(
 async def test_a_halt_wakes_whoever_waits_long(server: OpenAIServer, judging: MakeRequest, holds: str) -> None:
     """Neither a limit of a request a minute nor a Retry-After of an hour keeps a stopped run waiting."""
     provider = ScriptedProvider(Script(errors=(PlannedError(at=1, kind="rate_limited", retry_after_s=100.0),)))
-    limited = Limited(provider if holds == "backoff" else ScriptedProvider(), rpm=1 if holds == "rate" else None)
+    limited = Limited(
+        provider if holds == "backoff" else ScriptedProvider(), rates=LocalRates(rpm=1 if holds == "rate" else None)
+    )
     whole = Retrying(limited, attempts=3, sleep=limited.sleep)
     calls = [asyncio.create_task(whole.complete(judging())) for _ in range(1 if holds == "backoff" else 3)]
     await asyncio.sleep(0.05)

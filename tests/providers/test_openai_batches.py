@@ -1,7 +1,6 @@
 """What is OpenAI's own of batches: files found by name, validation, two files of results."""
 
 import io
-import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 from tests.providers.conftest import MakeRequest
 from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
 from tests.servers import Fault, OpenAIBatchServer, Step, Trouble
-from xscore.platform.errors import ConnectionFailed, Overloaded, RequestRejected, UnreadableResponse
-from xscore.records.batch import BatchState, RequestOutcome
+from xscore.extensions.batch.records import BatchState, RequestOutcome
+from xscore.platform.errors import ConnectionFailed, Overloaded
 
 
 @pytest.fixture
@@ -42,13 +41,6 @@ async def test_an_upload_whose_answer_is_lost_is_found_by_its_name(vendor: Vendo
     assert await vendor.host.find_file(mark="xs_no_such", since=since) == ""
     seen = await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=2)
     assert (seen.mark, seen.file_id) == (MARK, file_id)
-
-
-async def test_a_file_that_is_gone_creates_nothing(vendor: Vendor, judging: MakeRequest) -> None:
-    """The host says so, and nothing was created for certain."""
-    with pytest.raises(RequestRejected):
-        await vendor.host.create(vendor.lines(judging, 1), mark=MARK, file_id="file-gone", requests=1)
-    assert vendor.server.batches.created == 0
 
 
 @pytest.mark.parametrize(
@@ -121,17 +113,3 @@ async def test_a_host_that_stays_down_is_given_up(vendor: Vendor, judging: MakeR
     with pytest.raises(Overloaded):
         await vendor.host.look(seen.vendor_id)
     assert vendor.server.batches.asked[Step.LOOK] == 4
-
-
-async def test_a_reply_without_an_id_is_no_batch(vendor: Vendor) -> None:
-    """What is no batch is unreadable, and nothing is made of it."""
-    vendor.server.batches.all["odd"] = odd = vendor.server.batches.add([], tokens=0, name="x")
-    odd.id = "two words\n"
-    with pytest.raises(UnreadableResponse):
-        await vendor.host.look("odd")
-
-
-async def test_a_body_is_rendered_as_it_is_sent(vendor: Vendor, judging: MakeRequest) -> None:
-    """Text outside ASCII stands as itself, so that an input is no larger than it must be."""
-    body = vendor.host.body(judging(task="«ü» 漢"))
-    assert "«ü» 漢" in body.decode() and json.loads(body)["model"] == "judge-2"

@@ -7,12 +7,11 @@ from typing import Any
 import genai_prices
 import pytest
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelPrice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.providers.prices import PERIOD_S, batch_price, call_price, compile_prices, find_table_model
-from xscore.records import Usage
+from xscore.records.calls import Usage
 
 HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
 BATCH = {"processing": "batch"}
@@ -158,14 +157,6 @@ def test_a_batch_is_not_known_where_the_table_states_none() -> None:
     assert batch_price("gpt-6-luna", HOSTS["openai"], usage, at=before) is None
 
 
-def test_another_hosts_batch_is_not_the_vendors() -> None:
-    """A host that resells a model has batch prices of its own, or none that are known."""
-    usage = Usage(input_tokens=1_000)
-    azure = "shop.openai.azure.com"
-    assert call_price("openai", "gpt-5-mini", azure, usage) is not None
-    assert batch_price("gpt-5-mini", azure, usage) is None
-
-
 @pytest.mark.parametrize(
     "host",
     [
@@ -218,26 +209,3 @@ def test_a_fee_a_call_is_added_to_its_tokens() -> None:
     found = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
     assert found == Decimal("0.012") + Decimal("0.0015")
     assert call_price("openai", "sonar", "api.perplexity.ai", Usage(), at=NOW.timestamp()) == 0
-
-
-def test_a_models_price_is_looked_up_once() -> None:
-    """However many calls there are, and however many prices of each, the tables are asked once for each model."""
-    find_table_model.cache_clear()
-    for tokens in range(500):
-        for model in ("gpt-6-luna", "gpt-6-sol", "no-such-model"):
-            call_price("openai", model, HOSTS["openai"], Usage(input_tokens=tokens))
-            batch_price(model, HOSTS["openai"], Usage(input_tokens=tokens))
-    assert find_table_model.cache_info().misses == 3
-
-
-def test_what_rates_cannot_say_the_table_adds_up_itself() -> None:
-    """A price by a unit that a text call might have (text apart from the rest) is worked out by genai-prices."""
-    prices = ModelPrice(input_mtok=Decimal(1), input_text_mtok=Decimal(3), output_mtok=Decimal(2))
-    usage = Usage(input_tokens=1_000, output_tokens=10)
-    assert compile_prices(prices)(usage) == prices.calc_price(of_the_table(usage))["total_price"]
-    assert compile_prices(prices)(Usage()) == 0
-    more = Usage(input_tokens=10, cached_input_tokens=20)
-    assert (
-        compile_prices(ModelPrice(input_mtok=Decimal(1), cache_read_mtok=Decimal(1), input_text_mtok=Decimal(3)))(more)
-        is None
-    )

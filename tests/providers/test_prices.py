@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.providers.conftest import MakeRequest
 from xscore.providers.prices import call_price, cost_upper_bound
-from xscore.records import Request, Stage, Usage
+from xscore.records.calls import Request, Stage, Usage
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
 OPENAI = "api.openai.com"
@@ -22,29 +22,6 @@ def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
     fifth = call_price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
     assert fifth is not None
     assert fifth * 5 == Decimal(usd)
-
-
-def test_cached_and_written_tokens_have_prices_of_their_own() -> None:
-    """Cached input is cheaper, writing it dearer, where the model has such prices."""
-    plain = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000))
-    cached = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cached_input_tokens=10_000))
-    written = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cache_write_tokens=10_000))
-    assert (cached, plain, written) == (Decimal("0.0001"), Decimal("0.001"), Decimal("0.00125"))
-
-
-def test_each_call_is_priced_by_itself() -> None:
-    """Two calls below the long-prompt tier cost less than one with the sum of their tokens."""
-    one = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=200_000))
-    sum_ = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=400_000))
-    assert one is not None and sum_ is not None
-    assert 2 * one < sum_
-
-
-@pytest.mark.parametrize(("host", "model"), [(OPENAI, "no-such-model"), ("models.example.org", "gpt-6-luna")])
-def test_what_the_tables_do_not_know_is_unpriced(host: str, model: str) -> None:
-    """An unknown model or host has no price, which is not a price of nothing."""
-    assert call_price("openai", model, host, Usage(input_tokens=5)) is None
-    assert call_price("openai", model, host, Usage()) is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080", "-"])

@@ -7,9 +7,8 @@ from tests.servers import Fault, OpenAIServer
 from tests.servers.lesser_server import LesserServer
 from xscore.platform.errors import PromptCut
 from xscore.providers.host_facts import PromptCount, count_prompt, is_prompt_cut
-from xscore.providers.openai import OpenAIDialect
-from xscore.providers.wire import WireProvider
-from xscore.records import Capability
+from xscore.providers.openai import OpenAIProvider
+from xscore.records.calls import Capability
 
 
 @pytest.mark.parametrize("model", ["judge-2", "gpt-oss:20b", "gpt-4.1-nano"])
@@ -33,7 +32,7 @@ def test_the_vendors_own_host_is_spared() -> None:
         ("https://openai.com.example.test/v1", False),
         ("https://notopenai.com/v1", False),
     ):
-        assert WireProvider(OpenAIDialect(url), base_url=url, api_key="k").is_vendors_own is is_own
+        assert OpenAIProvider(url, "k").is_vendors_own is is_own
 
 
 async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeRequest, connected: Connected) -> None:

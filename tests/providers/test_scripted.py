@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.providers.conftest import MakeRequest
 from xscore.platform.errors import QuotaExhausted, RateLimited, UsageError
@@ -13,11 +12,10 @@ from xscore.providers.scripted import (
     Script,
     ScriptedProvider,
     ScriptRule,
-    ShownMemory,
     connect,
     read_script,
 )
-from xscore.records import Finish
+from xscore.records.calls import Finish
 from xscore.settings import Settings
 
 
@@ -48,30 +46,6 @@ async def test_the_first_rule_decides(judging: MakeRequest) -> None:
     assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {"k0": 50, "k1": 20, "k2": 20}
 
 
-async def test_a_function_may_score(judging: MakeRequest) -> None:
-    """In Python a callable judges, with a reason or without."""
-
-    def score(memory: ShownMemory, turn: str) -> tuple[float, str]:
-        assert memory.path == "src/cache.py"
-        assert "Where is the cache written?" in turn and "body of" not in turn
-        return (0.8, "asked for") if memory.id == "k2" else (0.0, "not")
-
-    completion = await ScriptedProvider(score=score).complete(judging())
-    reply = json.loads(completion.text)
-    assert reply == {"scores": {"k0": 0, "k1": 0, "k2": 80}, "reasons": [{"id": "k2", "reason": "asked for"}]}
-
-
-async def test_noise_is_small_and_the_same_again(judging: MakeRequest) -> None:
-    """Noise moves scores within its bounds and depends on the seed and the memory only."""
-    script = Script(default=0.5, noise=0.1, seed=1)
-    first = await _scores(ScriptedProvider(script), judging, n=30)
-    again = await _scores(ScriptedProvider(script), judging, n=30)
-    other = await _scores(ScriptedProvider(replace(script, seed=2)), judging, n=30)
-    assert first == again != other
-    assert all(40 <= score <= 60 for score in first.values())
-    assert len(set(first.values())) > 5
-
-
 async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
     """The n-th call meets the error planned for it, and the others pass."""
     errors = (PlannedError(at=2, kind="rate_limited", retry_after_s=0.5), PlannedError(at=3, kind="quota"))
@@ -99,12 +73,6 @@ async def test_other_requests_get_the_answer_in_pieces(judging: MakeRequest) -> 
     completion = await provider.complete(judging(reply_ids=()), pieces.append)
     assert "".join(pieces) == completion.text == "It is written by the writer thread."
     assert len(pieces) > 1
-
-
-async def test_a_reply_may_be_spoiled(judging: MakeRequest) -> None:
-    """`tamper` stands for a model that does not keep the protocol."""
-    provider = ScriptedProvider(tamper=lambda request, reply: reply.replace('"k0": 3', '"k0": 700'))
-    assert (await _scores(provider, judging))["k0"] == 700
 
 
 async def test_a_script_is_a_file(judging: MakeRequest, tmp_path: Path) -> None:

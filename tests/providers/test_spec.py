@@ -1,16 +1,28 @@
-"""`provider:model`, as a user writes it."""
+"""`provider:model`, its host, and the import of its SDK beside the event loop."""
 
+import asyncio
+import subprocess
+import sys
+import textwrap
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from xscore.platform.errors import UsageError
+from xscore.providers.hosts import default_concurrency, host_deadline_s, host_of, is_loopback
 from xscore.providers.scripted import ScriptedProvider
-from xscore.providers.spec import BUILT_IN, ENTRY_POINT_GROUP, ModelSpec, connect_provider, parse_model_spec
+from xscore.providers.spec import (
+    BUILT_IN,
+    ENTRY_POINT_GROUP,
+    SDKS,
+    ModelSpec,
+    connect_provider,
+    import_sdk,
+    parse_model_spec,
+)
 from xscore.providers.wire import WireProvider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
-from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
 
 @pytest.mark.parametrize(
@@ -41,11 +53,6 @@ def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_model_spec(text)
     assert caught.value.hint
-
-
-def test_the_default_models_are_specs() -> None:
-    """What the settings name can be parsed."""
-    assert {parse_model_spec(DEFAULT_JUDGE).provider, parse_model_spec(DEFAULT_PRIMARY).provider} == {"openai"}
 
 
 def test_our_own_providers_are_entry_points_too() -> None:
@@ -90,3 +97,90 @@ def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pyte
     monkeypatch.syspath_prepend(str(tmp_path))
     provider = connect_provider(parse_model_spec("stranger:anything"), Settings())
     assert provider.name == "stranger"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://api.openai.com/v1", "api.openai.com"),
+        ("http://LOCALHOST:11434/v1/", "localhost:11434"),
+        ("http://[::1]:8080/v1", "[::1]:8080"),
+        ("https://router.example/v1?key=secret", "router.example"),
+    ],
+)
+def test_a_host_is_name_and_port(url: str, host: str) -> None:
+    """Only name and port are shown of a base URL."""
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "ftp://x", "http://", "http://a:99999/", "http://u:p@x/"])
+def test_what_is_no_base_url_is_said(url: str) -> None:
+    """Whatever stands there, it is a usage error in words."""
+    with pytest.raises(UsageError, match=r"openai\.base_url"):
+        host_of(url)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:1", "127.0.0.1:80", "127.9.9.9", "[::1]:8080", "a.localhost", "-"]
+)
+def test_this_machine_is_recognised(host: str) -> None:
+    """Every loopback name and address counts as this machine."""
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["api.openai.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1", "0.0.0.0:80", "notlocalhost"]
+)
+def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
+    """Names that only look like loopback are remote: they are priced, and need a key."""
+    assert not is_loopback(host)
+
+
+def test_a_local_model_is_given_time_and_few_calls() -> None:
+    """A loopback host gets four calls in flight and five times the deadline."""
+    assert (default_concurrency("localhost:1"), default_concurrency("api.openai.com")) == (4, 64)
+    assert (host_deadline_s(60, "localhost:1"), host_deadline_s(60, "api.openai.com")) == (300, 60)
+
+
+def program(body: str) -> str:
+    """Run a program in a process of its own and give back what it prints."""
+    text = textwrap.dedent(body)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("dialect", SDKS)
+def test_the_loop_runs_on_while_an_sdk_is_imported(dialect: str) -> None:
+    """The loop turns all the while, and afterwards every module that the first call needs is there."""
+    said = program(
+        f"""
+        import asyncio, sys, time
+        from xscore.providers.spec import SDKS, import_sdk
+
+        async def main():
+            turns = 0
+            task = asyncio.create_task(import_sdk("{dialect}"))
+            while not task.done():
+                await asyncio.sleep(0.01)
+                turns += 1
+            task.result()
+            print(turns, all(name in sys.modules for name in SDKS["{dialect}"]))
+
+        asyncio.run(main())
+        """
+    )
+    turns, there = said.split()
+    assert int(turns) >= 5 and there == "True"
+
+
+def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the import raises reaches whoever waits for it."""
+    monkeypatch.setitem(SDKS, "absent", ("xscore_has_no_such_module",))
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        asyncio.run(import_sdk("absent"))
+
+
+async def test_other_providers_have_nothing_imported() -> None:
+    """A script, or a provider of somebody's package, imports for itself; each of ours with an SDK is in the table."""
+    await import_sdk("scripted")
+    await import_sdk("somebodys")
+    assert set(SDKS) == set(BUILT_IN) - {"scripted"}

@@ -11,7 +11,7 @@ from tests.servers import Fault, OpenAIServer
 from xscore.providers.attempts import Retrying
 from xscore.providers.limits import Limited
 from xscore.providers.provider import Provider
-from xscore.records import Completion, Request, Traffic
+from xscore.records.calls import Completion, Request, Traffic
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 
 
@@ -84,15 +84,3 @@ async def test_a_server_that_limits_requests_a_minute_is_not_stormed(
     assert traffic.limits.requests_per_minute == 3_000
     assert server.counts.refused_requests == 0
     assert took_s >= 0.9 * (200 - 150) / 50
-
-
-async def test_a_burst_that_the_host_refuses_is_not_repeated(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected
-) -> None:
-    """A tenth of the calls refused one by one, over and over, costs the calls that were refused and no more."""
-    server.latency_s = 0.01
-    server.misbehave(Fault.RATE_LIMITED, times=20, every=10, retry_after_s=0.02)
-    async with connected(server.url) as provider:
-        served, _ = await serve_all(provider, [judging(task=str(at)) for at in range(200)], concurrency=16)
-    assert len(served) == 200
-    assert server.counts.requests == 200 + server.counts.refused_requests <= 1.3 * 200

@@ -102,7 +102,7 @@ async def test_tls_goes_through_a_tunnel(
     tmp_path: Path,
 ) -> None:
     """https through a proxy is a CONNECT: the proxy carries it and reads nothing of it."""
-    monkeypatch.setenv("SSL_CERT_FILE", trust(authority, tmp_path))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", trust(authority, tmp_path))
     with ForwardProxy(secure.host) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         async with connected("https://models.example.test/v1", key=KEY) as provider:
@@ -147,22 +147,6 @@ async def test_a_proxy_that_is_not_there_says_so(
     assert "NO_PROXY" in caught.value.hint
 
 
-@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
-async def test_the_users_own_authority_is_trusted(
-    secure: OpenAIServer,
-    authority: trustme.CA,
-    judging: MakeRequest,
-    connected: Connected,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    variable: str,
-) -> None:
-    """A host whose certificate a company signed itself is reached once the environment names the signer."""
-    monkeypatch.setenv(variable, trust(authority, tmp_path))
-    async with connected(secure.url) as provider:
-        assert (await provider.complete(judging())).text
-
-
 async def test_an_unknown_authority_is_named_as_the_cause(
     secure: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
@@ -184,33 +168,6 @@ async def test_certificates_that_cannot_be_read_are_a_usage_error(
         async with connected(secure.url) as provider:
             with pytest.raises(UsageError, match=f"SSL_CERT_FILE names .*{file}"):
                 await provider.complete(judging())
-
-
-async def test_plain_http_reads_no_certificates(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A host on this machine is not kept waiting for the certificates of the world, nor stopped by those that lack."""
-    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/missing.pem")
-    async with connected(server.url) as provider:
-        assert (await provider.complete(judging())).text
-
-
-@pytest.mark.parametrize(
-    ("base_url", "proxy", "is_encrypted"),
-    [
-        ("http://models.example.test/v1", "http://proxy.test:3128", False),
-        ("https://models.example.test/v1", "http://proxy.test:3128", True),
-        ("http://models.example.test/v1", "https://proxy.test:3128", True),
-        ("https://models.example.test/v1", "", True),
-        ("http://models.example.test/v1", "", False),
-    ],
-)
-def test_certificates_are_wanted_wherever_one_is_shown(
-    monkeypatch: pytest.MonkeyPatch, base_url: str, proxy: str, is_encrypted: bool
-) -> None:
-    """A host or a proxy behind TLS has to be trusted; only a way that is plain throughout needs nobody's word."""
-    monkeypatch.setenv("ALL_PROXY", proxy)
-    assert route_to(base_url).is_encrypted is is_encrypted
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ from msgspec import Struct, field
 from tests.scorer.shapes import candidate
 from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
-from xscore.records import Candidate, Completion, Finish, Judgment, Request, Turn, Unjudged, Usage
+from xscore.records.calls import Completion, Finish, Request, Usage
+from xscore.records.judgment import Judgment, Unjudged
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs

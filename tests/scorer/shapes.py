@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from xscore.platform.hashing import content_hash, memory_id
-from xscore.records import Candidate, Kind, Layer
+from xscore.records.memory import Candidate, Kind, Layer
 
 PACKAGES = ("asyncio", "email", "json", "logging")
 

@@ -2,10 +2,10 @@
 
 from tests.scorer.shapes import candidate
 from xscore.prompts.judge import PROMPT_VERSION
-from xscore.records import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile, choose_profile
-from xscore.scorer.repair import UNREADABLE, PackPrompt, RepairRung, next_prompts
+from xscore.scorer.repair import UNREADABLE, PackPrompt, next_prompts
 
 MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
 MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in range(20))
@@ -52,14 +52,6 @@ def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
     assert drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(made)) == 300
 
 
-def test_the_last_rung_has_room_to_think() -> None:
-    """A model that cannot help but think aloud gets its chance alone."""
-    made = drafts(JudgeModel(name="m"))
-    (piece,) = ask_of(made, 1).pieces
-    assert made.output_cap(PackPrompt("p", (piece,), RepairRung.ALONE)) == 1_024
-    assert made.output_cap(PackPrompt("p", (piece,))) == 256
-
-
 def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     """What another turn would send again asks to be kept; a throwaway, a part of a pack and a retry do not."""
     made = drafts(JudgeModel(name="m", prefix_ttl_s=300))
@@ -78,15 +70,3 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     }
     turn_first = drafts(JudgeModel(name="m", prefix_ttl_s=300, order="turn_first"))
     assert turn_first.request(whole, "<turn/>")[0].prefix_ttl_s == 0
-
-
-def test_the_parts_of_a_large_memory_last_as_long_as_it() -> None:
-    """A memory judged in parts sends the same parts every turn, each in a prompt of its own."""
-    text = "\n".join(f"line {number} of a long function" for number in range(400))
-    member = candidate("a.py", "long", text)
-    made = drafts(JudgeModel(name="m", prefix_ttl_s=300), PackProfile(tokens=500))
-    pack = Pack("p_1", (member,), is_kept=True)
-    asks = made.asks(pack, made.pieces_of(pack, {member.id: text}))
-    assert len(asks) > 3
-    assert {made.request(ask, "<turn/>")[0].prefix_ttl_s for ask in asks} == {300}
-    assert all(one.pack == f"w_{one.pieces[0].content_hash[:16]}" for one in asks)  # `cache.reach` knows parts by it

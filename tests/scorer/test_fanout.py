@@ -1,15 +1,12 @@
 """Workers on one iterator."""
 
 import asyncio
-import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.cpu_time import assert_costs
-from tests.providers.time_lapse import now, run
-from xscore.records import UnjudgedCause
-from xscore.scorer.fanout import StopSignal, fan_out, workers_for
+from xscore.records.judgment import UnjudgedCause
+from xscore.scorer.fanout import StopSignal, fan_out
 
 
 def unsent(unit: int) -> Sequence[str]:
@@ -109,62 +106,3 @@ async def test_an_error_is_raised_after_what_came_before_it() -> None:
             found.extend(batch)
     assert found == ["0"]
     assert sorted(cancelled) == [2, 3]
-
-
-async def test_leaving_early_cancels_the_workers() -> None:
-    """A consumer that stops listening leaves no task behind."""
-
-    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
-        await asyncio.sleep(0 if unit == 0 else 60)
-        return (str(unit),), ()
-
-    batches = fan_out(iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent)
-    assert await anext(batches) == ("0",)
-    await batches.aclose()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-def test_a_hundred_thousand_units_cost_little() -> None:
-    """100,000 no-op calls: CPU within a few times a bare loop of as many event loop turns, and a few MB."""
-
-    async def settle(unit: int) -> tuple[Sequence[int], Sequence[int]]:
-        await asyncio.sleep(0)
-        return (unit,), ()
-
-    async def turns() -> None:
-        for _ in range(100_000):
-            await asyncio.sleep(0)
-
-    async def units(many: int) -> None:
-        found = [
-            unit async for unit in fan_out(iter(range(many)), settle, workers=64, stop=StopSignal(), unsent=unsent)
-        ]
-        assert len(found) == many
-
-    assert_costs(lambda: asyncio.run(units(100_000)), than=lambda: asyncio.run(turns()), at_most=6)
-    tracemalloc.start()
-    asyncio.run(units(10_000))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 4_000_000
-
-
-@pytest.mark.parametrize("in_flight", [1, 4, 32, 64])
-def test_units_in_backoff_do_not_idle_the_line(in_flight: int) -> None:
-    """With a fifth of the units waiting as long as a call outside the limit, the calls in flight stay at the limit."""
-
-    async def story(workers: int) -> float:
-        slots, started = asyncio.Semaphore(in_flight), now()
-
-        async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
-            async with slots:
-                await asyncio.sleep(1.0 + unit % 7 / 10)
-            await asyncio.sleep(1.3 if unit % 5 == 0 else 0)
-            return (str(unit),), ()
-
-        await gather(iter(range(in_flight * 70)), settle, workers=workers)
-        return now() - started
-
-    ideal_s = 70 * 1.3
-    assert run(story(workers_for(in_flight))) <= 1.03 * ideal_s
-    assert run(story(in_flight)) >= 1.12 * ideal_s

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cpu_time import assert_cheap
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root
-from xscore.records import Candidate, Judgment, Kind, Layer, Turn
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
@@ -91,12 +92,6 @@ def test_a_named_entity_comes_first(click_tree: Store) -> None:
     assert "task names `Context.invoke`" in judgment.reason
 
 
-def test_a_named_file_comes_first(click_tree: Store) -> None:
-    """A task that names a file puts memories of that file first."""
-    ranked = ask(click_tree, "what does click/globals.py keep?")
-    assert {candidate.path for candidate, _ in ranked[:3]} == {"click/globals.py"}
-
-
 def test_a_stack_frame_is_strong_evidence(click_tree: Store) -> None:
     """The function an error passed through is kept (X23)."""
     target = next(c for c in click_tree.pool() if c.entity == "Option.prompt_for_value")
@@ -111,17 +106,6 @@ def test_reasons_name_the_evidence(click_tree: Store) -> None:
     """A reason lists which words matched, and where."""
     (_, judgment), *_ = ask(click_tree, "render a progress bar with the estimated time left")
     assert "matches" in judgment.reason and "progress" in judgment.reason
-
-
-async def test_every_candidate_is_judged_once(click_tree: Store) -> None:
-    """n candidates in, n judgments out, best first, each with its own content hash (X03)."""
-    pool = click_tree.pool()
-    judge = LexicalJudge(lambda: click_tree.vectors(TERM_EMBEDDER))
-    results = [result async for result in judge.judge(Turn(task="parse options"), pool)]
-    judgments = [result for result in results if isinstance(result, Judgment)]
-    assert sorted(j.content_hash for j in judgments) == sorted(c.content_hash for c in pool)
-    assert [j.score for j in judgments] == sorted((j.score for j in judgments), reverse=True)
-    assert not judge.is_model
 
 
 WORDS = st.sampled_from(
@@ -162,31 +146,3 @@ def test_a_task_without_words_scores_nothing() -> None:
     pool = made(("f", "def f(): ..."))
     assert scores(pool, "??? !!!") == {"m0": 0.0}
     assert scores(made(), "write the cache") == {}
-
-
-def test_a_memory_without_a_vector_is_not_lost() -> None:
-    """A candidate whose vector is missing scores 0, or by its name when the task names it."""
-    candidates, _ = made(("Store.write", "text"))
-    assert scores((candidates, []), "something else") == {"m0": 0.0}
-    assert scores((candidates, []), "call `Store.write`")["m0"] > 0.5
-
-
-def test_tests_stand_back_unless_asked_for() -> None:
-    """The same words count less in a test, and fully when the task speaks of tests (X22)."""
-    candidates, vectors = made(("parse", "parse the receipt header"), ("other", "x"))
-    as_test = [candidates[0]._replace(kind=Kind.TEST), candidates[1]]
-    plain, tested = "parse the receipt header", "tests that parse the receipt header"
-    assert scores((as_test, vectors), plain)["m0"] < scores((candidates, vectors), plain)["m0"]
-    assert scores((as_test, vectors), tested)["m0"] == scores((candidates, vectors), tested)["m0"]
-
-
-def test_ten_thousand_memories_are_fast(click_tree: Store) -> None:
-    """10,000 memories are scored with the CPU of a few plain loops of a million additions."""
-    pool, vectors = click_tree.pool(), list(click_tree.vectors(TERM_EMBEDDER))
-    times = range(10_000 // len(pool) + 1)
-    many = [c._replace(id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
-    wide = [(f"{n}{name}", vector) for n in times for name, vector in vectors]
-    judge = LexicalJudge(lambda: wide)
-    turn = Turn(task="where is the terminal width worked out for wrapped help text?")
-    assert len(list(judge.judgments(turn, many))) == len(many)
-    assert_cheap(lambda: list(judge.judgments(turn, many)), loops=5)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
-from xscore.records import Candidate, Kind, Layer
+from xscore.records.memory import Candidate, Kind, Layer
 from xscore.scorer.mentions import FRAME, Mentions, find_mentions, find_named, without_frames
 
 PYTHON_TRACE = """Traceback (most recent call last):

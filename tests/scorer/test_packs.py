@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scorer.shapes import candidate, real_code
-from xscore.records import Candidate
+from xscore.records.memory import Candidate
 from xscore.scorer.packs import (
     OVERFULL_SHARE,
-    Pack,
     PackProfile,
     Slot,
     assign_packs,
@@ -128,14 +127,6 @@ def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
     assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [True, True, False, True, True]
 
 
-def test_packs_end_with_files_where_they_are_nearly_full() -> None:
-    """Neighbours of one file prefer one pack."""
-    pool = [candidate(f"f{i // 16}.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(64)]
-    slots = assign_packs(pool, {}, PackProfile()).slots
-    for start in range(0, 64, 16):
-        assert len({slots[one.id].pack for one in pool[start : start + 16]}) == 1
-
-
 def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
     """Of a partly known pack only the misses are sent; untouched packs keep id, order and members."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
@@ -147,29 +138,6 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
     assert sent[: len(everything) - 2] == everything[2:]
     loose = [one for pack in sent[len(everything) - 2 :] for one in pack.members]
     assert {one.id for one in loose} == {one.id for pack in everything[:2] for one in pack.members} - known
-
-
-def test_one_edit_sends_one_memory_and_the_next_task_whole_packs() -> None:
-    """X28: an edited memory is judged alone, and its pack is whole again for the next task."""
-    pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(30)]
-    slots = assign_packs(pool, {}, PackProfile()).slots
-    edited = pool[4]._replace(content_hash="edited")
-    now = [*pool[:4], edited, *pool[5:]]
-    after = assign_packs(now, slots, PackProfile())
-    assert after.moved == {}
-    (only,) = packs_to_send([edited], after.slots, PackProfile())
-    assert only.members == (edited,)
-    assert [pack.id for pack in packs_to_send(now, after.slots, PackProfile())] == [
-        pack.id for pack in packs_to_send(pool, slots, PackProfile())
-    ]
-
-
-def test_plain_mode_has_no_packs() -> None:
-    """`--pack-size 1` is one prompt a memory."""
-    pool = [candidate("a.py", f"e{i}", str(i), line=i) for i in range(5)]
-    plain = choose_profile(pack_size=1)
-    assert assign_packs(pool, {}, plain).slots == {}
-    assert packs_to_send(pool, {}, plain) == [Pack("", (one,), is_kept=True) for one in pool]
 
 
 def test_limits_follow_the_model_unless_set() -> None:

@@ -9,7 +9,8 @@ import pytest
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request, turn_block
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.providers.scripted import shown_memories
-from xscore.records import Kind, Turn
+from xscore.records.memory import Kind
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, SCORE_TOKENS
 from xscore.scorer.packs import choose_profile
 from xscore.scorer.replies import parse_reply

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.scorer.shapes import candidate
-from xscore.records import UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
 from xscore.scorer.repair import (
     CUT_SHORT,
     REFUSED,
@@ -38,13 +38,6 @@ def test_missing_memories_are_asked_in_half_a_pack_then_one_by_one(trouble: Repa
     assert {ask.rung for ask in alone} == {RepairRung.ALONE}
 
 
-def test_only_what_is_missing_is_asked_again() -> None:
-    """A valid score is paid for once."""
-    (again,), _ = next_prompts(PackPrompt("p", PIECES), PIECES[5:7], UNREADABLE)
-    assert again.pieces == PIECES[5:7]
-    assert next_prompts(PackPrompt("p", PIECES), (), UNREADABLE) == ([], [])
-
-
 @pytest.mark.parametrize("trouble", [REFUSED, prompt_rejected("400")])
 def test_a_refusal_goes_to_one_by_one(trouble: RepairReason) -> None:
     """One memory may have caused it, so all are asked alone."""
@@ -67,12 +60,6 @@ def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
     assert [ask.rung for ask in again] == [RepairRung.ALONE]
     causes = [next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause for one in TROUBLES[2:]]
     assert causes == [UnjudgedCause.REFUSED, UnjudgedCause.TOO_LONG, UnjudgedCause.PROVIDER]
-
-
-def test_every_ask_is_dealt_anew() -> None:
-    """Asks have names of their own, so a reply misread once meets other ids."""
-    names = {ask.pack for ask in next_prompts(PackPrompt("p", PIECES), PIECES, UNREADABLE)[0]}
-    assert len(names | {"p"}) == 3
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.scorer.bench import TURN, Around, Bench, Code, by_length, causes, oversized, settle
+from tests.scorer.bench import Around, Bench, Code, by_length, causes, oversized, settle
 from tests.scorer.shapes import real_code
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import StoredClaims, judgment_writer
+from xscore.cache.judgment_store import StoredClaims, StoredJudgments
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider
-from xscore.records import Completion, JudgeIdentity, Judgment, Request, Unjudged, UnjudgedCause
-from xscore.scorer.claiming import NoClaims, PackQueue
+from xscore.records.calls import Completion, Request
+from xscore.records.judgment import JudgeIdentity, Judgment, UnjudgedCause
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import Pack, choose_profile
+from xscore.scorer.packs import choose_profile
 
 pytestmark = pytest.mark.verify
 
@@ -41,7 +41,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
 
 def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
     """A judge that shares the store."""
-    writer = judgment_writer(commits, turn_key="t", judge=JUDGE)
+    writer = StoredJudgments(commits).writer("t", JUDGE)
     return bench.judge(claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer, **changes)
 
 
@@ -81,19 +81,6 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
     assert sum(len(code) - len(judge.judged_elsewhere) for judge in judges) == len(code)
     assert all(provider.requests for provider in providers)
     assert await left(stores) == 0
-
-
-def test_fewer_are_claimed_the_fewer_are_left() -> None:
-    """No more is claimed ahead than a moment's work, and towards the end one pack at a time."""
-    packs = [Pack(f"p{number}", ()) for number in range(400)]
-    waiting = PackQueue(packs, NoClaims(), workers=20)
-    sizes = []
-    while taken := waiting.take():
-        sizes.append(len(taken))
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] == 10 and sizes[-4:] == [1, 1, 1, 1]
-    assert sum(sizes) == len(packs)
-    assert len(PackQueue(packs, NoClaims(), workers=1).take()) == 1
 
 
 async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
@@ -150,14 +137,3 @@ async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opene
     async with asyncio.timeout(30):
         found = await settle(judge, candidates)
     assert causes(found) == {"deadline": len(code)}
-
-
-async def test_one_who_leaves_releases_what_it_claimed(code: Code, stores: Opened) -> None:
-    """An abandoned judge, as after a crash of its caller, leaves no claim behind."""
-    bench = Bench(code, ScriptedProvider(Script(latency_s=0.02), score=by_length))
-    judge = sharing(bench, stores[0])
-    results: AsyncIterator[Judgment | Unjudged] = judge.judge(TURN, bench.candidates)
-    await anext(results)
-    assert await left(stores) > 1
-    await results.aclose()  # type: ignore[attr-defined]
-    assert await left(stores) == 0

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.scorer.shapes import candidate
 from xscore.platform.hashing import content_hash
-from xscore.records import Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import Judgment
 from xscore.scorer.repair import PartTally, memory_parts, split_text
 
 METHOD = (
@@ -28,12 +28,6 @@ def test_cuts_fall_between_methods() -> None:
     assert len(parts) > 3
     assert all(part.startswith("    def m") for part in parts[1:])
     assert min(map(len, parts)) > 700
-
-
-def test_a_dedent_serves_where_no_blank_line_does() -> None:
-    """Dense code is cut where a block ends."""
-    dense = "".join(f"if a{number}:\n    b()\n    c()\n" for number in range(50))
-    assert all(part.startswith("if a") for part in split_text(dense, max_chars=400))
 
 
 def test_parts_have_hashes_of_their_own() -> None:
@@ -60,16 +54,3 @@ def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
     ]
     assert results[:-1] == [None] * (len(found) - 1)
     assert results[-1] == Judgment(found[0].memory, 0.9, "because 0.9")
-
-
-def test_a_lost_part_leaves_the_memory_unjudged() -> None:
-    """A memory of which a part has no score has none, and says so once."""
-    found = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
-    tally = PartTally()
-    lost = Unjudged(found[0].content_hash, UnjudgedCause.REFUSED, "the model declined")
-    results = [tally.settle(found[0], lost)]
-    results += [tally.settle(piece, Judgment(piece.content_hash, 1.0)) for piece in found[1:]]
-    assert results[:-1] == [None] * (len(found) - 1)
-    assert results[-1] == Unjudged(
-        found[0].memory, UnjudgedCause.REFUSED, f"1 of {len(found)} parts: the model declined"
-    )

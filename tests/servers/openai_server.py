@@ -1,8 +1,7 @@
 """A loopback server of the OpenAI dialect; what it does beside speaking it is `loopback`.
 
 Ids come from the schema's `required` list. It accounts prompt prefixes as the vendor does (`prefix_cache`) and refuses
-fields on demand, as servers that call themselves compatible do. As a program (`python -m tests.servers`) it prints its
-URL and serves until killed, for CPU measurements.
+fields on demand, as servers that call themselves compatible do.
 """
 
 import json

@@ -1,11 +1,9 @@
-"""One thread that writes for many tasks: what queues while a commit is under way goes into the next one.
+"""One thread that commits for many tasks: jobs queued during a commit go into the next one.
 
-What was handed over before a job is committed with it or before it: the ledger's record of a call never comes after the
-judgments it paid for. Jobs run in that order; what is added for one `Bulk` is written by one call of it, because each
-statement costs a hand-over between two threads. A failed commit fails everyone who waits and closes the door, because
-a run that cannot keep what it pays for must stop paying; so does a database that was moved or replaced under the open
-connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; in a busy run the
-thread rests for `REST_S` after each commit, so that the next is for several, and a write takes that much longer.
+Jobs run in order, so a call's ledger row is never committed after its judgments; the items for one `Bulk` are written
+by a single call, to save thread switches. A failed commit, or a database moved or replaced under the connection, fails
+all waiting and later jobs: a run that cannot store what it pays for must stop. Trade-offs: one bad job fails its group;
+in a busy run the thread sleeps `REST_S` after each commit to batch more, which delays each write by as much.
 """
 
 import asyncio
@@ -13,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from sqlite3 import Connection
@@ -30,19 +29,19 @@ T = TypeVar("T")
 Job = Callable[[Connection], Any]
 """Writes within the group's transaction; it must not begin or end one."""
 Bulk = Callable[[Sequence[Any], Connection], None]
-"""Writes all the items that were added for it, in their order; else like a job."""
+"""Writes all items added for it, in order; otherwise like a job."""
 BUSY_S = 0.02
-"""Two commits closer together than this are a busy run."""
+"""A run is busy if two commits are closer together than this."""
 REST_S = 0.002
 _REPLACED = "Run it again: it goes on in the store that is there now."
 
 
 class _Task(Struct):
-    job: Job | None
-    waiter: asyncio.Future[Any] | None
-    result: Any = None
+    job: Job | None = None
     bulk: Bulk | None = None
     item: Any = None
+    waiter: asyncio.Future[Any] | None = None
+    result: Any = None
 
 
 class GroupCommit:
@@ -54,7 +53,7 @@ class GroupCommit:
         self._failure: Exception | None = None
         self._closed = False
         self._handed = self._done = 0
-        """Tasks that came, and those that are committed."""
+        """Tasks queued, and tasks committed."""
         self.commits = 0
         """Transactions so far."""
 
@@ -70,7 +69,7 @@ class GroupCommit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit what is queued, then stop. Raises the failure of a commit that nobody waited for."""
+        """Commit what is queued, then stop. Raises the failure of a commit without a waiter."""
         self._closed = True
         self._queue.put(None)
         await asyncio.shield(asyncio.to_thread(self._thread.join))
@@ -78,31 +77,31 @@ class GroupCommit:
             raise self._failure
 
     async def submit(self, job: Callable[[Connection], T]) -> T:
-        """Run a job and return its result once it is committed. A cancelled wait does not take the job back."""
-        waiter: asyncio.Future[T] = self._loop.create_future()
-        self._put(_Task(job, waiter))
-        return await waiter
+        """Run a job and return its result once committed. Cancelling the wait does not cancel the job."""
+        result: T = await self._waited_for(_Task(job))
+        return result
 
     def post(self, job: Job) -> None:
-        """Hand over a job without waiting for it. Raises if an earlier commit failed."""
-        self._put(_Task(job, None))
-
-    def post_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
-        """Hand over an item, to be written together with others, without waiting for it. Raises as `post` does."""
-        self._put(_Task(None, None, bulk=bulk, item=item))
+        """Queue a job without waiting. Raises if an earlier commit failed."""
+        self._put(_Task(job))
 
     async def submit_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
-        """Hand over an item and return once it is committed."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._put(_Task(None, waiter, bulk=bulk, item=item))
-        await waiter
+        """Queue an item for a bulk write, and return once it is committed."""
+        await self._waited_for(_Task(bulk=bulk, item=item))
+
+    def post_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+        """Queue an item without waiting. Raises as `post` does."""
+        self._put(_Task(bulk=bulk, item=item))
 
     async def caught_up(self) -> None:
-        """Return once all that was handed over so far is committed. Raises the failure of an earlier commit."""
+        """Return once everything queued so far is committed. Raises the failure of an earlier commit."""
         if self._handed > self._done or self._failure is not None:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._put(_Task(None, waiter))
-            await waiter
+            await self._waited_for(_Task())
+
+    def _waited_for(self, task: _Task) -> "asyncio.Future[Any]":
+        task.waiter = self._loop.create_future()
+        self._put(task)
+        return task.waiter
 
     def _put(self, task: _Task) -> None:
         if self._failure is not None:
@@ -125,26 +124,22 @@ class GroupCommit:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Tell those still queued, whom only a bug of ours can have left behind."""
+        """Fail tasks still queued after the thread ended, which only a bug can cause."""
         while not self._queue.empty():
             task = self._queue.get()
             self._tell([task] if task is not None else [])
 
     def _next_group(self) -> list[_Task] | None:
-        """Wait for a task, take what queued meanwhile with it; None: no more will come."""
-        first = self._queue.get()
-        if first is None:
-            return None
-        group = [first]
-        try:
-            while True:
-                task = self._queue.get_nowait()
-                if task is None:
-                    self._queue.put(None)
-                    return group
+        """Wait for a task and take all queued ones with it; None: the queue is closed."""
+        group = []
+        task = self._queue.get()
+        with suppress(Empty):
+            while task is not None:
                 group.append(task)
-        except Empty:
-            return group
+                task = self._queue.get_nowait()
+            if group:
+                self._queue.put(None)  # for the next call
+        return group or None
 
     def _commit(self, group: list[_Task]) -> None:
         failure: Exception | None = StoreError("the writing thread broke", hint="This is a bug of xscore.")
@@ -165,7 +160,7 @@ class GroupCommit:
             self._tell([task for task in group if task.waiter is not None])
 
     def _file_there(self) -> tuple[int, int] | None:
-        """Name the file that is at the path just now; about 2 µs."""
+        """Identify the file now at the path; about 2 µs."""
         try:
             found = self._path.stat()
         except OSError:
@@ -184,12 +179,9 @@ class GroupCommit:
                 task.bulk(items.pop(task.bulk), self._connection)
 
     def _tell(self, tasks: list[_Task]) -> None:
-        if not tasks:
-            return
-        try:
-            self._loop.call_soon_threadsafe(_settle, tasks, self._failure)
-        except RuntimeError:  # the loop has closed: nobody is left to tell
-            return
+        if tasks:
+            with suppress(RuntimeError):  # the loop has closed: no task is waiting
+                self._loop.call_soon_threadsafe(_settle, tasks, self._failure)
 
 
 def _settle(tasks: list[_Task], failure: Exception | None) -> None:

@@ -1,9 +1,9 @@
 """Where judgments are kept while they are bought: a writer and claims for each turn and judge.
 
-A pack is claimed whole, in one transaction that also looks whether its contents were judged meanwhile. A claim goes
-when its judgments are written (in the same transaction), when it is released, and with its lease. The store beside the
-code is the default; a server that several machines share wraps it (`shared.judgments`). Trade-off: claims keep nothing
-right; two runners that both believe they own a content pay twice, and the first wins.
+A pack is claimed whole, in one transaction that also checks whether its contents were judged meanwhile. A claim ends
+when its judgments are written (in the same transaction), on release, or with its lease. The local store is the default;
+a shared server wraps it (`shared.judgments`). Trade-off: claims save money but do not guarantee it: two runners that
+both hold a content pay twice, and the first result wins.
 """
 
 import json
@@ -14,12 +14,11 @@ from functools import partial
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
 
-from xscore.cache.judgments import find_or_add_query, insert_judgments, known_judgments
+from xscore.cache.judgments import find_or_add_query, insert_judgments, read_judgments
 from xscore.cache.keys import judge_key
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import LEASE_S
-from xscore.records import ClaimResult, ClaimState, JudgeIdentity, Judgment
+from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
@@ -34,11 +33,11 @@ _TAKE = """
     ON CONFLICT (query_id, content) DO NOTHING
 """
 WriteJudgments = Callable[[Sequence[Judgment]], Awaitable[None]]
-"""Returns when these judgments are committed, and the claims on them settled."""
+"""Returns once these judgments are committed and their claims removed."""
 
 
 class Claims(Protocol):
-    """Who pays for which content at the moment."""
+    """Which runner is judging which content."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -56,14 +55,14 @@ class Claims(Protocol):
 
 
 class JudgmentStore(Protocol):
-    """Keeps judgments, and claims contents before they are bought."""
+    """Stores judgments, and claims contents before they are sent."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-        """Return what keeps the judgments of a turn."""
+        """Return the writer of a turn's judgments."""
         ...
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        """Return what keeps others at work on the same store from paying for the same contents of a turn."""
+        """Return the claims that keep other processes from judging the same contents of a turn."""
         ...
 
 
@@ -75,33 +74,29 @@ class StoredJudgments:
         self._commits, self._clock = commits, clock
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-        """Return what keeps the judgments of a turn: it returns once they are committed.
+        """Return the writer of a turn's judgments, which returns once they are committed.
 
-        Raises StoreError when they cannot be, and then at every later call.
+        It raises StoreError if they cannot be written, and then at every later call.
         """
-        return judgment_writer(self._commits, turn_key=turn_key, judge=judge)
+        names = (turn_key, judge_key(judge), 0)
+
+        def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
+            judgments = [judgment for batch in batches for judgment in batch]
+            settle_claims(connection, insert_judgments(connection, judgments, names))
+
+        async def write(judgments: Sequence[Judgment]) -> None:
+            if judgments:
+                await self._commits.submit_item(insert, judgments)
+
+        return write
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        """Return what keeps processes at work on this store from paying for the same contents of a turn."""
+        """Return the claims that keep other processes from judging the same contents of a turn."""
         return StoredClaims(self._commits, turn_key=turn_key, judge=judge, clock=self._clock)
 
 
-def judgment_writer(commits: "GroupCommit", *, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-    """Return what keeps the judgments of a turn by a judge. See `StoredJudgments.writer`."""
-
-    def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
-        judgments = [judgment for batch in batches for judgment in batch]
-        settle_claims(connection, insert_judgments(connection, judgments, turn_key=turn_key, judge=judge))
-
-    async def write(judgments: Sequence[Judgment]) -> None:
-        if judgments:
-            await commits.submit_item(insert, judgments)
-
-    return write
-
-
 def settle_claims(connection: Connection, kept: "WrittenJudgments") -> None:
-    """Remove the claims on contents that are judged now, whoever holds them. Within an open transaction."""
+    """Remove all claims on contents that are now judged. Within an open transaction."""
     connection.execute(
         "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))",
         (kept.query, kept.hashes),
@@ -109,7 +104,7 @@ def settle_claims(connection: Connection, kept: "WrittenJudgments") -> None:
 
 
 class StoredClaims:
-    """The claims of one turn by one judge: an async context manager, which releases them all at its end."""
+    """The claims of one turn by one judge: an async context manager that releases them all on exit."""
 
     def __init__(
         self,
@@ -117,13 +112,12 @@ class StoredClaims:
         *,
         turn_key: str,
         judge: JudgeIdentity,
-        lease_s: float = LEASE_S,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._commits = commits
         self._names: JudgmentKey = (turn_key, judge_key(judge), 0)
-        self._lease = Lease(lease_s=lease_s, clock=clock)
+        self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
 
     async def __aenter__(self) -> Self:
@@ -132,7 +126,7 @@ class StoredClaims:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Release everything; where the store can no longer be written, the lease runs out."""
+        """Release everything; if the store cannot be written, the lease expires."""
         await self._heartbeat.stop()
         with suppress(StoreError, Error):
             self._commits.post(self._lease.release)
@@ -158,7 +152,7 @@ class StoredClaims:
         query = find_or_add_query(connection, self._names)
         self._lease.renew(connection)
         asked = [content for pack in packs for content in pack]
-        known = known_judgments(connection, self._names, query, asked)
+        known = read_judgments(connection, self._names, asked)
         taken: set[str] = set()
         if self._lease.reap_dead(connection):
             rows = connection.execute(_TAKEN, (json.dumps(asked), query, self._lease.id)).fetchall()

@@ -1,9 +1,9 @@
-"""Judgments in the store, clustered by turn: what is known of a turn comes in one range scan.
+"""Judgments in the store, clustered by turn, so that one range scan reads all judgments of a turn.
 
-It works on a connection it is given and decides nothing about staleness: an edited memory has another content hash and
-is not found. A committed judgment is never changed; of two processes that judged the same pair, the first wins. Each
-row has a checksum, verified on every read. Scores from an import that nobody vouches for are quarantined: they order
-work, never count, and go once the content is judged. Trade-off: finding a memory's judgments over all turns is a scan.
+Nothing here decides about staleness: an edited memory has another content hash and is not found. A committed judgment
+never changes; if two processes judge the same pair, the first wins. Each row has a checksum, verified on every read.
+Scores from an untrusted import are quarantined: they only order the work, and are deleted once the content is judged.
+Trade-off: finding a memory's judgments over all turns is a full scan.
 """
 
 import json
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from xscore.cache.keys import JudgmentKey, judge_key
+from xscore.cache.keys import JudgmentKey
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import judgment_checksums, turn_checksum
-from xscore.records import JudgeIdentity, Judgment
+from xscore.records.judgment import Judgment
 
 _KNOWN_OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum
@@ -46,63 +46,45 @@ _REASONS = """
 
 
 class WrittenJudgments(NamedTuple):
-    """Judgments that were just kept."""
+    """Judgments just written."""
 
     query: int
-    """The number of their turn by their judge (`find_or_add_query`)."""
+    """Row id of turn and judge (`find_or_add_query`)."""
     hashes: str
-    """Of their contents, a JSON array: built once, since every write passes here."""
+    """Their content hashes as a JSON array, built once."""
 
 
-class Judgments:
-    """The judgments of one store."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def known(self, turn_key: str, judge: JudgeIdentity, *, sample: int = 0) -> dict[str, Judgment]:
-        """Return every judgment of this turn by this judge, by content hash, without reasons.
-
-        Raises StoreDamaged rather than hand out a score that cannot be one.
-        """
-        return self.known_under(turn_key, judge_key(judge), sample=sample)
-
-    def known_under(self, turn_key: str, judge: str, *, sample: int = 0) -> dict[str, Judgment]:
-        """Return the same for a judge known by its key alone, as a past turn remembers it."""
-        names = (turn_key, judge, sample)
-        query = find_query(self.connection, names)
-        if query is None:
-            return {}
-        return _checked_judgments(self.connection.execute(_KNOWN_OF_TURN, (query,)).fetchall(), names)
-
-    def reasons(self, turn_key: str, judge: str, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
-        """Return the reasons kept for these contents, by content hash, where there are any. judge: its key."""
-        query = find_query(self.connection, (turn_key, judge, sample))
-        if query is None:
-            return {}
-        return dict(self.connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
-
-    def write(self, turn_key: str, judge: JudgeIdentity, judgments: Sequence[Judgment], *, sample: int = 0) -> None:
-        """Keep judgments, in one transaction of their own."""
-        with database.transaction(self.connection):
-            insert_judgments(self.connection, judgments, turn_key=turn_key, judge=judge, sample=sample)
-
-
-def known_judgments(
-    connection: Connection, names: JudgmentKey, query: int, hashes: Iterable[str]
+def read_judgments(
+    connection: Connection, names: JudgmentKey, hashes: Iterable[str] | None = None
 ) -> dict[str, Judgment]:
-    """Return the judgments that exist for these contents, without reasons. Raises StoreDamaged."""
-    return _checked_judgments(connection.execute(_KNOWN_AMONG, (json.dumps(list(hashes)), query)).fetchall(), names)
+    """Return the judgments of a turn by content hash, without reasons. hashes: only these contents.
+
+    Raises StoreDamaged for a row that fails its checksum.
+    """
+    query = find_query(connection, names)
+    if query is None:
+        return {}
+    if hashes is None:
+        rows = connection.execute(_KNOWN_OF_TURN, (query,)).fetchall()
+    else:
+        rows = connection.execute(_KNOWN_AMONG, (json.dumps(list(hashes)), query)).fetchall()
+    return _checked_judgments(rows, names)
+
+
+def read_reasons(connection: Connection, names: JudgmentKey, hashes: Iterable[str]) -> dict[str, str]:
+    """Return the stored reasons for these contents, by content hash."""
+    query = find_query(connection, names)
+    return dict(connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
 
 
 def find_query(connection: Connection, names: JudgmentKey) -> int | None:
-    """Return the number of a turn by a judge; None: nothing is filed under it yet."""
+    """Return the row id of turn and judge; None if there is none."""
     row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
     return int(row[0]) if row else None
 
 
 def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
-    """Return the number of a turn by a judge, adding it at the first call. Within an open transaction."""
+    """Return the row id of turn and judge, adding it at the first call. Within an open transaction."""
     known = find_query(connection, names)
     if known is not None:
         return known
@@ -111,22 +93,8 @@ def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
         return int(find_query(connection, names))  # type: ignore[arg-type]  # None is damage
 
 
-def insert_judgments(
-    connection: Connection,
-    judgments: Sequence[Judgment],
-    *,
-    turn_key: str,
-    judge: JudgeIdentity,
-    sample: int = 0,
-) -> WrittenJudgments:
-    """Keep judgments within a transaction that is already open."""
-    return insert_judgments_under(connection, judgments, (turn_key, judge_key(judge), sample))
-
-
-def insert_judgments_under(
-    connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey
-) -> WrittenJudgments:
-    """Do the same for a judge known by its key alone; quarantined scores of these contents go."""
+def insert_judgments(connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey) -> WrittenJudgments:
+    """Write judgments in an open transaction; delete quarantined scores of these contents."""
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
@@ -138,12 +106,13 @@ def insert_judgments_under(
         _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, checksums, strict=True)]
     )
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
-    settle_untrusted(connection, names, hashes)
+    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # rarely true; saves a statement per write
+        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
     return WrittenJudgments(query, hashes)
 
 
 def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
-    """Turn rows into judgments by content hash. Raises StoreDamaged where a checksum does not fit."""
+    """Turn rows into judgments by content hash. Raises StoreDamaged if a checksum does not match."""
     try:
         checksums = judgment_checksums(turn_checksum(*names), rows)
         if checksums != [row[5] for row in rows]:
@@ -178,17 +147,11 @@ def keep_untrusted(connection: Connection, names: JudgmentKey, scores: Sequence[
     return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in scores]).rowcount
 
 
-def settle_untrusted(connection: Connection, names: JudgmentKey, hashes: str) -> None:
-    """Drop the quarantined scores of contents (a JSON array) that are judged now. Within an open transaction."""
-    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # hardly ever true, and every write passes here
-        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
-
-
 def count_untrusted(connection: Connection) -> int:
     """Count the rows in quarantine."""
     return int(connection.execute("SELECT count(*) FROM untrusted_score").fetchone()[0])
 
 
 def drop_untrusted(connection: Connection) -> int:
-    """Empty the quarantine; return how many rows went. Within an open transaction."""
+    """Empty the quarantine; return the number of rows. Within an open transaction."""
     return connection.execute("DELETE FROM untrusted_score").rowcount

@@ -1,19 +1,19 @@
-"""What a judgment is filed under: the turn it answers and the judge that gave it. Pure.
+"""The key of a judgment: the turn it answers and the judge that gave it. Pure.
 
-Two runs of one failing command print other addresses, temporary paths, times and line numbers of frames; the task is
-the same, so these do not reach the key. Trade-off: two tasks that differ in nothing but such a detail share their
-judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chose (`timeout 30s`, `port 8080`,
-`see store.py:120`) stays.
+Two runs of a failing command print different addresses, temporary paths, times and frame line numbers, but the task is
+the same, so these are left out of the key. Trade-off: two tasks that differ only in such a detail share their judgments
+(`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chose (`timeout 30s`, `port 8080`, `see store.py:120`)
+stays.
 """
 
 import functools
 import re
 
 from xscore.platform.hashing import digest
-from xscore.records import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity
 
 JudgmentKey = tuple[str, str, int]
-"""Turn key, judge key and sample: what judgments are filed under."""
+"""Turn key, judge key and sample, which identify a set of judgments."""
 
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
@@ -22,18 +22,18 @@ _FILE = r"[^\s:()\[\]\"'<>]+\.[A-Za-z]\w{0,9}"
 
 
 def turn_key(rendered_turn_block: str) -> str:
-    """Name a turn by what the judge is shown of it, in 32 hex characters."""
+    """Return the key of a turn, from what the judge is shown of it: 32 hex characters."""
     return digest("turn", normalise_turn_text(rendered_turn_block))
 
 
 def judge_key(judge: JudgeIdentity) -> str:
-    """Name a judge by everything that may change its scores, in 32 hex characters."""
+    """Return the key of a judge, from everything that may change its scores: 32 hex characters."""
     return digest("judge", *(f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__))
 
 
 @functools.cache
 def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Compile what differs between two runs of one command, with the word for its kind."""
+    """Return the patterns that vary between runs of one command, with their replacements."""
     rules = (
         (r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b", "<address>"),
         (r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*", "<temporary>"),
@@ -61,9 +61,9 @@ def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def normalise_turn_text(text: str) -> str:
-    """Replace what differs between two runs of one command by a word for its kind; doing it twice changes nothing."""
+    """Replace the parts that vary between runs of one command by placeholders. Idempotent."""
     text, before = text.replace("\r\n", "\n"), ""
-    while text != before:  # a replacement can uncover a neighbour; each pass leaves fewer digits, so it ends
+    while text != before:  # a replacement can expose another match; each pass leaves fewer digits, so it ends
         before = text
         for pattern, replacement in _rules():
             text = pattern.sub(replacement, text)

@@ -1,9 +1,9 @@
-"""The lease by which processes at work on one store know of each other, and its heartbeat.
+"""The lease of a process on a store, by which processes see each other, and its heartbeat.
 
-A process enters itself in table `runner`, renews the entry every few seconds, and removes those that are gone with
-whatever they claimed. `platform.processes` tells whether a process is gone; of this very process it is known here.
-Trade-off: a wall clock that jumps by more than the lease makes a living runner look dead for some seconds, and what it
-is paying for may then be paid twice.
+A process adds itself to table `runner`, renews the row every few seconds, and removes dead runners with their claims.
+`platform.processes` checks whether a process is alive; leases of this process are tracked here.
+Trade-off: a wall clock that jumps by more than the lease makes a live runner look dead for some seconds, so its calls
+may be paid for twice.
 """
 
 import asyncio
@@ -15,56 +15,56 @@ from contextlib import suppress
 from sqlite3 import Connection, Error
 
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import LEASE_S, RunnerMark, process_place
+from xscore.platform.processes import RunnerMark, process_place
 
 HEARTBEAT_S = 5.0
 _HELD: set[str] = set()
-"""Leases that this very process holds, which the process id cannot tell apart."""
+"""Leases of this process, which its process id cannot distinguish."""
 
 
 class Lease:
-    """This process, as others see it in the store. Every method that takes a connection needs an open transaction."""
+    """The row of this process in the store. Methods with a connection need an open transaction."""
 
-    def __init__(self, *, lease_s: float = LEASE_S, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.id = secrets.token_hex(8)
-        self._lease_s, self._clock = lease_s, clock
-        self._pid, self._place = os.getpid(), process_place()
+        self._clock, self._pid, self._place = clock, os.getpid(), process_place()
         _HELD.add(self.id)
 
     def renew(self, connection: Connection) -> None:
-        """Write down that this process is alive."""
+        """Write the heartbeat."""
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
             (self.id, self._pid, self._place, self._clock()),
         )
 
-    def release(self, connection: Connection) -> None:
-        """Remove this process from the store, with everything it claimed."""
-        _remove_runner(connection, self.id)
+    def release(self, connection: Connection, runner: str = "") -> None:
+        """Remove this runner, or another one, with its claims."""
+        connection.execute("DELETE FROM claim WHERE runner = ?", (runner or self.id,))
+        connection.execute("DELETE FROM runner WHERE id = ?", (runner or self.id,))
 
     def close(self) -> None:
-        """Count as gone from now on, even if `release` could not be written (a full disk) and the process lives on."""
+        """Count as dead from now on, even if `release` failed (a full disk) and the process lives on."""
         _HELD.discard(self.id)
 
     def reap_dead(self, connection: Connection) -> bool:
-        """Remove the runners that are gone, with their claims. Returns whether others are alive."""
+        """Remove dead runners with their claims; return whether others are alive."""
         others = connection.execute("SELECT id, pid, place, seen_at FROM runner WHERE id <> ?", (self.id,)).fetchall()
         dead = [name for name, *mark in others if not self._is_alive(name, RunnerMark(*mark))]
         for name in dead:
-            _remove_runner(connection, name)
+            self.release(connection, name)
         return len(others) > len(dead)
 
     def _is_alive(self, name: str, mark: RunnerMark) -> bool:
         if (mark.pid, mark.place) == (self._pid, self._place) and name not in _HELD:
             return False
-        return mark.lives(here=self._place, now=self._clock(), lease_s=self._lease_s)
+        return mark.lives(here=self._place, now=self._clock())
 
 
 class Heartbeat:
     """Calls `beat` every `every_s` seconds from `start` to `stop`.
 
-    A store that is busy or away misses a beat; whoever writes to it next gets the error.
+    Store errors skip a beat; the next regular write reports them.
     """
 
     def __init__(self, beat: Callable[[], Awaitable[None]], *, every_s: float = HEARTBEAT_S) -> None:
@@ -72,11 +72,11 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to beat, within a running event loop."""
+        """Start the heartbeat in the running event loop."""
         self._task = asyncio.create_task(self._loop())
 
     async def stop(self) -> None:
-        """End it and wait until it has ended."""
+        """Stop the heartbeat and wait for its end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -86,8 +86,3 @@ class Heartbeat:
             await asyncio.sleep(self._every_s)
             with suppress(StoreError, Error):
                 await self._beat()
-
-
-def _remove_runner(connection: Connection, runner: str) -> None:
-    connection.execute("DELETE FROM claim WHERE runner = ?", (runner,))
-    connection.execute("DELETE FROM runner WHERE id = ?", (runner,))

@@ -1,7 +1,7 @@
-"""What the cache of a store holds, how much of it a turn can use, and how often it saved a call.
+"""Cache statistics: what the cache of a store holds, how much a turn can use, and its hit rate.
 
-Each part is read by itself: one that cannot be read is named, and the others are still shown. Rows that make no sense
-count as rows. Trade-off: it reads every page once, about a second for a gigabyte.
+Parts are read separately: an unreadable one is named, and the others are still shown. Invalid rows count as rows.
+Trade-off: it reads every page once, about a second per gigabyte.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +41,6 @@ class JudgeShare(Struct, frozen=True, kw_only=True):
     """Judgments of one judge."""
 
     judge: str
-    """Judge key."""
     name: str
     """`provider:model`; empty: no turn here knows it."""
     is_configured: bool
@@ -49,24 +48,22 @@ class JudgeShare(Struct, frozen=True, kw_only=True):
     turns: int
     judgments: int
     used_at: float | None
-    """When one of its turns was last asked, Unix seconds; None: never here."""
+    """When one of its turns was last asked (Unix seconds); None: never here."""
 
 
 class HitRate(Struct, frozen=True, kw_only=True):
-    """How much the cache knew of what was asked."""
+    """The cache's hit rate over a period."""
 
     of: str
-    """`turns`, or `jobs` when they were planned."""
+    """`turns`, or `jobs` (as planned)."""
     days: int | None
-    """Days back; None: all time."""
     asked: int
-    """Turns or jobs."""
     candidates: int
     hits: int
 
 
 class CacheStats(Struct, frozen=True, kw_only=True):
-    """What the cache holds."""
+    """Contents of the cache."""
 
     judgments: int
     turns: int
@@ -74,35 +71,31 @@ class CacheStats(Struct, frozen=True, kw_only=True):
     contents: int
     reasons: int
     hearsay: int
-    """Quarantined scores."""
     unreachable: int
-    """Judgments of contents that no memory shows any more; 0 where nothing is indexed, as it is not known then."""
+    """Judgments of contents that no memory has any more; 0 (unknown) before the first index."""
     parts_needed: int
-    """Judgments of parts of memories too large for one pack, where such a memory is not judged as a whole yet."""
+    """Judgments of parts of memories too large for one pack and not yet judged as a whole."""
     parts_spare: int
-    """Those of the turns that have judged all such memories."""
+    """Judgments of parts in turns that have judged all such memories."""
     is_indexed: bool
-    """Whether the repository was indexed here."""
     judges: tuple[JudgeShare, ...]
-    """Most judgments first."""
     bytes: int
-    """Of the store's files."""
     free_bytes: int
-    """Of them, what `prune --vacuum` frees."""
+    """Bytes that `prune --vacuum` frees."""
     parts: dict[str, int] | None
-    """About how many bytes each part takes; None: unknown, as in an encrypted store."""
+    """Approximate bytes per part; None: unknown, as in an encrypted store."""
     hit_rates: tuple[HitRate, ...]
     unreadable: tuple[str, ...]
     """Parts that could not be read: the store is damaged."""
 
     @property
     def of_other_judges(self) -> int:
-        """Judgments that the next turn would not find, since another judge is configured."""
+        """Judgments of judges other than the configured one."""
         return sum(one.judgments for one in self.judges if not one.is_configured)
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
-    """Read the cache of this store. path: of its file. judge: key of the configured judge. now: Unix seconds."""
+    """Return the statistics. path: the store file. judge: key of the configured judge. now: Unix seconds."""
     reader = _TolerantReader(connection)
     counts = {row[0]: row[1:] for row in reader.rows("judgments", JUDGMENT_COUNTS)}
     judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())
@@ -128,7 +121,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
 
 
 class _TolerantReader:
-    """Reads part by part, and remembers which could not be read."""
+    """Reads part by part, and records unreadable parts."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -152,28 +145,27 @@ class _TolerantReader:
 
 
 def _judges(reader: _TolerantReader, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
-    no_names: dict[str, str] = {}
-    no_turns: list[JudgedTurn] = []
-    names = reader.read("judges", judge_names, no_names)
+    names: dict[str, str] = reader.read("judges", judge_names, {})
+    turns: list[JudgedTurn] = reader.read("judges", judged_turns, [])
     by_judge: dict[str, list[JudgedTurn]] = {}
-    for turn in reader.read("judges", judged_turns, no_turns):
+    for turn in turns:
         by_judge.setdefault(turn.judge, []).append(turn)
     found = [
         JudgeShare(
             judge=judge,
             name=names.get(judge, ""),
             is_configured=judge == configured,
-            turns=len(turns),
-            judgments=sum(counts.get(turn.query, 0) for turn in turns),
-            used_at=max((turn.used_at for turn in turns if turn.used_at is not None), default=None),
+            turns=len(own),
+            judgments=sum(counts.get(turn.query, 0) for turn in own),
+            used_at=max((turn.used_at for turn in own if turn.used_at is not None), default=None),
         )
-        for judge, turns in by_judge.items()
+        for judge, own in by_judge.items()
     ]
     return sorted(found, key=lambda one: (-one.judgments, one.judge))
 
 
 def _bytes_by_part(reader: _TolerantReader) -> dict[str, int] | None:
-    """Add up the pages of each part; None where this SQLite cannot."""
+    """Return the size of each part; None if this SQLite has no `dbstat`."""
     if not reader.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
         return None
     found = dict.fromkeys((*_TABLE_NAMES.values(), "other"), 0)

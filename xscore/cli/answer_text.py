@@ -1,13 +1,13 @@
 """An answer's receipt as a page for people: what was chosen and why, what came close, what it cost.
 
-It shows every figure that `--json` has in short; it computes none but sums.
+It abridges the figures of `--json` and computes only sums.
 """
 
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.phrases import describe_limits
-from xscore.cli.terminal import bold, faint
+from xscore.cli.phrases import describe_limits, describe_unjudged
+from xscore.cli.terminal import bold, faint, render_table
 from xscore.platform.text import (
     counted,
     format_dollars,
@@ -17,26 +17,28 @@ from xscore.platform.text import (
     format_tokens,
     one_line,
 )
-from xscore.records import Answer, Selected, StageUsage, UnjudgedCause, Usage
+from xscore.records.calls import Usage
+from xscore.records.judgment import UnjudgedCause
+from xscore.records.receipt import Answer, Selected, StageUsage
 
 MISSES_SHOWN = 3
 DETAILS_SHOWN = 3
 WITHIN_REACH = 0.7
-"""Share of the threshold from which a miss is near enough to name."""
+"""A near miss is named if its score is at least this share of the threshold."""
 NO_MEMORIES = (
     "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
 )
 
 
 def render_selection(answer: Answer) -> str:
-    """The chosen memories, best first; or that nothing was chosen, and what to do about it."""
+    """Render the chosen memories, best first, or say that nothing was chosen and what to do."""
     if not answer.selected:
-        return render_nothing_chosen(answer)
+        return _render_nothing_chosen(answer)
     return "\n".join(line for memory in answer.selected for line in _entry(memory))
 
 
 def render_near_misses(answer: Answer) -> str:
-    """What came close, on one line; empty where nothing did."""
+    """Render the near misses on one line; empty if there are none."""
     missed = [miss for miss in answer.near_misses if miss.score >= WITHIN_REACH * answer.threshold]
     if not missed or not answer.selected:
         return ""
@@ -47,8 +49,7 @@ def render_near_misses(answer: Answer) -> str:
     return faint(f"{'not kept' if passing else f'just below {answer.threshold:g}'}: {names}{more} ({way})")
 
 
-def render_nothing_chosen(answer: Answer) -> str:
-    """Say plainly that nothing reached the threshold, what came nearest, and what can be done."""
+def _render_nothing_chosen(answer: Answer) -> str:
     judged = answer.coverage.candidates - answer.coverage.unjudged
     if not judged:
         return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
@@ -59,25 +60,23 @@ def render_nothing_chosen(answer: Answer) -> str:
 
 
 def render_unjudged(answer: Answer) -> str:
-    """Count what has no score, by cause, and say what went wrong; empty where everything has one."""
+    """Count unjudged candidates by cause and say what went wrong; empty if all are judged."""
     if not answer.coverage.unjudged:
         return ""
-    causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(answer.unjudged.by_cause.items()))
     is_told = any("`xscore continue" in warning for warning in answer.warnings)
     others = [absent.detail for absent in answer.unjudged.sample if absent.cause != UnjudgedCause.BUDGET or not is_told]
     details = dict.fromkeys(one_line(detail) for detail in others if detail)
     way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
         [
-            f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged"
-            f" ({causes}){way_on}",
+            f"{describe_unjudged(answer.coverage, answer.unjudged.by_cause)}{way_on}",
             *(f"      {detail}" for detail in islice(details, DETAILS_SHOWN)),
         ]
     )
 
 
 def render_traffic(answer: Answer) -> str:
-    """What the judge's host stated of its limits, and how many calls were in flight when; empty where none was made."""
+    """Render the limits that the judge's host stated and how calls in flight changed; empty if no call was made."""
     went = answer.traffic
     lines = []
     stated = [f"{count:,} {name}" for name, count in describe_limits(went.limits)]
@@ -90,33 +89,25 @@ def render_traffic(answer: Answer) -> str:
 
 
 def render_routing(answer: Answer) -> str:
-    """The plan of the turn; of each layer its memories, milliseconds, whether it was late, its share of the bundle."""
+    """Render the routing plan: for each layer its memories, milliseconds, lateness and share of the bundle."""
     routed = answer.routing
     if routed is None:
         return ""
     plan = routed.plan
-    lines = [f"task type: {plan.task_type} ({one_line(plan.because)})"]
+    rows = []
     for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
-        ceiling = (
-            f"at most {format_share(plan.ceilings[layer.layer], 1)} of the bundle"
-            if layer.layer in plan.ceilings
-            else "what the others leave"
-        )
-        remark = (
-            f", not read: {one_line(layer.problem)}"
-            if layer.problem
-            else ", past its deadline"
-            if layer.is_late
-            else ""
-        )
-        lines.append(f"  {layer.layer:<10} {layer.memories:>7,} memories  {layer.fetch_ms:>7.1f} ms  {ceiling}{remark}")
-    return "\n".join(lines)
+        ceiling = plan.ceilings.get(layer.layer)
+        share = "what the others leave" if ceiling is None else f"at most {format_share(ceiling, 1)} of the bundle"
+        late = "past its deadline" if layer.is_late else ""
+        problem = f"not read: {one_line(layer.problem)}" if layer.problem else late
+        rows.append((layer.layer, f"{layer.memories:,} memories", f"{layer.fetch_ms:.1f} ms", share, problem))
+    return f"task type: {plan.task_type} ({one_line(plan.because)})\n{render_table((), rows)}"
 
 
 def render_cost_line(answer: Answer) -> str:
     """Sum the turn up in one line: kept, calls, cached, tokens by kind, dollars, seconds, turn.
 
-    `~` stands before dollars only where a host did not say what it counted; one unpriced call makes the turn unpriced.
+    `~` marks dollars that rest on estimated token counts; one unpriced call makes the turn unpriced.
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
     stages = [
@@ -165,7 +156,6 @@ def _name(memory: Selected) -> str:
 
 
 def _entry(memory: Selected) -> list[str]:
-    """One memory: score, place and name, how the score came about; below it the reason."""
     where = format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
     head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"

@@ -1,90 +1,66 @@
 """`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost on stderr."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli import answer_text
 from xscore.cli.failures import INTERRUPTED
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import (
-    ALL_SCORES,
+    ANSWERER,
     COUNT,
     FILE,
     INPUT_FILE,
     JUDGE,
     JUDGING,
     LIMITS,
-    MODELS,
     PERSONA,
-    REPLAY,
     ROUTING,
-    SCOPE,
     SELECTION,
     SESSION,
-    WORKING_FILE,
+    TURN_OPTIONS,
     Flags,
-    Option,
     command,
-    options,
+    option,
     tuning,
 )
+from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal, print_json, write_stdout
 from xscore.extension import load
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import UsageError
-from xscore.records import Answer
+from xscore.records.receipt import Answer
+
+if TYPE_CHECKING:
+    from xscore.pipeline.build import Pipeline
 
 SET_A_MODEL = (
     "To have a model judge and answer: export OPENAI_API_KEY=… or ANTHROPIC_API_KEY=…, or OPENAI_BASE_URL=… for a"
     " server of your own (--judge and --model name others)."
 )
-NO_ANSWER: dict[str, Option] = {
-    "no_answer": click.option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answerer.")
-}
-TO_FILE: dict[str, Option] = {
-    "output": click.option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file.")
-}
-BATCH_FILE: dict[str, Option] = {
-    "batch": tuning(
+NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answerer.")]
+OUTPUTS = [
+    option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
+    tuning(
+        "--all-scores",
+        metavar="FILE.jsonl",
+        type=FILE,
+        help="Write each candidate's score and reason, or why it has none.",
+    ),
+]
+BATCH_FILE = [
+    tuning(
         "--batch", metavar="FILE", type=INPUT_FILE, help='Ask many questions: lines {"id", "task", "file"?, "errors"?}.'
     )
-}
-CONTEXT: dict[str, Option] = {
-    "format": click.option(
-        "--format",
-        type=click.Choice(["xml", "markdown", "json", "memory"]),
-        default="xml",
-        show_default=True,
-        help="Form of the context.",
-    ),
-    "max_tokens": click.option("--max-tokens", metavar="N", type=COUNT, help="Token budget of the context."),
-    "explain_routing": tuning(
-        "--explain-routing", is_flag=True, help="Show how layers were fetched and what each may take."
-    ),
-}
+]
+FORMS = ["xml", "markdown", "json", "memory"]
 
 
-@command()
+@command(TURN_OPTIONS, ANSWERER, NO_ANSWER, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
 @click.argument("task", required=False)
-@options(
-    WORKING_FILE,
-    SCOPE,
-    SELECTION,
-    MODELS,
-    LIMITS,
-    NO_ANSWER,
-    REPLAY,
-    SESSION,
-    TO_FILE,
-    JUDGING,
-    PERSONA,
-    ROUTING,
-    ALL_SCORES,
-    BATCH_FILE,
-)
 def ask(task: str | None, flags: Flags) -> int:
     """Judge every memory of this repository against TASK, then answer once with what matters.
 
@@ -96,119 +72,100 @@ def ask(task: str | None, flags: Flags) -> int:
     if batch is not None and task is not None:
         raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
     if batch is not None:
-        code: int = load("xscore.extensions.batch.ask_commands:ask_batch")(batch, flags, print_turn)
+        code: int = load("xscore.extensions.batch.ask_commands:ask_batch")(batch, flags)
         return code
     if task is None:
         raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
-    turn, wants_answer = flags.turn(task), not flags.given["no_answer"]
-    settings, output = read_settings(flags), flags.given["output"]
-    answer, watch = run_turn(
+    turn = flags.turn(task)
+    return _run_and_print(
         flags,
-        lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores, started=STARTED_AT),
-        settings=settings,
-        streams=not flags.terminal.as_json and output is None,
+        lambda open_, answers: open_.ask(turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT),
     )
-    wants_answer = wants_answer and not settings.settings.judge.replay
-    return print_turn(answer, flags.terminal, "".join(watch.streamed), wants_answer=wants_answer, output=output)
 
 
-@command("continue")
+@command(SELECTION, JUDGE, ANSWERER, LIMITS, NO_ANSWER, OUTPUTS, JUDGING)
 @click.argument("turn", required=False, default="")
-@options(SELECTION, MODELS, LIMITS, NO_ANSWER, TO_FILE, JUDGING, ALL_SCORES)
 def continue_turn(turn: str, flags: Flags) -> int:
     """Judge what TURN (default: the latest) left unjudged, then answer.
 
-    What it judged is kept and costs nothing; what you edited since is judged again. The turn's own judge goes on;
-    another one, or options that make it another, are refused.
+    Its judgments are kept and cost nothing; memories edited since are judged again. The turn keeps its judge:
+    options that name or imply another one are refused.
     """
-    wants_answer, output = not flags.given["no_answer"], flags.given["output"]
-    answer, watch = run_turn(
+    return _run_and_print(
         flags,
-        lambda open_: open_.resume(turn, answer=wants_answer, all_scores=flags.all_scores, started=STARTED_AT),
-        streams=not flags.terminal.as_json and output is None,
+        lambda open_, answers: open_.resume(turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT),
     )
-    return print_turn(answer, flags.terminal, "".join(watch.streamed), wants_answer=wants_answer, output=output)
 
 
-@command()
+def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]") -> int:
+    answers, output, settings = not flags.given["no_answer"], flags.given["output"], read_settings(flags)
+    streams = not flags.terminal.as_json and output is None
+    watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
+    answer = run_turn(flags, lambda open_: work(open_, answers), settings=settings, watch=watch)
+    wants_answer = answers and not settings.settings.judge.replay
+    return print_turn(
+        answer, flags.terminal, streamed="".join(watch.streamed), wants_answer=wants_answer, output=output
+    )
+
+
+@command(TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)
 @click.argument("task")
-@options(WORKING_FILE, SCOPE, SELECTION, JUDGE, LIMITS, REPLAY, SESSION, CONTEXT, TO_FILE, JUDGING, ROUTING, ALL_SCORES)
-def context(task: str, flags: Flags) -> int:
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), default="xml", show_default=True, help="Form of the context."
+)
+@click.option("--max-tokens", metavar="N", type=COUNT, help="Token budget of the context.")
+@click.option("--explain-routing", is_flag=True, help="Show how layers were fetched and what each may take.")
+def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bool, flags: Flags) -> int:
     """Print the chosen context for TASK, and nothing else, on standard output.
 
-    All of `ask` but the answering call: for a model or an editor of your own. `-` reads TASK from standard input.
+    Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK from standard input.
     `--json` prints the whole receipt, with the context in it.
     """
-    terminal, turn = flags.terminal, flags.turn(task)
-    form, budget, output = flags.given["format"], flags.given["max_tokens"], flags.given["output"]
-    answer, _ = run_turn(
+    turn = flags.turn(task)
+    answer = run_turn(
         flags,
         lambda open_: open_.context(
-            turn, form=form, max_tokens=budget, all_scores=flags.all_scores, started=STARTED_AT
+            turn, form=form, max_tokens=max_tokens, all_scores=flags.all_scores, started=STARTED_AT
         ),
     )
-    if terminal.as_json:
-        print_json(to_json(answer))
-    elif answer.bundle:
-        _writer(terminal, output)(answer.bundle)
-    terminal.notes(answer.warnings)
-    if flags.given["explain_routing"]:
-        terminal.lines(answer_text.render_routing(answer))
-    if not terminal.as_json:
-        terminal.lines(answer_text.render_selection(answer))
-        _print_account(answer, terminal)
-    return answer.exit_code
+    if explain_routing:
+        from xscore.cli import answer_text
+
+        flags.terminal.lines(answer_text.render_routing(answer))
+    return print_turn(answer, flags.terminal, output=flags.given["output"], is_context=True)
 
 
 def print_turn(
-    answer: Answer, terminal: Terminal, streamed: str, *, wants_answer: bool, output: Path | None = None
+    answer: Answer,
+    terminal: Terminal,
+    *,
+    streamed: str = "",
+    wants_answer: bool = False,
+    output: Path | None = None,
+    is_context: bool = False,
 ) -> int:
-    """Print a turn and return its exit code. streamed: what of the answer is on stdout already."""
+    """Print a turn and return its exit code. streamed: the part of the answer already on stdout."""
     if terminal.as_json:
         print_json(to_json(answer))
         terminal.notes(answer.warnings)
         return answer.exit_code
-    _print_result(answer, terminal, streamed, output)
-    terminal.notes(answer.warnings)
-    _print_account(answer, terminal, wants_answer=wants_answer)
-    return answer.exit_code
+    from xscore.cli import answer_text  # JSON needs none of it
 
-
-def _print_result(answer: Answer, terminal: Terminal, streamed: str, output: Path | None) -> None:
-    """Print the answer, or the context where there is none, or the selection where none was wanted.
-
-    A turn that was interrupted has no result: its best so far goes to stderr.
-    """
     if streamed:
         terminal.stream("" if streamed.endswith("\n") else "\n")
     result = answer.answer
-    if result is None and answer.selected and answer.exit_code != INTERRUPTED:
+    if result is None and (is_context or (answer.selected and answer.exit_code != INTERRUPTED)):
         result = answer.bundle or None
+    selection = answer_text.render_selection(answer)
     if result is not None:
         if streamed != result:  # a call that broke while streaming was made again
-            _writer(terminal, output)(result)
-        terminal.lines("\n" + answer_text.render_selection(answer))
+            _write_result(result, terminal, output)
+        terminal.lines(selection if is_context else f"\n{selection}")
     elif answer.selected and not answer.bundle:
-        write_stdout(answer_text.render_selection(answer))
+        write_stdout(selection)
     else:
-        terminal.lines(answer_text.render_selection(answer))
-
-
-def _writer(terminal: Terminal, output: Path | None) -> Callable[[str], None]:
-    """Return what writes the result: to stdout, or to the file of `--output`."""
-    if output is None:
-        return terminal.data
-
-    def write(text: str) -> None:
-        from xscore.platform.files import write_atomically
-
-        write_atomically(output, (text if text.endswith("\n") else text + "\n").encode())
-        terminal.note(f"written to {output}")
-
-    return write
-
-
-def _print_account(answer: Answer, terminal: Terminal, *, wants_answer: bool = False) -> None:
+        terminal.lines(selection)
+    terminal.notes(answer.warnings)
     terminal.lines(answer_text.render_near_misses(answer))
     terminal.lines(answer_text.render_unjudged(answer))
     if terminal.verbose:
@@ -216,3 +173,14 @@ def _print_account(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     if wants_answer and answer.primary is None:
         terminal.note(SET_A_MODEL)
     terminal.lines(answer_text.render_cost_line(answer))
+    return answer.exit_code
+
+
+def _write_result(text: str, terminal: Terminal, output: Path | None) -> None:
+    if output is None:
+        terminal.data(text)
+        return
+    from xscore.platform.files import write_atomically
+
+    write_atomically(output, (text if text.endswith("\n") else text + "\n").encode())
+    terminal.note(f"written to {output}")

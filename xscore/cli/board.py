@@ -1,6 +1,6 @@
 """The live board on stderr: stage, bar, figures, provisional best. The only file that imports rich.
 
-It vanishes when closed. Text out of the repository is neutralised before it comes here and is never read as markup.
+It vanishes when closed. Repository text arrives escaped and is never read as markup.
 """
 
 from rich.console import Console, Group
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xscore.cli.phrases import render_leaders, render_progress
-from xscore.records import Progress
+from xscore.records.reports import Progress
 
 FRAMES_PER_SECOND = 8
 BAR_WIDTH = 24
@@ -20,7 +20,7 @@ LINES_LEFT = 4
 
 
 class Board:
-    """A few lines that are drawn over until `close`."""
+    """A few lines that are redrawn in place until `close`."""
 
     def __init__(self) -> None:
         self._stage = ""
@@ -37,12 +37,12 @@ class Board:
         self._live.start(refresh=True)
 
     def stage(self, words: str) -> None:
-        """Name what is going on."""
+        """Set the stage that is shown."""
         self._stage = words
         self._live.refresh()
 
     def progress(self, progress: Progress) -> None:
-        """Show where the judging stands at the next frame."""
+        """Show this progress at the next frame."""
         self._progress = progress
 
     def print_above(self, line: str) -> None:

@@ -10,10 +10,10 @@ import click
 from msgspec.structs import asdict
 
 from xscore.cli.opening import read_settings
-from xscore.cli.options import Flags, command, options
-from xscore.cli.terminal import render_table, write_stdout
+from xscore.cli.options import Flags, command
+from xscore.cli.terminal import render_table
 from xscore.platform.text import one_line
-from xscore.records import EffectiveSetting
+from xscore.records.reports import EffectiveSetting
 
 if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
@@ -24,8 +24,7 @@ SHORTEST_KEY_SHOWN = 12
 
 @command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
+def completion(shell: str, flags: Flags) -> None:
     """Print the completion script of SHELL.
 
     bash: eval "$(xscore config completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: save it as
@@ -35,13 +34,14 @@ def completion(context: click.Context, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(context.find_root().command, {}, "xscore", "_XSCORE_COMPLETE")
-    write_stdout(ShellComplete.source(script))  # the class's own checks the installed bash; the script does not need it
+    script = kind(click.get_current_context().find_root().command, {}, "xscore", "_XSCORE_COMPLETE")
+    flags.terminal.data(
+        ShellComplete.source(script)
+    )  # the class's own checks the installed bash; the script does not need it
 
 
 @command()
 @click.option("--origin", is_flag=True, help="Also show where each value came from.")
-@options()
 def show_config(origin: bool, flags: Flags) -> None:
     """Show every effective setting; keys are masked but for their last four characters."""
     loaded = read_settings(flags)
@@ -56,7 +56,7 @@ def show_config(origin: bool, flags: Flags) -> None:
 
 
 def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
-    """Every setting with its value in words and its origin; a key is masked, and a URL shows none."""
+    """Return every setting with its formatted value and origin; keys and URL passwords are masked."""
     found = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
@@ -80,7 +80,7 @@ def _url_without_password(url: str) -> str:
 
 
 def format_setting(value: object) -> str:
-    """Write a value as it would be typed; empty for what is unset."""
+    """Format a value as it would be typed; empty if unset."""
     match value:
         case None:
             return ""
@@ -96,7 +96,7 @@ def format_setting(value: object) -> str:
 
 
 def mask_key(key: str) -> str:
-    """Show that a key is there, and its end, so that two keys can be told apart."""
+    """Show only the end of a key, enough to tell two keys apart."""
     if not key:
         return ""
     return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"

@@ -1,6 +1,6 @@
 """`xscore explain` and `xscore estimate`: why a memory was chosen or not, and what a task would cost.
 
-Pages for people; the figures are the pipeline's, rounded here. Neither command sends anything.
+The pipeline computes the figures; this module rounds and prints them. Neither command sends anything.
 """
 
 from collections.abc import Iterator
@@ -9,24 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.opening import read_settings, run_turn
-from xscore.cli.options import (
-    JUDGING,
-    LIMITS,
-    MODELS,
-    REPLAY,
-    SCOPE,
-    SELECTION,
-    WORKING_FILE,
-    Flags,
-    command,
-    decode_path_argument,
-    options,
-)
-from xscore.cli.phrases import describe_binding_limit, format_maximum, format_total
+from xscore.cli.options import ANSWERER, TURN_OPTIONS, Flags, command, decode_path_argument
+from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
 from xscore.cli.terminal import bold, render_facts
 from xscore.costs.budget_messages import cap_left_rounded, describe_cap
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
-from xscore.records import Estimate, Explanation, JudgeEstimate
+from xscore.records.reports import Estimate, Explanation, JudgeEstimate
 
 if TYPE_CHECKING:
     from xscore.settings import BudgetSettings, Settings
@@ -34,33 +22,26 @@ if TYPE_CHECKING:
 FOLDERS_SHOWN = 8
 
 
-@command()
+@command(TURN_OPTIONS, ANSWERER)
 @click.argument("task")
-@options(WORKING_FILE, SCOPE, SELECTION, MODELS, LIMITS, REPLAY, JUDGING)
 def estimate(task: str, flags: Flags) -> None:
     """Estimate what TASK would take: calls, tokens, dollars, minutes and which host; nothing is sent.
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
     turn, settings = flags.turn(task), read_settings(flags)
-    found, _ = run_turn(flags, lambda open_: open_.estimate(turn), settings=settings)
-    flags.terminal.print_result(found, lambda one: render_estimate(one, settings.settings))
+    found = run_turn(flags, lambda open_: open_.estimate(turn), settings=settings)
+    flags.terminal.print_result(found, lambda one: _render_estimate(one, settings.settings))
 
 
-def render_estimate(found: Estimate, settings: "Settings") -> str:
-    """Show both stages, what the limits on the turn would leave undone, then where the tokens are."""
+def _render_estimate(found: Estimate, settings: "Settings") -> str:
     replays = settings.judge.replay
     rows = [*_replayed(found.judge), *_judging(found.judge)] if replays else _judging(found.judge)
     if found.primary is not None:
         primary = found.primary
-        rows.append(
-            (
-                "answer",
-                f"1 call · at most {format_tokens(primary.input_tokens)} in"
-                f" / {format_tokens(primary.output_tokens)} out"
-                f" · {format_maximum(primary.cost_usd)} · {one_line(primary.host)}",
-            )
-        )
+        tokens = describe_tokens(primary.input_tokens, primary.output_tokens)
+        cost = format_maximum(primary.cost_usd)
+        rows.append(("answer", f"1 call · at most {tokens} · {cost} · {one_line(primary.host)}"))
     elif not replays:
         rows.append(("answer", "no model set"))
     rows.append(("total", format_total(found)))
@@ -73,7 +54,6 @@ def render_estimate(found: Estimate, settings: "Settings") -> str:
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
-    """Say what a replay does, before what the turn would take without it."""
     left = f"; {judge.to_judge:,} would stay unjudged, for `xscore continue`" if judge.to_judge else ""
     cached = f"nothing is sent, $0: {judge.cached:,} of {judge.candidates:,} judgments are in the cache{left}"
     return [("replay", cached), ("", "Without --replay judging would take:")]
@@ -82,21 +62,18 @@ def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
 def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     if judge.to_judge and not judge.calls:
         return [("judge", f"{counted(judge.to_judge, 'memory', 'memories')}, by words alone, on this machine: no call")]
-    return [
-        (
-            "judge",
-            f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
-            f" · {counted(judge.calls, 'call')}"
-            f" · {format_tokens(judge.input_tokens)} in / {format_tokens(judge.output_tokens)} out"
-            f" · {format_dollars(judge.cost_usd, estimated=True)} · {format_seconds(judge.seconds)}"
-            f" · {one_line(judge.host)}",
-        ),
-        ("", describe_binding_limit(judge)),
-    ]
+    parts = (
+        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached",
+        counted(judge.calls, "call"),
+        describe_tokens(judge.input_tokens, judge.output_tokens),
+        format_dollars(judge.cost_usd, estimated=True),
+        format_seconds(judge.seconds),
+        one_line(judge.host),
+    )
+    return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
 
 
 def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
-    """Say what the caps leave, and what they and the deadline would not let through."""
     judge = found.judge
     for cap in found.caps:
         if found.cost_usd is None:
@@ -120,20 +97,18 @@ def _shares(counts: dict[str, int]) -> str:
 
 @command()
 @click.argument("memory")
-@click.option("--turn", "turn", metavar="T", default="", help="The turn to look into; default: the latest.")
-@options()
+@click.option("--turn", "turn", metavar="T", default="", help="The turn to explain; default: the latest.")
 def explain(memory: str, turn: str, flags: Flags) -> None:
     """Say why MEMORY was or was not chosen, in numbers and words.
 
-    MEMORY is an ID (m_…) or `path::entity`, as the listings show them. Nothing is sent anywhere.
+    MEMORY is an ID (m_…) or `path::entity`, as the listings show them. Nothing is sent.
     """
     name, turn_id = decode_path_argument(memory), decode_path_argument(turn)
-    found, _ = run_turn(flags, lambda open_: open_.explain(name, turn_id=turn_id), make=False)
-    flags.terminal.print_result(found, render_explanation)
+    found = run_turn(flags, lambda open_: open_.explain(name, turn_id=turn_id), make=False)
+    flags.terminal.print_result(found, _render_explanation)
 
 
-def render_explanation(found: Explanation) -> str:
-    """Show scores, boosts and reason, then the words."""
+def _render_explanation(found: Explanation) -> str:
     name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
     rows = [
         ("turn", f"{found.turn_id}  {one_line(found.task)}"),

@@ -19,37 +19,25 @@ from xscore.platform.text import escape_controls
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "done, but some candidates are unjudged, an audit found something to do, or a session file could not be read;"
-    " or nothing matched what was named, or a question was answered with no",
-    2: "the command or a setting is wrong",
-    3: "no usable model, or nothing was judged; or `doctor` found something to fix",
-    4: "the budget stopped it",
-    5: "a gate failed",
-    6: "the store is refused or damaged; or erased text is still in its files",
-    7: "judged, but the answering call failed; the context is still printed",
+    1: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a session file could"
+    " not be read, or a question was answered with no",
+    2: "usage; the command or a setting is wrong",
+    3: "no usable model; or nothing was judged, or `doctor` found something to fix",
+    4: "budget; a cap stopped it",
+    5: "gate; a figure is worse than its baseline",
+    6: "store refused or damaged; or erased text is still in its files",
+    7: "judged, but the answer failed; the context is still printed",
     70: "internal error",
     130: "interrupted; what was paid for is kept",
 }
-SHORT_EXIT_CODES = {
-    0: "done",
-    1: "partly done, or nothing matched",
-    2: "usage",
-    3: "no usable model",
-    4: "budget",
-    5: "gate",
-    6: "store refused or damaged",
-    7: "judged, but the answer failed",
-    70: "internal",
-    130: "interrupted",
-}
-"""For the end of `xscore --help`."""
+"""`xscore --help` shows the words before the semicolon."""
 INTERRUPTED = 130
 INTERNAL = 70
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
 
 
 def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
-    """Run the command and return what the process ends with; prints the error where there is one."""
+    """Run the command, print its error if it raises one, and return the exit code."""
     report = _FailureReport(arguments)
     _reopen_closed_streams()
     try:
@@ -71,7 +59,7 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
 
 
 class _FailureReport:
-    """Says what went wrong, in the form the arguments ask for (they may be what is wrong, so click is not asked)."""
+    """Reports an error in the form the arguments ask for; reads them without click, since they may be the error."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         words = list(arguments)
@@ -80,7 +68,7 @@ class _FailureReport:
         self.verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
 
     def error(self, error: Exception) -> int:
-        """Report an error of ours by its own words, any other as a bug."""
+        """Report an XscoreError by its own message, any other error as a bug."""
         known = _find_xscore_error(error)
         if known is not None:
             return self.tell(known.exit_code, known.kind, known.message, known.hint)
@@ -99,7 +87,7 @@ class _FailureReport:
             from xscore.store.redaction import redact
 
             words = io.StringIO()
-            error.show(words)  # it repeats what was typed, be it a key
+            error.show(words)  # it repeats what was typed, which may be a key
             write_stderr(escape_controls(redact(words.getvalue()).text).rstrip())
             return error.exit_code
         return self.tell(
@@ -107,7 +95,7 @@ class _FailureReport:
         )
 
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
-        """Write the error to stdout as JSON, or to stderr as words; return the code. Secrets in it are taken out."""
+        """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the code."""
         from xscore.pipeline.json_form import SCHEMA
         from xscore.store.redaction import redact
 
@@ -116,7 +104,7 @@ class _FailureReport:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             try:
                 print_json({"schema": SCHEMA, "error": body})
-            except (UsageError, BrokenPipeError):  # stdout takes nothing: a full disk, a reader who left
+            except (UsageError, BrokenPipeError):  # stdout cannot be written: a full disk, or a closed pipe
                 discard_stream(sys.stdout)
             else:
                 return code
@@ -125,7 +113,6 @@ class _FailureReport:
 
 
 def _find_xscore_error(error: BaseException) -> XscoreError | None:
-    """Find our own error, also inside a group that a task group raised."""
     if isinstance(error, XscoreError):
         return error if type(error) is not XscoreError else None
     if isinstance(error, BaseExceptionGroup):
@@ -134,7 +121,7 @@ def _find_xscore_error(error: BaseException) -> XscoreError | None:
 
 
 def _reopen_closed_streams() -> None:
-    """Give a process that was started without one of its streams (`>&-`) one that leads nowhere.
+    """Open /dev/null for each standard stream that the process was started without (`>&-`).
 
     Without it, Python has None there, and the next file to be opened takes the number of the stream.
     """
@@ -144,7 +131,6 @@ def _reopen_closed_streams() -> None:
 
 
 def _escape_unencodable() -> None:
-    """Let a character that the terminal's encoding lacks appear as an escape instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

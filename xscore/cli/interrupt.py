@@ -1,6 +1,6 @@
 """Ctrl-C in two steps: the first stops sending and lets the pipeline keep what was paid for, the second ends at once.
 
-SIGTERM is taken like a press: a supervisor that stops the command gets its receipt as well. The handler runs even while
+SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The handler runs even while
 the event loop is busy, so the second press always works. The store survives any other end as it is.
 """
 
@@ -20,11 +20,14 @@ STOPPING = "Stopping: sending nothing more, keeping what was paid for. Press Ctr
 
 
 def run_interruptible(
-    work: Coroutine[Any, Any, InterruptibleResult], *, notify: Callable[[str], None], cleanup: Callable[[], None]
+    work: Coroutine[Any, Any, InterruptibleResult],
+    *,
+    notify: Callable[[str], None],
+    cleanup: Callable[[], None] = lambda: None,
 ) -> InterruptibleResult:
     """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and ends with 130.
 
-    Raises KeyboardInterrupt where the work was cancelled and gave nothing back.
+    Raises KeyboardInterrupt if the work was cancelled and returned nothing.
     """
     presses = _InterruptCounter(notify, cleanup)
     before = {taken: signal.signal(taken, presses.on_signal) for taken in (signal.SIGINT, signal.SIGTERM)}

@@ -1,7 +1,7 @@
 """The front door: finds the command, imports only it, and turns whatever happens into an exit code.
 
-It knows no command's options and prints no result. Commands return their exit code; None is 0. `STARTED_AT`, from which
-`--deadline` counts, takes the processor time so far back. Trade-off: what start-up waited for the disk is not counted.
+It knows no command's options and prints no result. Commands return their exit code; None is 0. `STARTED_AT` (where
+`--deadline` starts) is backdated by the CPU time used so far. Trade-off: time waiting for the disk is not counted.
 """
 
 import gc
@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from xscore.cli.catalogue import SECTIONS, LazyGroup
-from xscore.cli.failures import SHORT_EXIT_CODES, run_and_report
+from xscore.cli.failures import EXIT_CODES, run_and_report
 from xscore.cli.terminal import OUTPUT
 from xscore.platform.errors import UsageError
 
@@ -44,14 +44,13 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 @click.command(
     cls=LazyGroup,
     sections=SECTIONS,
+    params=[*OUTPUT],
     context_settings=HELP_OPTIONS,
-    epilog="Exit codes: " + " · ".join(f"{code} {words}" for code, words in SHORT_EXIT_CODES.items()) + ".",
+    epilog="Exit codes: " + " · ".join(f"{code} {words.split(';')[0]}" for code, words in EXIT_CODES.items()) + ".",
 )
-@click.option("-C", "--directory", type=click.Path(exists=True, file_okay=False), help="Run as if started in FOLDER.")
-@OUTPUT["as_json"]
-@OUTPUT["quiet"]
-@OUTPUT["verbose"]
-@OUTPUT["color"]
+@click.option(
+    "-C", "--directory", type=click.Path(exists=True, file_okay=False), help="Run as if started in DIRECTORY."
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
 def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
@@ -64,7 +63,7 @@ def xscore_command(directory: str | None, **_output: object) -> None:
             os.chdir(directory)
         except OSError as error:
             raise UsageError(
-                f"--directory: {directory} cannot be entered: {error.strerror}", hint="Name a folder you may enter."
+                f"--directory: {directory} cannot be entered: {error.strerror}", hint="Name a folder you can open."
             ) from error
     try:
         Path.cwd()
@@ -75,7 +74,7 @@ def xscore_command(directory: str | None, **_output: object) -> None:
 def run_command_line() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     gc.set_threshold(COLLECT_AFTER)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, from the first moment on
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the process like Ctrl-C from the start
     arguments = sys.argv[1:]
     code = run_and_report(lambda: _invoke(arguments), arguments)
     if any(thread.daemon for thread in threading.enumerate()):
@@ -84,9 +83,9 @@ def run_command_line() -> NoReturn:
 
 
 def _leave_at_once(code: int) -> NoReturn:
-    """End beside a thread that still imports an SDK past the deadline: it is neither waited for nor cut down midway.
+    """Exit without waiting for a thread that still imports an SDK past the deadline, or killing it midway.
 
-    Python ends a daemon thread inside whatever it runs, which compiled modules answer with an abort.
+    Python kills daemon threads wherever they are, which makes compiled modules abort.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
@@ -95,7 +94,6 @@ def _leave_at_once(code: int) -> NoReturn:
 
 
 def _invoke(arguments: list[str]) -> object:
-    """Complete for a shell that asks, else run the command. Not by click's `main`, which has exit codes of its own."""
     request = os.environ.get(COMPLETE_VARIABLE)
     if request:
         from click.shell_completion import shell_complete

@@ -1,4 +1,4 @@
-"""Memories as people read them, and as JSON: one line in a list, a page alone. It decides nothing.
+"""Memories as text (one line in a list, or a full page) and as JSON. It only formats.
 
 Every character of a memory is escaped for the terminal, since it may have come from anywhere.
 """
@@ -10,10 +10,11 @@ from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
-from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus, StatementEffect, StoredStatement
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.statement import StatementEffect, StoredStatement
 
 if TYPE_CHECKING:
-    from xscore.records import Failure
+    from xscore.records.statement import Failure
     from xscore.store.store import Store
 
 _TITLE_CHARS = 90
@@ -45,17 +46,16 @@ def _failure_marks(memory: Memory) -> list[str]:
     if memory.kind is not Kind.FAILURE:
         return []
     details = memory.particulars
-    return [
-        f"{details.occurrences}×",
-        f"fixed by: {one_line(details.resolution)}" if details.resolution else "not fixed",
-    ]
+    fixed = f"fixed by: {one_line(details.resolution)}" if details.resolution else "not fixed"
+    return [f"{details.occurrences}×", fixed]
 
 
 def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) -> str:
-    """All that is known of a memory."""
+    """Render everything about a memory."""
     details = memory.particulars
-    changed = memory.updated_at > memory.created_at
     used = f"{counted(memory.access_count, 'time')}, last {format_age(memory.accessed_at, now)}"
+    added = format_age(memory.created_at, now)
+    added += f", changed {format_age(memory.updated_at, now)}" if memory.updated_at > memory.created_at else ""
     rows = [
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
@@ -64,10 +64,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("status", str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else "")),
         ("importance", f"{memory.importance:g}"),
         ("confidence", f"{memory.confidence:g}, {counted(memory.evidence_count, 'piece')} of evidence"),
-        (
-            "added",
-            format_age(memory.created_at, now) + (f", changed {format_age(memory.updated_at, now)}" if changed else ""),
-        ),
+        ("added", added),
         ("used", used if memory.access_count else "never"),
         ("occurred", counted(details.occurrences, "time") if details.occurrences else ""),
         ("links", ", ".join(map(one_line, details.links))),
@@ -75,14 +72,8 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("exception", f"from {one_line(details.exception_of)}" if details.exception_of else ""),
         *(("cites", _citation(one)) for one in citations),
     ]
-    return "\n".join(
-        [
-            f"{bold(one_line(memory.title))}  {memory.id}",
-            render_facts(rows),
-            "",
-            escape_controls(memory.text),
-        ]
-    )
+    title = f"{bold(one_line(memory.title))}  {memory.id}"
+    return "\n".join([title, render_facts(rows), "", escape_controls(memory.text)])
 
 
 def _citation(one: Citation) -> str:
@@ -90,12 +81,12 @@ def _citation(one: Citation) -> str:
 
 
 def memory_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
-    """The record, with what it cites; without a schema of its own."""
+    """Return the record with its citations, without a `schema` field."""
     return {**record_json(memory), "citations": [record_json(one) for one in citations]}
 
 
 def print_remembered(store: "Store", remembered: StoredStatement, terminal: Terminal) -> None:
-    """Print what became of a statement: the record on stdout, what went along with it on stderr."""
+    """Print a stored statement: the record to stdout, notes about it to stderr."""
     from xscore.store.evidence import citations_of
 
     memory = remembered.memory
@@ -106,9 +97,7 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
         "redacted": remembered.redacted,
     }
     line = f"{_EFFECTS[remembered.became]} {memory.id}  {memory.layer}, {memory.kind}: {one_line(memory.title)}"
-    terminal.print_result(body, lambda _: line)
-    if terminal.as_json:
-        return
+    terminal.print_result(body, line)
     if remembered.superseded:
         terminal.note(f"it replaces {', '.join(remembered.superseded)} ({one_line(memory.key)})")
     if remembered.redacted:
@@ -116,7 +105,7 @@ def print_remembered(store: "Store", remembered: StoredStatement, terminal: Term
 
 
 def failure_json(found: "Failure") -> dict[str, Json]:
-    """A failure with its pattern, where it has become one."""
+    """Return a failure, with its pattern if it has become one."""
     return {
         **memory_json(found.memory),
         "signature": found.signature,
@@ -127,7 +116,7 @@ def failure_json(found: "Failure") -> dict[str, Json]:
 
 
 def render_failure(found: "Failure") -> str:
-    """How often a failure was met, how it was fixed, and whether it just became a pattern."""
+    """Render how often a failure occurred, its fix, and whether it just became a pattern."""
     memory = found.memory
     lines = [f"{memory.id}  {one_line(memory.title)}  ({', '.join(_failure_marks(memory))})"]
     if found.is_new_pattern and found.pattern is not None:

@@ -1,15 +1,19 @@
-"""The judging in words: what limits it, where it stands, what leads. Figures are rounded; the JSON has them exact.
+"""Judging and working sessions in words: limits, progress, leaders; what was worked on, where, and how long ago.
 
-Working sessions in words: what was worked on, where, and how long ago. It prints nothing.
+Figures are rounded; the JSON has them exact. It prints nothing.
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 
-from xscore.platform.text import counted, format_dollars, format_seconds, one_line
-from xscore.records import Estimate, JudgeEstimate, Progress, RateLimits, SessionInfo, WorkingSession
+from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, format_tokens, one_line
+from xscore.records.calls import RateLimits
+from xscore.records.receipt import Coverage
+from xscore.records.reports import Estimate, JudgeEstimate, Progress
+from xscore.records.turn import SessionInfo, WorkingSession
 
 FEWEST_FOR_RATE = 10
-"""Judgments from which a rate, and with it the time that is left, can be told."""
+"""Judgments needed before a rate and a remaining time can be shown."""
 
 
 def describe_limits(limits: RateLimits) -> list[tuple[str, int]]:
@@ -19,7 +23,7 @@ def describe_limits(limits: RateLimits) -> list[tuple[str, int]]:
 
 
 def describe_binding_limit(judge: JudgeEstimate) -> str:
-    """What the judging waits for: a limit a minute, or the calls in flight."""
+    """Say what the judging waits for: a limit per minute, or the calls in flight."""
     match judge.binding_limit:
         case "none":
             return "nothing is left to judge"
@@ -29,8 +33,19 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
     return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
 
 
+def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
+    """`3 candidates of 812 unjudged (2 refused, 1 deadline)`."""
+    by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(causes.items()))
+    return f"{counted(coverage.unjudged, 'candidate')} of {coverage.candidates:,} unjudged ({by_cause})"
+
+
+def describe_tokens(tokens_in: int, tokens_out: int) -> str:
+    """`98k in / 1.2k out`."""
+    return f"{format_tokens(tokens_in)} in / {format_tokens(tokens_out)} out"
+
+
 def format_maximum(usd: Decimal | None) -> str:
-    """`at most $0.099`; nothing is the most of what costs nothing."""
+    """Format an upper bound: `at most $0.099`, or `$0`."""
     return f"at most {format_dollars(usd)}" if usd else format_dollars(usd)
 
 
@@ -41,7 +56,7 @@ def format_total(estimate: Estimate) -> str:
 
 
 def render_progress(progress: Progress) -> str:
-    """Where the judging stands, in one plain line; how fast only where calls are waited for and a few came back."""
+    """Render the progress in one plain line, with a rate once enough calls have returned."""
     done = progress.judged + progress.cached + progress.unjudged
     parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
     if progress.unjudged:
@@ -56,7 +71,7 @@ def render_progress(progress: Progress) -> str:
 
 
 def render_leaders(progress: Progress) -> list[str]:
-    """The provisional best, one line each."""
+    """Render the provisional best, one line each."""
     return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]
 
 
@@ -74,11 +89,11 @@ def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
     state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
     task = f"  {quote_task(session.task)}" if session.task else ""
-    return f"{session.thread}  {format_branch(session.branch)}{state}, {count_tasks(session.tasks)}{task}"
+    return f"{session.thread}  {format_branch(session.branch)}{state}, {counted(session.tasks, 'task')}{task}"
 
 
 def format_age(then: float, now: float) -> str:
-    """`2 h ago`; a moment that lies ahead, after a clock was set back, is now."""
+    """Format an age: `2 h ago`. A time in the future (the clock was set back) counts as now."""
     past = now - then
     for seconds, unit in _AGE_UNITS:
         if past >= seconds:
@@ -92,11 +107,5 @@ def format_branch(branch: str) -> str:
 
 
 def quote_task(task: str) -> str:
-    """A task in quotation marks, on one line, cut to its beginning."""
-    words = " ".join(task.split())
-    return f'"{one_line(words if len(words) <= TASK_CHARS else words[: TASK_CHARS - 1].rstrip() + "…")}"'
-
-
-def count_tasks(number: int) -> str:
-    """`1 task`, `2 tasks`."""
-    return counted(number, "task")
+    """Quote a task on one line, truncated."""
+    return f'"{ellipsize(task, TASK_CHARS)}"'

@@ -1,6 +1,6 @@
-"""Watch a turn from the terminal: a live board on a terminal, a plain line now and then elsewhere.
+"""Report a turn's progress: a live board on a terminal, an occasional plain line elsewhere.
 
-Off a terminal that line comes with the leaders under --verbose or a deadline. It only reports; the pipeline decides
+Under --verbose or a deadline the plain line includes the leaders. It only reports; the pipeline decides
 what is sent, kept or stopped. rich is imported when a board is first drawn.
 """
 
@@ -19,7 +19,8 @@ from xscore.cli.phrases import (
 )
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.platform.text import counted, format_seconds, one_line
-from xscore.records import Estimate, JudgeEstimate, Progress, SessionInfo
+from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
+from xscore.records.turn import SessionInfo
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
@@ -35,29 +36,24 @@ STAGES = {
 }
 
 
-class TurnObserver:
+class TurnObserver(Observer):
     """The observer of one command; `close` is called before anything else is printed."""
 
     def __init__(
-        self,
-        terminal: Terminal,
-        *,
-        assume_yes: bool = False,
-        streams: bool = False,
-        has_deadline: bool = False,
-        noun: str = "This turn",
+        self, terminal: Terminal, *, assume_yes: bool = False, streams: bool = False, noun: str = "This turn"
     ) -> None:
         """assume_yes: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
 
-        has_deadline: show the leaders in a log too. noun: what takes the calls and dollars, in the question.
+        noun: what the confirmation says will take the calls and dollars.
         """
         self._terminal = terminal
         self._assume_yes = assume_yes
         self._streams = streams
         self._noun = noun
-        self._shows_leaders = terminal.verbose or has_deadline
         self._board: Board | None = None
         self._last_line = time.monotonic()
+        self.has_deadline = False
+        """Show the leaders in a log too."""
         self.streamed: list[str] = []
         """Pieces of the answer already on stdout."""
         self._stdout_closed = False
@@ -82,7 +78,7 @@ class TurnObserver:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            best = render_leaders(progress) if self._shows_leaders else []
+            best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
             self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
 
     def note(self, message: str) -> None:
@@ -90,12 +86,12 @@ class TurnObserver:
         self._terminal.note(message, say=self._board.print_above if self._board else None)
 
     def session(self, session: SessionInfo) -> None:
-        """Say what was worked on before the break; under --json the receipt says it."""
+        """Say what was worked on before the break; under --json the receipt has it."""
         if session.resumed and not self._terminal.as_json:
             self.note(describe_resumed_session(session, now=time.time()))
 
     def answer_text(self, piece: str) -> None:
-        """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""
+        """A piece of the answer arrived. A closed pipe does not stop a call that is being paid for."""
         if not self._streams or self._stdout_closed:
             return
         self.close()
@@ -107,7 +103,7 @@ class TurnObserver:
 
     @property
     def can_confirm(self) -> bool:
-        """Whether someone is there to ask and did not say --yes; a script goes on within its cap."""
+        """Whether to ask: stdin is a terminal and --yes was not given. A script goes on within its cap."""
         return self._terminal.can_ask and not self._assume_yes
 
     def confirm(self, estimate: Estimate) -> bool:
@@ -118,7 +114,7 @@ class TurnObserver:
         return _confirm_estimate(estimate, self._noun)
 
     def close(self) -> None:
-        """Take the board away and give the terminal back."""
+        """Remove the board from the terminal."""
         if self._board is not None:
             self._board.close()
             self._board = None
@@ -132,7 +128,6 @@ class TurnObserver:
 
 
 def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
-    """Put calls, dollars, minutes and host before the user; an empty answer is a no. Raises KeyboardInterrupt."""
     import signal
 
     judge = estimate.judge

@@ -1,6 +1,6 @@
-"""`xscore index | status | doctor | graph`: a repository's memories, its store, whether all is fit for use, its links.
+"""`xscore index | status | doctor | graph`: a repository's memories, store, setup and links.
 
-`graph` asks the store as it is and indexes nothing. Trade-off: after an edit the answer is that of the last index run.
+`graph` reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
 """
 
 import os
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings, run_turn
-from xscore.cli.options import COUNT, MODELS, WORKING_FILE, Flags, command, decode_path_argument, options
-from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table, write_stderr
+from xscore.cli.opening import opened_store, read_settings, run_turn
+from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command, decode_path_argument
+from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
-from xscore.records import Diagnosis, IndexReport, StoreStatus
+from xscore.records.memory import IndexReport
+from xscore.records.reports import Diagnosis, StoreStatus
 
 if TYPE_CHECKING:
     from xscore.store.graph import ReachedNode
-    from xscore.store.store import Store
 
 TO_FIX = 3
 _INCOMING = {"calls": "calls it", "imports": "imports it", "tests": "tests it", "references": "names it"}
@@ -27,22 +27,20 @@ _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "refer
 _QUESTIONS = {"related": "related_files", "deps": "dependency_chain", "affected": "affected_files"}
 
 
-@command()
+@command(JUDGE, ANSWERER)
 @click.option("--probe", is_flag=True, help="Have the judge score two made-up functions; ask hosts for their models.")
-@options(MODELS)
 def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to fix.
 
-    Exit code 3 where something is to be fixed. Nothing is sent unless you say --probe, which may cost a fraction of a
+    Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a fraction of a
     cent and sends nothing of the repository.
     """
-    found, _ = run_turn(flags, lambda open_: open_.doctor(probe=probe))
-    flags.terminal.print_result(found, render_diagnosis)
+    found = run_turn(flags, lambda open_: open_.doctor(probe=probe))
+    flags.terminal.print_result(found, _render_diagnosis)
     return 0 if all(finding.ok for finding in found.findings) else TO_FIX
 
 
-def render_diagnosis(found: Diagnosis) -> str:
-    """One line a finding, with its hint below where something is to be fixed."""
+def _render_diagnosis(found: Diagnosis) -> str:
     rows = []
     for finding in found.findings:
         rows.append(("ok" if finding.ok else bold("fix"), finding.name, one_line(finding.detail)))
@@ -54,31 +52,28 @@ def render_diagnosis(found: Diagnosis) -> str:
 @click.argument("question", metavar="related|deps|affected", type=click.Choice(list(_QUESTIONS)))
 @click.argument("path", metavar="PATH")
 @click.option("--depth", metavar="N", type=COUNT, help="Follow at most N links; default 1 for related, else 5.")
-@options()
 def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     """Follow the links of PATH, which is a file, `path::entity`, or the ID of a memory.
 
-    related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change of
+    related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change to
     it may break.
     """
-    in_store(lambda store: _query_graph(store, question, path, depth, flags), flags)
+    from xscore.store.graph import LinkGraph
 
-
-def _query_graph(store: "Store", question: str, path: str, depth: int | None, flags: Flags) -> None:
-    links, terminal = store.graph, flags.terminal
-    known = (form for form in _path_candidates(path, store.root.path) if links.names.start(form))
-    name = next(known, decode_path_argument(path).removeprefix("./"))
-    follow = getattr(links, _QUESTIONS[question])
-    found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
-    if found or terminal.as_json:
-        body = {"of": name, "found": [record_json(one) for one in found]}
-        terminal.print_result(body, lambda _: "\n".join(map(_link_line, found)))
-    if not terminal.as_json and not terminal.quiet:
-        write_stderr(faint(f"{one_line(name)}: {counted(len(found), 'link')}"))
+    with opened_store(flags) as store:
+        links = LinkGraph(store.connection)
+        known = (form for form in _path_candidates(path, store.root.path) if links.ends(form))
+        name = next(known, decode_path_argument(path).removeprefix("./"))
+        follow = getattr(links, _QUESTIONS[question])
+        found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
+    count = f"{one_line(name)}: {counted(len(found), 'link')}"
+    body = {"of": name, "found": [record_json(one) for one in found]}
+    flags.terminal.print_result(body, "\n".join(map(_link_line, found)), none=count)
+    if found:
+        flags.terminal.lines(faint(count))
 
 
 def _path_candidates(path: str, root: Path) -> list[str]:
-    """What PATH may mean: from the working folder, from the root, as it stands."""
     place, colons, entity = path.partition("::")
     if place.startswith("m_") and not colons:
         return [path]
@@ -89,7 +84,6 @@ def _path_candidates(path: str, root: Path) -> list[str]:
 
 
 def _link_line(one: "ReachedNode") -> str:
-    """One end: how far, what, by which link."""
     words = _INCOMING if one.is_incoming else _OUTGOING
     name = f"{one.path}::{one.entity}" if one.path and one.entity else one.path or f"{one.kind} “{one.entity}”"
     ties = f" ×{one.ties}" if one.ties > 1 else ""
@@ -97,9 +91,8 @@ def _link_line(one: "ReachedNode") -> str:
     return f"{one.distance}  {bold(one_line(name))}  {faint(words.get(one.relation, one.relation) + ties + known)}"
 
 
-@command()
+@command([NO_GIT])
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path())
-@options({"no_git": WORKING_FILE["no_git"]})
 def index(path: Path, flags: Flags) -> None:
     """Bring the memories of the repository around PATH up to date (default: this folder).
 
@@ -107,32 +100,24 @@ def index(path: Path, flags: Flags) -> None:
     """
     if not path.is_dir():  # click lets a device pass
         raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
-    report, _ = run_turn(flags, lambda open_: open_.index(), start=path)
-    flags.terminal.print_result(report, lambda one: render_index(one, verbose=flags.terminal.verbose))
+    report = run_turn(flags, lambda open_: open_.index(), start=path)
+    flags.terminal.print_result(report, lambda one: _render_index(one, verbose=flags.terminal.verbose))
 
 
-def render_index(report: IndexReport, *, verbose: bool) -> str:
-    """Say what was seen, kept out and remembered."""
+def _render_index(report: IndexReport, *, verbose: bool) -> str:
     files, memories = report.files, report.memories
     kept_out = sum(files.excluded.by_reason.values())
-    sample = files.excluded.sample if verbose else ()
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
+    read = f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
+    changes = f"{memories.added:,} added · {memories.changed:,} changed · {memories.removed:,} removed"
     return render_facts(
         [
-            (
-                "files",
-                f"{files.seen:,} seen · {files.indexed:,} indexed · {files.unchanged:,} unchanged"
-                f" · {files.removed:,} removed · {kept_out:,} kept out",
-            ),
-            (
-                "memories",
-                f"{memories.total:,} · {memories.added:,} added · {memories.changed:,} changed"
-                f" · {memories.removed:,} removed",
-            ),
+            ("files", f"{read} · {files.removed:,} removed · {kept_out:,} kept out"),
+            ("memories", f"{memories.total:,} · {changes}"),
             ("kinds", render_counts(memories.by_kind)),
             ("edges", render_counts(report.edges)),
             ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
-            *(("", f"{one_line(file.path)}: {file.reason}") for file in sample),
+            *(("", f"{one_line(file.path)}: {file.reason}") for file in files.excluded.sample if verbose),
             ("secrets", secrets if report.secrets_redacted else ""),
             ("took", format_seconds(report.duration_s)),
         ]
@@ -140,21 +125,19 @@ def render_index(report: IndexReport, *, verbose: bool) -> str:
 
 
 @command()
-@options()
 def status(flags: Flags) -> None:
     """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
     from xscore.pipeline.store_status import read_store_status
 
     loaded = read_settings(flags)
-    for warning in loaded.warnings:
-        flags.terminal.note(warning)
+    flags.terminal.notes(loaded.warnings)
     settings = loaded.settings
-    found = in_store(lambda store: read_store_status(store, settings), flags, make=False, settings=settings)
-    flags.terminal.print_result(found, render_status)
+    with opened_store(flags, make=False, settings=settings) as store:
+        found = read_store_status(store, settings)
+    flags.terminal.print_result(found, _render_status)
 
 
-def render_status(found: StoreStatus) -> str:
-    """Show counts by layer, kind, language and relation, and what was spent."""
+def _render_status(found: StoreStatus) -> str:
     trusted = " (not there yet)" if not found.bytes else "" if found.trusted else " (not trusted)"
     facts = render_facts(
         [

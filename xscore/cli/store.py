@@ -1,7 +1,7 @@
 """`xscore store cache | prune | trust`: cached judgments counted and swept; a store from elsewhere accepted.
 
-`trust` works without opening the store first, since that is what was refused. It never judges whether a store deserves
-trust: whoever made it chose its scores.
+`trust` works without opening the store, since opening is what was refused. It cannot tell whether a store deserves
+trust: its maker chose its scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings
-from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, PeriodType, command, options
+from xscore.cache.prune import (
+    JUDGMENT_BYTES,
+    MAX_JUDGMENTS,
+    PruneOptions,
+    PruneResult,
+    preview_prune,
+    prune_judgments,
+    vacuum_store,
+)
+from xscore.cache.stats import CacheStats, HitRate, cache_stats
+from xscore.cli.opening import opened_store, read_settings
+from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, PeriodType, command
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, render_facts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
+from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, format_bytes, format_share, one_line
 
 if TYPE_CHECKING:
-    from xscore.cache.prune import PruneResult
-    from xscore.cache.stats import CacheStats, HitRate
     from xscore.store.store import Store
 
 DECLINED = 1
@@ -34,47 +44,46 @@ _CAUSES = {
 }
 
 
-@command()
-@click.option("--max-judgments", metavar="N", type=click.IntRange(min=0), help="Keep at most N; default 2,000,000.")
+@command(DRY_RUN, YES)
+@click.option(
+    "--max-judgments",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=MAX_JUDGMENTS,
+    show_default=True,
+    help="Keep at most N.",
+)
 @click.option("--older-than", metavar="PERIOD", type=PeriodType(), help="Also of turns last asked before 90d, 12w.")
-@click.option("--judge", metavar="KEY", multiple=True, help="Also all of this judge: its name, or its key. Repeatable.")
+@click.option(
+    "--judge", "judges", metavar="KEY", multiple=True, help="Also all of this judge: its name, or its key. Repeatable."
+)
 @click.option("--vacuum", is_flag=True, help="Then shrink the file.")
-@options(DRY_RUN, YES)
 def prune_cache(
-    *, max_judgments: int | None, older_than: float | None, judge: tuple[str, ...], vacuum: bool, flags: Flags
+    *, max_judgments: int, older_than: float | None, judges: tuple[str, ...], vacuum: bool, flags: Flags
 ) -> int:
     """Remove judgments of contents that no memory shows any more, and what else you name; quarantined scores too.
 
-    What a running turn or job needs stays. Asks before it removes judgments that could be used again.
+    Judgments that a running turn or job needs stay. Asks before it removes judgments that could be used again.
     """
-    dry_run = bool(flags.given["dry_run"])
-
-    def work(store: "Store") -> int:
-        from xscore.cache.prune import MAX_JUDGMENTS, PruneOptions, preview_prune, prune_judgments
-
-        sweep = PruneOptions(
-            max_judgments=MAX_JUDGMENTS if max_judgments is None else max_judgments,
-            unused_since=None if older_than is None else store.clock() - older_than,
-            judges=judge,
-        )
-        done, freed = preview_prune(store.connection, sweep, now=store.clock()), None
-        if not dry_run:
+    with opened_store(flags, make=False) as store:
+        now = store.clock()
+        since = None if older_than is None else now - older_than
+        sweep = PruneOptions(max_judgments=max_judgments, unused_since=since, judges=judges)
+        done, freed = preview_prune(store.connection, sweep, now=now), None
+        if not flags.dry_run:
             question = f"Remove {counted(done.reachable, 'judgment')} that could be used again?"
             yes = flags.assume_yes or not done.reachable
             if not flags.terminal.confirm(question, yes=yes, otherwise="nothing was removed"):
                 return DECLINED
-            done = prune_judgments(store.connection, sweep, now=store.clock())
+            done = prune_judgments(store.connection, sweep, now=now)
             freed = _vacuum(store, flags.terminal) if vacuum else None
-        _print_pruned(done, flags.terminal, dry_run=dry_run, freed=freed)
-        return 0
-
-    return in_store(work, flags, make=False)
+    about = done.judgments * JUDGMENT_BYTES
+    totals = {"judgments": done.judgments, "about_bytes": about, "freed_bytes": freed, "dry_run": flags.dry_run}
+    flags.terminal.print_result(done, _render_pruned(done, freed, dry_run=flags.dry_run), more=totals)
+    return 0
 
 
 def _vacuum(store: "Store", terminal: Terminal) -> int | None:
-    """Shrink the file; return the bytes that this freed, None where another process holds it."""
-    from xscore.cache.prune import vacuum_store
-
     before = store.path.stat().st_size
     try:
         vacuum_store(store.connection)
@@ -84,60 +93,38 @@ def _vacuum(store: "Store", terminal: Terminal) -> int | None:
     return before - store.path.stat().st_size
 
 
-def _print_pruned(done: "PruneResult", terminal: Terminal, *, dry_run: bool, freed: int | None) -> None:
-    from xscore.cache.prune import JUDGMENT_BYTES
-
-    about = done.judgments * JUDGMENT_BYTES
-
-    def render(_: object) -> str:
-        verb = "would remove" if dry_run else "removed"
-        lines = [f"{verb} {counted(done.judgments, 'judgment')}, about {format_bytes(about)}"]
-        lines += [f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))]
-        if done.contents or done.hearsay:
-            lines.append(f"  with {counted(done.contents, 'content')}, {counted(done.hearsay, 'score')} in quarantine")
-        if done.needed_now:
-            lines.append(f"  {counted(done.needed_now, 'judgment')} kept, since running turns or jobs need them")
-        if freed is not None:
-            lines.append(f"the file is {format_bytes(max(freed, 0))} smaller")
-        return "\n".join(lines)
-
-    totals = {"judgments": done.judgments, "about_bytes": about, "freed_bytes": freed, "dry_run": dry_run}
-    terminal.print_result(done, render, **totals)
+def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> str:
+    verb = "would remove" if dry_run else "removed"
+    lines = [f"{verb} {counted(done.judgments, 'judgment')}, about {format_bytes(done.judgments * JUDGMENT_BYTES)}"]
+    lines += [f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))]
+    if done.contents or done.hearsay:
+        lines.append(f"  with {counted(done.contents, 'content')}, {counted(done.hearsay, 'score')} in quarantine")
+    if done.needed_now:
+        lines.append(f"  {counted(done.needed_now, 'judgment')} kept, since running turns or jobs need them")
+    if freed is not None:
+        lines.append(f"the file is {format_bytes(max(freed, 0))} smaller")
+    return "\n".join(lines)
 
 
-@command()
-@options(JUDGE)
+@command(JUDGE)
 def show_cache(flags: Flags) -> None:
-    """Count judgments, and those that no turn can use: of contents that are gone, of judges that are not configured.
+    """Count judgments, and those that no turn can use: their content is gone, or their judge is not configured.
 
-    The hit rate is what turns found in the cache, of all their candidates; of a job, when it was planned.
+    The hit rate is the share of candidates found in the cache; for a job, when it was planned.
     """
-
-    def work(store: "Store") -> None:
-        from xscore.cache.stats import cache_stats
-        from xscore.platform.sqlite_drivers import REBUILD_HINT
-
+    with opened_store(flags, make=False) as store:
         judge, now = _configured_judge(store, flags), store.clock()
         found = cache_stats(store.connection, store.path, judge=judge, now=now)
-        derived = {
-            "reachable": found.judgments - found.unreachable - found.parts_spare,
-            "of_other_judges": found.of_other_judges,
-            "judge": judge,
-        }
-        flags.terminal.print_result(found, lambda one: render_facts(cache_facts(one, now=now)), **derived)
-        if found.unreadable and not flags.terminal.as_json:
-            flags.terminal.note(f"could not be read: {', '.join(found.unreadable)}. {REBUILD_HINT}")
-
-    in_store(work, flags, make=False)
+    reachable = found.judgments - found.unreachable - found.parts_spare
+    derived = {"reachable": reachable, "of_other_judges": found.of_other_judges, "judge": judge}
+    flags.terminal.print_result(found, lambda one: render_facts(_cache_facts(one, now=now)), more=derived)
+    if found.unreadable:
+        flags.terminal.note(f"could not be read: {', '.join(found.unreadable)}. {REBUILD_HINT}")
 
 
-def cache_facts(found: "CacheStats", *, now: float) -> Iterator[tuple[str, str]]:
-    """What the cache holds, a label before each fact."""
-    yield (
-        "judgments",
-        f"{found.judgments:,} of {counted(found.turns, 'turn')};"
-        f" {counted(found.contents, 'content')}, {counted(found.reasons, 'reason')}",
-    )
+def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
+    kept = f"{counted(found.contents, 'content')}, {counted(found.reasons, 'reason')}"
+    yield "judgments", f"{found.judgments:,} of {counted(found.turns, 'turn')}; {kept}"
     if found.unreachable:
         yield "unreachable", f"{found.unreachable:,} of contents that no memory shows any more: `xscore store prune`"
     if found.parts_needed:
@@ -161,7 +148,7 @@ def cache_facts(found: "CacheStats", *, now: float) -> Iterator[tuple[str, str]]
         yield "quarantine", f"{counted(found.hearsay, 'untrusted score')}: they order work and never count"
 
 
-def _hit_rates(rates: "Sequence[HitRate]") -> Iterator[tuple[str, str]]:
+def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:
     for of in dict.fromkeys(rate.of for rate in rates):
         shown = [
             f"{format_share(rate.hits, rate.candidates)} of {counted(rate.candidates, 'candidate')}"
@@ -173,7 +160,6 @@ def _hit_rates(rates: "Sequence[HitRate]") -> Iterator[tuple[str, str]]:
 
 
 def _configured_judge(store: "Store", flags: Flags) -> str | None:
-    """Return the key of the configured judge; where there is none, say why."""
     from xscore.pipeline.factories import configured_judge
 
     try:
@@ -184,14 +170,12 @@ def _configured_judge(store: "Store", flags: Flags) -> str | None:
 
 
 @command()
-@options()
 def trust_store(flags: Flags) -> None:
     """Accept the store of this repository, although it was made elsewhere or moved.
 
-    Whoever made a store chose its scores. Accept what you copied yourself; `xscore store rebuild` what came with a
+    The maker of a store chose its scores. Accept one you copied yourself; `xscore store rebuild` one that came with a
     clone.
     """
-    from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
     from xscore.store.opening import accept_store
 
     settings = read_settings(flags).settings
@@ -200,4 +184,4 @@ def trust_store(flags: Flags) -> None:
         raise UsageError(f"there is no store at {store_dir}", hint="`xscore index` makes one; it is trusted as yours.")
     accept_store(store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
     body = {"store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}
-    flags.terminal.print_result(body, lambda _: f"trusted: {one_line(str(store_dir))}")
+    flags.terminal.print_result(body, f"trusted: {one_line(str(store_dir))}")

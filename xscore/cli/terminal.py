@@ -1,16 +1,14 @@
-"""The two streams, and the one renderer: results go to stdout, everything said about them to stderr.
+"""The two streams and the one text renderer: results go to stdout, everything said about them to stderr.
 
-Live progress exists only on a terminal; color also with `--color always`. It decides where, how loudly and in what
-columns something is printed, never what. Trade-off: tables are set in plain Python, since importing rich costs more
-CPU than most commands; rich draws the live board alone.
+It decides where, how verbosely and in what columns to print, never what. Trade-off: tables are set in plain
+Python, since importing rich costs more CPU than most commands; rich draws the live board and measures wide characters.
 """
 
 import os
 import re
-import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, TextIO, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TextIO, TypeVar
 
 import click
 from msgspec import Struct, field
@@ -19,15 +17,15 @@ from xscore.platform.errors import UsageError
 from xscore.platform.text import escape_controls, one_line, safe_json
 
 COLOR_MODES = ("auto", "always", "never")
-OUTPUT: dict[str, Callable[[Any], Any]] = {
-    "as_json": click.option("--json", "as_json", is_flag=True, help="Print one JSON object, also for errors."),
-    "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, notes or cost line."),
-    "verbose": click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of a bug."),
-    "color": click.option("--color", type=click.Choice(COLOR_MODES), help="Color the output; auto by default."),
-}
+OUTPUT = [
+    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object, also for errors."),
+    click.Option(["-q", "--quiet"], is_flag=True, help="No progress, notes or cost line."),
+    click.Option(["-v", "--verbose"], is_flag=True, help="Say more; show the traceback of a bug."),
+    click.Option(["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."),
+]
 """They stand before or after the command."""
 _LABEL = r" *\S+ {2,}| +"
-"""What stands before the words of a line: a label and its gap, or an indent."""
+"""The prefix of a line: a label and its gap, or an indent."""
 _color = {"mode": "auto"}
 
 Record = TypeVar("Record")
@@ -45,7 +43,7 @@ def print_json(value: object) -> None:
 
 
 class Terminal(Struct):
-    """How loudly to speak, and where. `--json` and `--quiet` come in here and nowhere else."""
+    """How verbose to be, and where to print. Only this class reads `--json` and `--quiet`."""
 
     as_json: bool = False
     quiet: bool = False
@@ -55,56 +53,71 @@ class Terminal(Struct):
 
     @property
     def is_live(self) -> bool:
-        """Whether progress can be drawn: stderr is a terminal that can move its cursor, and we may speak."""
+        """Whether progress can be drawn: stderr is a terminal that can move its cursor, and output is not quiet."""
         return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM", "") != "dumb"
 
     @property
     def can_ask(self) -> bool:
-        """Whether someone is there to answer a question."""
+        """Whether a user can answer a question."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
-    def print_result(self, record: Record, render: Callable[[Record], str], **more: object) -> None:
-        """Write a result to stdout: under `--json` the record (or a mapping) and `more`, else the rendered text."""
-        if not self.as_json:
-            write_stdout(render(record))
-            return
-        from xscore.pipeline.json_form import SCHEMA, to_json
+    def print_result(
+        self,
+        record: Record,
+        text: str | Callable[[Record], str],
+        *,
+        none: str = "",
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write a result to stdout: under `--json` the record (or a mapping) and `more`, else the text.
 
-        print_json({**(({"schema": SCHEMA} | record) if isinstance(record, dict) else to_json(record)), **more})
+        none: the note printed instead of an empty text.
+        """
+        if self.as_json:
+            from xscore.pipeline.json_form import SCHEMA, to_json
+
+            body = {"schema": SCHEMA, **record} if isinstance(record, dict) else to_json(record)
+            print_json({**body, **(more or {})})
+            return
+        words = text if isinstance(text, str) else text(record)
+        if words or not none:
+            write_stdout(words)
+        else:
+            self.note(none)
 
     def data(self, text: str) -> None:
-        """Write the result to stdout: as it is into a pipe or file, harmless onto a terminal."""
-        _write(text_for_stdout(text) + ("" if text.endswith("\n") else "\n"))
+        """Write the result to stdout: unchanged into a pipe or file, escaped onto a terminal."""
+        self.stream(text + ("" if text.endswith("\n") else "\n"))
 
     def stream(self, text: str) -> None:
         """Write a piece of a result at once, with no line end added."""
-        _write(text_for_stdout(text))
+        _write(escape_controls(text) if sys.stdout.isatty() else text)
 
     def lines(self, text: str) -> None:
-        """Write a block made for people to stderr."""
+        """Write a formatted block to stderr."""
         if not self.quiet and text:
             write_stderr(text)
 
     def note(self, message: str, *, say: Callable[[str], None] | None = None) -> None:
-        """Say something the user should know, once, on one line of stderr; by `say` where a board is drawn there."""
+        """Print a note once, on one line of stderr; through `say` if a board is drawn there."""
         if not self.quiet and message not in self.noted:
             self.noted.add(message)
             (say or write_stderr)(one_line(message))
 
     def notes(self, messages: Iterable[str]) -> None:
-        """Say each of these that is not empty."""
+        """Print each of these notes that is not empty."""
         for message in filter(None, messages):
             self.note(message)
 
     def confirm(self, question: str, *, yes: bool, otherwise: str) -> bool:
-        """Ask before something that cannot be undone; no is the default. otherwise: what is said after a no.
+        """Ask before something that cannot be undone; no is the default. otherwise: printed after a no.
 
-        Raises UsageError where nobody can answer and `yes` was not given.
+        Raises UsageError if there is no terminal to ask on and `yes` was not given.
         """
         if yes:
             return True
         if not self.can_ask:
-            raise UsageError(f"there is nobody to ask: {question}", hint="Say --yes, or look first with --dry-run.")
+            raise UsageError(f"no terminal to ask on: {question}", hint="Say --yes, or look first with --dry-run.")
         if click.confirm(question, default=False, err=True):
             return True
         self.note(otherwise)
@@ -112,32 +125,35 @@ class Terminal(Struct):
 
 
 def bold(text: str) -> str:
-    """Mark a heading or score; the mark goes where the stream shows no color."""
+    """Set a heading or score in bold; dropped if the stream shows no color."""
     return click.style(text, bold=True) if _color_allowed() else text
 
 
 def faint(text: str) -> str:
-    """Mark what is secondary."""
+    """Set secondary text faint."""
     return click.style(text, dim=True) if _color_allowed() else text
 
 
-def terminal_columns() -> int:
-    """Columns that a page may have: those of the terminal, or of `COLUMNS`."""
-    return shutil.get_terminal_size().columns
+def _stream_columns(stream: TextIO) -> int | None:
+    if not stream.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size((os.get_terminal_size(stream.fileno()).columns or 80, 24)).columns
 
 
 def stdout_columns() -> int | None:
-    """Columns of the terminal that reads stdout; None where it is a pipe or file, which gets whole lines."""
-    return terminal_columns() if sys.stdout.isatty() else None
+    """Return the columns of stdout's terminal, or None."""
+    return _stream_columns(sys.stdout)
 
 
-def display_width(line: str) -> int:
-    """Return the columns that a line takes; wide characters take two."""
-    if line.isascii():
-        return len(line)
+def _display_width(cell: str) -> int:
+    plain = click.unstyle(cell)
+    if plain.isascii():
+        return len(plain)
     from rich.cells import cell_len
 
-    return cell_len(line)
+    return cell_len(plain)
 
 
 def render_facts(rows: Iterable[tuple[str, str]]) -> str:
@@ -153,38 +169,30 @@ def render_table(
     *,
     right: Collection[str] = (),
     width: int | None = None,
-    shrink: bool = False,
 ) -> str:
-    """Set a table under faint heads; no heads: rows alone. Cells are printed as they are, so escape names before.
+    """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape names first.
 
-    right: heads of the columns that hold figures. width: columns of the window; None: no line is cut. shrink: cut the
-    names of the first column to make room, instead of the ends of the lines.
+    right: heads of right-aligned columns. width: columns of the window, to which the widest column is cut,
+    then line ends; None: nothing is cut.
     """
-    table = [list(heads), *map(list, rows)] if any(heads) else list(map(list, rows))
-    if not table:
-        return ""
-    widths = [max(_styled_width(row[at]) for row in table) for at in range(len(table[0]))]
-    spare = 0 if width is None else width - sum(widths) - 2 * (len(widths) - 1)
-    if shrink and spare < 0:
-        widths[0] = max(12, widths[0] + spare)
+    table = [heads, *rows] if heads else rows
+    widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
+    if width is not None and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
+        widest = widths.index(max(widths))
+        widths[widest] = max(12, widths[widest] - over)
     lines = []
     for row in table:
-        first, *others = row
-        cells = [truncate_middle(first, widths[0]) if shrink else first, *others]
-        padded = [
-            _pad(cell, size, at < len(heads) and heads[at] in right)
-            for at, (cell, size) in enumerate(zip(cells, widths, strict=True))
+        cells = [
+            _fit(cell, size, is_figure=bool(heads) and heads[at] in right)
+            for at, (cell, size) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append(truncate_line("  ".join(padded).rstrip(), None if shrink else width))
-    return "\n".join([faint(lines[0]), *lines[1:]] if any(heads) else lines)
+        lines.append(truncate("  ".join(cells).rstrip(), width))
+    return "\n".join([faint(lines[0]), *lines[1:]] if heads else lines)
 
 
-def _styled_width(cell: str) -> int:
-    return display_width(click.unstyle(cell))
-
-
-def _pad(cell: str, size: int, is_figure: bool) -> str:
-    gap = " " * (size - _styled_width(cell))
+def _fit(cell: str, size: int, *, is_figure: bool) -> str:
+    cell = truncate(cell, size)
+    gap = " " * (size - _display_width(cell))
     return gap + cell if is_figure else cell + gap
 
 
@@ -195,83 +203,45 @@ def render_counts(counts: dict[str, int]) -> str:
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """Break lines that take more columns: between figures (` · `) where there are some, else between words.
-
-    What goes on stands below the words after a label, or two columns in. None: nothing is broken; nor is a word.
-    """
+    """Break long lines between words; continuation lines align with the text after a label, or indent by two."""
     return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
 def _wrap_line(line: str, width: int) -> str:
-    plain = click.unstyle(line)
-    if display_width(plain) <= width:
+    if _display_width(line) <= width:
         return line
-    label = re.match(_LABEL, plain)
-    indent = " " * (len(label[0]) if label and len(label[0]) <= width // 3 else 2)
-    start = len(line) - len(line.lstrip(" "))
-    first, *others = _unbreakable_parts(line[start:], width - len(indent))
-    lines = [line[:start] + first]
-    for piece in others:
-        longer = f"{lines[-1]} {piece}"
-        if display_width(click.unstyle(longer)) <= width:
-            lines[-1] = longer
-        elif piece:
-            lines.append(indent + piece)
-    return "\n".join(lines)
+    label = re.match(_LABEL, click.unstyle(line))
+    indent = len(label[0]) if label and len(label[0]) <= width // 3 else 2
+    import textwrap
+
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
+        replace_whitespace=False,
+    )
 
 
-def _unbreakable_parts(line: str, room: int) -> Iterator[str]:
-    """Yield a figure with its point, or each word where the figure is wider than the room."""
-    *figures, last = line.split(" · ")
-    for figure in [*(f"{figure} ·" for figure in figures), last]:
-        if figures and display_width(click.unstyle(figure)) <= room:
-            yield figure
-        else:
-            yield from figure.split(" ")
-
-
-def truncate_line(line: str, width: int | None) -> str:
-    """Cut the end off a line that takes more columns. None: it is not cut."""
-    if width is None or display_width(line) <= width:
-        return line
+def truncate(text: str, width: int | None) -> str:
+    """Cut the end off a text wider than this. None: it is not cut."""
+    if width is None or _display_width(text) <= width:
+        return text
     from rich.cells import set_cell_size
 
-    return set_cell_size(line, max(width - 1, 0)).rstrip() + "…"
-
-
-def truncate_middle(line: str, width: int) -> str:
-    """Cut the middle out of a line that takes more columns: names differ at both ends."""
-    if display_width(line) <= width:
-        return line
-    from rich.cells import set_cell_size
-
-    head, tail = set_cell_size(line, max(width // 2 - 1, 0)), set_cell_size(line[::-1], width - width // 2)
-    return f"{head}…{tail[::-1]}"
-
-
-def text_for_stdout(text: str) -> str:
-    """Escape control characters where a terminal would obey them."""
-    return escape_controls(text) if sys.stdout.isatty() else text
-
-
-def _stream_columns(stream: TextIO) -> int | None:
-    """Columns of the terminal behind a stream, or of `COLUMNS`; None: it is none."""
-    if not stream.isatty():
-        return None
-    try:
-        return int(os.environ.get("COLUMNS", "")) or terminal_columns()
-    except ValueError:
-        return os.get_terminal_size(stream.fileno()).columns or terminal_columns()
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
 def write_stdout(text: str) -> None:
-    """Write a block made for people to stdout; colors go where it shows none."""
+    """Write a formatted block to stdout, without colors if it shows none."""
     text = wrapped(text, _stream_columns(sys.stdout))
     _write((text if _shows_color(sys.stdout) else click.unstyle(text)) + "\n")
 
 
 def write_stderr(text: str) -> None:
-    """Write to stderr; a reader who left, or a full disk there, changes nothing of the work or its result."""
+    """Write to stderr; a closed pipe or a full disk there does not affect the work or its result."""
     try:
         click.echo(wrapped(text, _stream_columns(sys.stderr)), err=True, color=_shows_color(sys.stderr))
     except OSError:
@@ -279,7 +249,7 @@ def write_stderr(text: str) -> None:
 
 
 def discard_stream(stream: TextIO) -> None:
-    """Send what else is written to a stream nowhere, so that Python does not complain of it at exit either."""
+    """Redirect a stream to /dev/null, so that Python does not report an error on it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -294,7 +264,6 @@ def _shows_color(stream: TextIO) -> bool:
 
 
 def _write(text: str) -> None:
-    """Write and flush now, so that a full disk or a closed pipe is noticed while it can be reported."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -2,24 +2,20 @@
 
 Without packs, without the host's prefix cache and by batch are sums of what each call noted of itself when it was
 priced. Without our own cache is about right: a cached judgment is put at what a live one by the same judge has cost on
-average, in the stretch, else in the whole ledger. What cannot be known is None, never a guess of zero.
+average, in the period, else in the whole ledger. What cannot be known is None, never a guess of zero.
 """
 
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from xscore.cost_reports.tables import LedgerTurn, TurnKey
+from xscore.cost_reports.records import Accuracy, Comparison, Spent
+from xscore.cost_reports.tables import LedgerTurn, sum_coverage
 from xscore.platform import money
-from xscore.records import CounterfactualCost, Expected, Stage
-from xscore.records.cost_report import Accuracy, Comparison, Spent
-from xscore.store.turn_history import MOST_PICODOLLARS
-
-if TYPE_CHECKING:
-    import polars as pl
-
+from xscore.records.calls import CounterfactualCost, Stage
+from xscore.records.receipt import Expected
+from xscore.store.call_rows import MOST_PICODOLLARS
 
 _IS_AMOUNT = f"typeof(cost) = 'integer' AND cost BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
 _JUDGED_AND_PAID = f"""
@@ -33,15 +29,17 @@ _JUDGED_AND_PAID = f"""
     FROM judging JOIN turn_figures USING (turn_id) WHERE judged BETWEEN 1 AND 1000000000
 """
 """Of turns whose calls can all be believed: a turn without them would make judging look free."""
+Judging = Mapping[tuple[str, ...], Spent]
+"""Turn -> what judging it took of its own judge."""
 
 
 def compare_costs(
-    judging: Mapping[TurnKey, Spent],
+    judging: Judging,
     stages: Mapping[str, Spent],
     turns: Sequence[LedgerTurn],
-    ledgers: Sequence[sqlite3.Connection],
+    ledgers: Iterable[sqlite3.Connection],
 ) -> Comparison:
-    """Compare what was paid with other ways. judging: by turn, of its own judge; stages: all calls, by stage."""
+    """Compare what was paid with other ways. stages: all calls, by stage."""
     actual = sum((one.cost_usd for one in stages.values()), Decimal(0))
     return Comparison(
         actual_usd=actual,
@@ -50,48 +48,6 @@ def compare_costs(
         without_prefix_cache_usd=_counterfactual_cost(stages, lambda way: way.without_prefix_cache),
         by_batch_usd=_counterfactual_cost(stages, lambda way: way.by_batch, only=Stage.JUDGE),
     )
-
-
-def estimate_accuracy(judging: Mapping[TurnKey, Spent], turns: Sequence[LedgerTurn]) -> Accuracy | None:
-    """Set the expectations of turns that were judged to their end, by calls, beside what judging them took.
-
-    No expectation assumes a discount of the host's prefix cache, so dollars are those without it.
-    """
-    pairs = []
-    for turn in turns:
-        figures, taken = turn.row.figures, judging.get(turn.key)
-        if figures and figures.expected and figures.expected.calls and taken and not figures.coverage.unjudged:
-            pairs.append((figures.expected, taken))
-    if not pairs:
-        return None
-    expected_usd, actual_usd = _both_priced(pairs)
-    return Accuracy(
-        turns=len(pairs),
-        expected=Expected(
-            calls=sum(expected.calls for expected, _ in pairs),
-            input_tokens=sum(expected.input_tokens for expected, _ in pairs),
-            output_tokens=sum(expected.output_tokens for expected, _ in pairs),
-            cost_usd=expected_usd,
-        ),
-        actual=Expected(
-            calls=sum(taken.calls for _, taken in pairs),
-            input_tokens=sum(taken.usage.input_tokens for _, taken in pairs),
-            output_tokens=sum(taken.usage.output_tokens for _, taken in pairs),
-            cost_usd=actual_usd,
-        ),
-    )
-
-
-def _both_priced(pairs: Sequence[tuple[Expected, Spent]]) -> tuple[Decimal | None, Decimal | None]:
-    """Add up expected dollars and those without prefix caching; None both where one of them is not known."""
-    expected_usd, actual_usd = Decimal(0), Decimal(0)
-    for expected, taken in pairs:
-        plain = taken.otherwise.without_prefix_cache
-        if expected.cost_usd is None or plain is None or taken.unpriced:
-            return None, None
-        expected_usd += expected.cost_usd
-        actual_usd += plain
-    return expected_usd, actual_usd
 
 
 def _counterfactual_cost(
@@ -107,36 +63,31 @@ def _counterfactual_cost(
 
 
 def _without_cache(
-    actual: Decimal,
-    judging: Mapping[TurnKey, Spent],
-    turns: Sequence[LedgerTurn],
-    ledgers: Sequence[sqlite3.Connection],
+    actual: Decimal, judging: Judging, turns: Sequence[LedgerTurn], ledgers: Iterable[sqlite3.Connection]
 ) -> Decimal | None:
-    saved: Counter[str] = Counter()
-    judged: Counter[str] = Counter()
-    paid: dict[str, Decimal] = defaultdict(Decimal)
-    unpriced: Counter[str] = Counter()
+    by_judge: dict[str, list[LedgerTurn]] = defaultdict(list)
     for turn in turns:
-        figures = turn.row.figures
-        if figures is None or not figures.is_model:
-            continue
-        taken = judging.get(turn.key, Spent())
-        saved[figures.judge] += figures.coverage.cached + figures.coverage.carried
-        judged[figures.judge] += figures.coverage.judged if turn.key in judging else 0
-        paid[figures.judge] += taken.cost_usd
-        unpriced[figures.judge] += taken.unpriced
+        if turn.figures and turn.figures.is_model:
+            by_judge[turn.judge].append(turn)
     whole = actual
-    for judge, count in saved.items():
-        if count:
-            known = judged[judge] and not unpriced[judge]
-            each = paid[judge] / judged[judge] if known else _of_the_whole_ledger(judge, ledgers)
-            if each is None:
-                return None
-            whole += count * each
+    for judge, own in by_judge.items():
+        coverage = sum_coverage(own)
+        saved = coverage.cached + coverage.carried
+        if not saved:
+            continue
+        asking = [turn for turn in own if turn.key in judging]
+        paid, judged = [judging[turn.key] for turn in asking], sum_coverage(asking).judged
+        if judged and not any(one.unpriced for one in paid):
+            each: Decimal | None = sum((one.cost_usd for one in paid), Decimal(0)) / judged
+        else:
+            each = _average_of_all_times(judge, ledgers)
+        if each is None:
+            return None
+        whole += saved * each
     return whole
 
 
-def _of_the_whole_ledger(judge: str, ledgers: Sequence[sqlite3.Connection]) -> Decimal | None:
+def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> Decimal | None:
     """Return what a judgment by this judge has cost on average; None where it has judged nothing that has a price."""
     provider, _, model = judge.partition(":")
     judged, paid = 0, 0
@@ -148,13 +99,38 @@ def _of_the_whole_ledger(judge: str, ledgers: Sequence[sqlite3.Connection]) -> D
     return money.dollars_of_picodollars(paid) / judged if judged else None
 
 
-def judging_of(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.DataFrame":
-    """Return the judging calls that a turn made to its own judge."""
-    import polars as pl
+def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy | None:
+    """Set the expectations of turns that were judged to their end, by calls, beside what judging them took.
 
-    own = pl.DataFrame(
-        [(*turn.key, turn.judge) for turn in turns],
-        schema={"number": pl.Int32, "turn_id": pl.String, "key": pl.String},
-        orient="row",
+    No expectation assumes a discount of the host's prefix cache, so dollars are those without it.
+    """
+    expected, actual = list[Expected](), list[Expected]()
+    for turn in turns:
+        figures, taken = turn.figures, judging.get(turn.key)
+        if not (figures and figures.expected and figures.expected.calls and taken) or figures.coverage.unjudged:
+            continue
+        usage, plain = taken.usage, None if taken.unpriced else taken.otherwise.without_prefix_cache
+        expected.append(figures.expected)
+        actual.append(
+            Expected(
+                calls=taken.calls,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cost_usd=plain,
+            )
+        )
+    if not expected:
+        return None
+    is_priced = all(one.cost_usd is not None for one in (*expected, *actual))
+    sums = [_sum_expected(side, is_priced=is_priced) for side in (expected, actual)]
+    return Accuracy(turns=len(expected), expected=sums[0], actual=sums[1])
+
+
+def _sum_expected(each: Sequence[Expected], *, is_priced: bool) -> Expected:
+    """Add up; dollars are None unless all of them are known on both sides."""
+    return Expected(
+        calls=sum(one.calls for one in each),
+        input_tokens=sum(one.input_tokens for one in each),
+        output_tokens=sum(one.output_tokens for one in each),
+        cost_usd=sum((one.cost_usd or Decimal(0) for one in each), Decimal(0)) if is_priced else None,
     )
-    return calls.filter(pl.col("stage") == str(Stage.JUDGE)).join(own, on=["number", "turn_id", "key"], how="semi")

@@ -8,14 +8,12 @@ nothing. Trade-off: sums are compared, so a turn that got dearer can hide behind
 
 from collections.abc import Callable, Iterator
 from decimal import ROUND_FLOOR, Decimal
-from typing import NamedTuple
 
+from msgspec import convert
 from msgspec.structs import replace
 
-from xscore.platform.errors import UsageError
-from xscore.records.cost_report import (
+from xscore.cost_reports.records import (
     CostReport,
-    EvaluationLine,
     EvaluationRecall,
     Figure,
     GateFigures,
@@ -24,6 +22,7 @@ from xscore.records.cost_report import (
     GateVerdict,
     StageP95,
 )
+from xscore.platform.errors import UsageError
 from xscore.settings import GateSettings
 
 LEAST_RISE_S = 0.01
@@ -31,40 +30,28 @@ LEAST_RISE_S = 0.01
 ANOTHER_WORKLOAD = (
     "another workload, so dollars, calls and tokens are not compared; if you meant it, update the baseline"
 )
-
 DAMAGED = "left out of every figure, since they make no sense: nothing of the ledger can be compared"
-
-
-class _CountGate(NamedTuple):
-    """A figure that grows with the workload."""
-
-    what: str
-    of: Callable[[GateFigures], int]
-    tolerance: Callable[[GateSettings], float]
-
-
-COUNT_GATES = (
-    _CountGate("attempts without a price", lambda found: found.unpriced, lambda gates: gates.cost),
-    _CountGate("calls", lambda found: found.calls, lambda gates: gates.calls),
-    _CountGate("attempts", lambda found: found.attempts, lambda gates: gates.calls),
-    _CountGate("tokens in", lambda found: found.usage.input_tokens, lambda gates: gates.tokens),
-    _CountGate(
+COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
+    ("attempts without a price", "cost", lambda found: found.unpriced),
+    ("calls", "calls", lambda found: found.calls),
+    ("attempts", "calls", lambda found: found.attempts),
+    ("tokens in", "tokens", lambda found: found.usage.input_tokens),
+    (
         "tokens in, not from a prefix cache",
+        "tokens",
         lambda found: max(0, found.usage.input_tokens - found.usage.cached_input_tokens),
-        lambda gates: gates.tokens,
     ),
-    _CountGate(
-        "tokens written to a prefix cache", lambda found: found.usage.cache_write_tokens, lambda gates: gates.tokens
-    ),
-    _CountGate("tokens out", lambda found: found.usage.output_tokens, lambda gates: gates.tokens),
-    _CountGate("tokens of reasoning", lambda found: found.usage.reasoning_tokens, lambda gates: gates.tokens),
+    ("tokens written to a prefix cache", "tokens", lambda found: found.usage.cache_write_tokens),
+    ("tokens out", "tokens", lambda found: found.usage.output_tokens),
+    ("tokens of reasoning", "tokens", lambda found: found.usage.reasoning_tokens),
 )
+"""Figures that grow with the workload: a name, the setting that is their tolerance, and the figure."""
 
 
 def measure_report(report: CostReport) -> GateFigures:
     """Return the figures of a report that can be held. Raises UsageError where one is no number."""
     spent = report.spent
-    newest, passed_over = _newest_whole(report)
+    whole = next((line for line in report.evaluations if not line.unjudged), None)
     try:
         return GateFigures(
             turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
@@ -74,13 +61,9 @@ def measure_report(report: CostReport) -> GateFigures:
             usage=spent.usage,
             cost_usd=spent.cost_usd,
             unpriced=spent.unpriced,
-            recall=_recalled(newest) if newest else None,
-            evaluations_passed_over=passed_over,
+            recall=convert(whole, EvaluationRecall, from_attributes=True) if whole else None,
             left_out=report.left_out,
-            timings=tuple(
-                StageP95(of=timing.of, stage=timing.stage, kind=timing.kind, count=timing.count, p95_s=timing.p95_s)
-                for timing in report.timings
-            ),
+            timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
         )
     except ValueError as error:
         raise UsageError(
@@ -89,29 +72,18 @@ def measure_report(report: CostReport) -> GateFigures:
         ) from error
 
 
-def _newest_whole(report: CostReport) -> tuple[EvaluationLine | None, int]:
-    """Return the newest evaluation that judged every candidate, and how many newer ones did not."""
-    for passed_over, evaluation in enumerate(report.evaluations):
-        if not evaluation.unjudged:
-            return evaluation, passed_over
-    return None, len(report.evaluations)
-
-
-def _recalled(found: EvaluationLine) -> EvaluationRecall:
-    return EvaluationRecall(
-        questions=found.questions, judge=found.judge, cases=found.cases, k=found.k, recall=found.recall
-    )
-
-
 def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateReport:
     """Compare each figure with its baseline under the tolerances of `[gates]`."""
     workload = (_turns(now, baseline), _candidates(now, baseline, gates))
-    sums = (_dollars(now, baseline, gates), *(_count_line(one, now, baseline, gates) for one in COUNT_GATES))
+    sums = (_dollars(now, baseline, gates), *_counts(now, baseline, gates))
     if any(line.verdict is GateVerdict.FAILED for line in workload):
-        sums = tuple(_incomparable(line) for line in sums)
-    times = () if gates.latency == "off" else tuple(_latency_lines(now, baseline, gates))
+        sums = tuple(map(_incomparable, sums))
+    times = () if gates.latency == "off" else tuple(_latencies(now, baseline, gates))
     lines = (*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates), *times)
-    return GateReport(lines=(_damaged(now), *map(_incomparable, lines)) if now.left_out else lines)
+    if now.left_out:
+        damaged = _line("damaged rows", "count", (0, now.left_out, 0), GateVerdict.FAILED, DAMAGED)
+        lines = (damaged, *map(_incomparable, lines))
+    return GateReport(lines=lines)
 
 
 def _line(
@@ -126,33 +98,28 @@ def _line(
     return GateLine(what=what, unit=unit, baseline=before, now=now, allowed=allowed, verdict=verdict, note=note)
 
 
-def _damaged(now: GateFigures) -> GateLine:
-    """Fail for rows that are in no figure; no baseline is made of such a ledger."""
-    return _line("damaged rows", "count", (0, now.left_out, 0), GateVerdict.FAILED, DAMAGED)
-
-
-def _workload_line(what: str, before: int, now: int, allowed: int, *, is_same: bool) -> GateLine:
-    verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
-    return _line(what, "count", (before, now, allowed), verdict, "" if is_same else ANOTHER_WORKLOAD)
-
-
 def _turns(now: GateFigures, baseline: GateFigures) -> GateLine:
-    is_same = now.turns == baseline.turns
-    return _workload_line("turns", baseline.turns, now.turns, baseline.turns, is_same=is_same)
+    return _workload("turns", (baseline.turns, now.turns, baseline.turns), is_same=now.turns == baseline.turns)
 
 
 def _candidates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Allow as many candidates more or fewer as the tolerance of calls."""
-    before, found, tolerance = baseline.coverage.candidates, now.coverage.candidates, _exact(gates.calls)
-    allowed = _most(before, gates.calls) if found >= before else before - _floor(before * tolerance)
-    is_near = abs(found - before) <= before * tolerance
-    return _workload_line("candidates", before, found, allowed, is_same=is_near)
+    before, found = baseline.coverage.candidates, now.coverage.candidates
+    room = before * _exact(gates.calls)
+    allowed = before + _floor(room) if found >= before else before - _floor(room)
+    return _workload("candidates", (before, found, allowed), is_same=abs(found - before) <= room)
 
 
-def _count_line(one: _CountGate, now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    before, found = one.of(baseline), one.of(now)
-    allowed = _most(before, one.tolerance(gates))
-    return _line(one.what, "count", (before, found, allowed), _at_most(found, before, allowed))
+def _workload(what: str, figures: tuple[int, int, int], *, is_same: bool) -> GateLine:
+    verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
+    return _line(what, "count", figures, verdict, "" if is_same else ANOTHER_WORKLOAD)
+
+
+def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
+    for what, tolerance, of in COUNT_GATES:
+        before, found = of(baseline), of(now)
+        allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
+        yield _line(what, "count", (before, found, allowed), _at_most(found, before, allowed))
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -178,8 +145,10 @@ def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal)
 
 
 def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    before, found = _share_judged(baseline), _share_judged(now)
-    return _share_line("coverage", before, found, gates.coverage, note="no candidates on one side")
+    before, found = (
+        1 - Decimal(of.unjudged) / of.candidates if of.candidates else None for of in (baseline.coverage, now.coverage)
+    )
+    return _share("coverage", before, found, gates.coverage, note="no candidates on one side")
 
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -191,15 +160,10 @@ def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Gat
     elif before and found and before.judge != found.judge:
         found, note = None, "another judge"
     shares = [_exact(one.recall) if one else None for one in (before, found)]
-    line = _share_line("recall", shares[0], shares[1], gates.recall, note=note)
-    if not (count := now.evaluations_passed_over):
-        return line
-    newer = "a newer evaluation that" if count == 1 else f"{count:,} newer evaluations that"
-    said = f"passed over: {newer} left candidates unjudged"
-    return replace(line, note=f"{line.note}; {said}" if line.note else said)
+    return _share("recall", shares[0], shares[1], gates.recall, note=note)
 
 
-def _share_line(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
+def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
     """Allow a share to fall by the tolerance; what one side lacks is inconclusive."""
     if before is None or found is None:
         allowed, verdict = None, GateVerdict.INCONCLUSIVE
@@ -210,15 +174,16 @@ def _share_line(what: str, before: Decimal | None, found: Decimal | None, tolera
     return _line(what, "share", (figures[0], figures[1], figures[2]), verdict, note)
 
 
-def _latency_lines(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
+def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
-    before = {(timing.of, timing.stage, timing.kind): timing for timing in baseline.timings}
-    found = {(timing.of, timing.stage, timing.kind): timing for timing in now.timings}
-    for key in before | found:
-        yield _latency_line(f"p95 of {key[1]} {key[0]}s, {key[2]}", found.get(key), before.get(key), gates)
+    before, found = (
+        {f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings} for side in (baseline, now)
+    )
+    for what in before | found:
+        yield _latency(what, found.get(what), before.get(what), gates)
 
 
-def _latency_line(what: str, found: StageP95 | None, before: StageP95 | None, gates: GateSettings) -> GateLine:
+def _latency(what: str, found: StageP95 | None, before: StageP95 | None, gates: GateSettings) -> GateLine:
     allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
     if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
         verdict = GateVerdict.INCONCLUSIVE
@@ -239,16 +204,6 @@ def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:
 
 def _incomparable(line: GateLine) -> GateLine:
     return replace(line, allowed=None, verdict=GateVerdict.INCOMPARABLE, note="")
-
-
-def _share_judged(found: GateFigures) -> Decimal | None:
-    coverage = found.coverage
-    judged = coverage.candidates - coverage.unjudged
-    return Decimal(judged) / coverage.candidates if coverage.candidates else None
-
-
-def _most(before: int, tolerance: float) -> int:
-    return _floor(before * (1 + _exact(tolerance)))
 
 
 def _exact(share: float) -> Decimal:

@@ -6,20 +6,19 @@ memory. `tables` groups further. Trade-off: durations are kept to the microsecon
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from xscore.cost_reports.records import ReportQuery
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.database import lenient_text
-from xscore.records import Stage
-from xscore.records.cost_report import ReportQuery
-from xscore.store.turn_history import MOST_PICODOLLARS, MOST_SECONDS, MOST_TOKENS
+from xscore.records.calls import Stage
+from xscore.store.call_rows import MOST_PICODOLLARS, MOST_SECONDS, MOST_TOKENS
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_TOKENS_BITS, _COST_BITS = (MOST_TOKENS - 1).bit_length(), (MOST_PICODOLLARS - 1).bit_length()
 _SUM_SQL = {
     "attempts": "count(*)",
     "calls": "count(*) FILTER (WHERE outcome = 'ok')",
@@ -53,63 +52,44 @@ _COUNTS = (
 _COSTS = tuple(
     f"coalesce({name}, 0)" for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 )
-_LOOKS_VALID = f"""
-    ({" | ".join(_COUNTS)}) >> {_TOKENS_BITS} = 0 AND ({" | ".join(_COSTS)}) >> {_COST_BITS} = 0
+_IS_VALID = f"""
+    typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
+    AND min({", ".join(_COUNTS + _COSTS)}) >= 0
+    AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
     AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
 """
-"""The fast check: not negative, within bounds. Text and fractions pass, but make a sum that is no whole number."""
-_IS_VALID = f"""
-    {_LOOKS_VALID} AND typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
-    AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
-"""
-"""The slow check. To SQLite text is greater than any number, so the last bounds refuse it."""
+"""Whole numbers within bounds. To SQLite text is greater than any number, so the upper bounds refuse it."""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
             FILTER (WHERE outcome = 'ok' AND batch = '')
-    FROM call WHERE {{among}} AND {{valid}} GROUP BY turn_id, stage, provider, model
+    FROM call WHERE {{among}} AND {_IS_VALID} GROUP BY turn_id, stage, provider, model
 """
 _COUNT = "SELECT count(*) FROM call WHERE {among}"
 _STAGES = frozenset(map(str, Stage))
-_ONE = "turn_id = ? AND stage = ? AND provider = ? AND model = ?"
 _ATTEMPTS = 5
 """Place of the first sum in a row."""
 _AT_ONCE = 4_096
-SumRow = tuple[Any, ...]
 
 
-class CallSums(NamedTuple):
-    """What the ledger of one repository holds of the asked turns."""
+def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple["pl.DataFrame", int]:
+    """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked period.
 
-    sums: "pl.DataFrame"
-    """Columns `turn_id`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of SUMS, and DURATIONS."""
-    left_out: int
-    """Rows that make no sense."""
-
-
-def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> CallSums:
-    """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked period."""
+    Return columns `turn`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of `SUM_COLUMNS` and the
+    durations; also how many rows make no sense.
+    """
     import polars as pl
 
     among, values = _among(asked)
     table, valid = [pl.DataFrame(schema=_schema())], 0
     with lenient_text(connection):
-        cursor = connection.execute(_READ.format(among=among, valid=_LOOKS_VALID), values)
+        cursor = connection.execute(_READ.format(among=among), values)
         while rows := cursor.fetchmany(_AT_ONCE):
-            known = [row for row in _repaired(rows, connection) if row[1] in _STAGES and _are_names(row)]
+            known = [row for row in rows if row[1] in _STAGES and all(isinstance(name, str) for name in row[:4])]
             valid += sum(row[_ATTEMPTS] for row in known)
             table.append(pl.DataFrame(known, schema=_schema(), orient="row"))
         (there,) = connection.execute(_COUNT.format(among=among), values).fetchone()
-    return CallSums(pl.concat(table), there - valid)
-
-
-def _repaired(rows: Sequence[SumRow], connection: sqlite3.Connection) -> Iterator[SumRow]:
-    """Where a sum is no whole number, add up again without the damaged rows."""
-    for row in rows:
-        if float not in map(type, row[_ATTEMPTS : _ATTEMPTS + len(SUM_COLUMNS)]):
-            yield row
-        else:
-            yield from connection.execute(_READ.format(among=_ONE, valid=_IS_VALID), row[: _ATTEMPTS - 1]).fetchall()
+    return pl.concat(table), there - valid
 
 
 def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
@@ -125,14 +105,10 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
     return f"turn_id IN ({chosen})", (*period, *period)
 
 
-def _are_names(row: SumRow) -> bool:
-    return all(isinstance(value, str) for value in row[:4])
-
-
 def _schema() -> dict[str, Any]:
     import polars as pl
 
-    names: dict[str, Any] = dict.fromkeys(("turn_id", "stage", "provider", "model"), pl.String)
+    names: dict[str, Any] = dict.fromkeys(("turn", "stage", "provider", "model"), pl.String)
     return {
         **names,
         "first_at": pl.Float64,

@@ -7,22 +7,27 @@ A file is replaced only if it is an earlier report: a name given in haste must n
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import astuple
+
+from xscore.cost_reports.records import CostReport, Group, TurnLine, counts_candidates
 from xscore.platform.errors import UsageError
 from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
-from xscore.records.cost_report import CostReport, Group, TurnLine, counts_candidates
+from xscore.records.calls import CounterfactualCost, Usage
+from xscore.records.receipt import Coverage, Latency
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total")
+_STAGES, _COVERAGE = Latency.__struct_fields__, Coverage.__struct_fields__
+_SPENT = ("calls", "attempts", "rate_limited", "failed", "unpriced", "estimated")
 
 
 def report_csv(report: CostReport) -> str:
@@ -66,51 +71,38 @@ def report_table(report: CostReport) -> "pl.DataFrame":
 
 
 def _turn(line: TurnLine) -> tuple[object, ...]:
-    head = (
-        line.id,
-        datetime.fromtimestamp(line.at, UTC),
-        line.repository,
-        line.task,
-        line.command,
-        line.state,
-        line.judge,
-    )
-    return (*head, *_figures(line), *_seconds(line))
+    at = datetime.fromtimestamp(line.at, UTC)
+    head = (line.id, at, line.repository, line.task, line.command, line.state, line.judge)
+    return (*head, *_figures(line), *(_seconds(line.latency, stage) for stage in _STAGES))
 
 
-def _seconds(line: TurnLine) -> Iterator[float | None]:
-    """Of each stage; None where it is not known, or no answering call was made."""
-    took = line.latency
-    for stage in _STAGES:
-        known = took is not None and (stage != "primary" or took.primary > 0)
-        yield round(getattr(took, stage), 6) if known else None
+def _seconds(took: Latency | None, stage: str) -> float | None:
+    """None where it is not known, or no answering call was made."""
+    if took is None or (stage == "primary" and not took.primary):
+        return None
+    return round(float(getattr(took, stage)), 6)
 
 
 def _figures(line: Group | TurnLine, by: str = "") -> tuple[object, ...]:
-    spent, usage, of = line.spent, line.spent.usage, line.coverage
-    other = spent.otherwise
+    """Return the figures that `_schema` names."""
+    spent, of = line.spent, line.coverage
     if isinstance(line, Group) and not counts_candidates(line, by):
         of = None
     return (
-        *((of.candidates, of.judged, of.cached, of.carried, of.unjudged) if of else (None,) * 5),
+        *(astuple(of) if of else (None,) * len(_COVERAGE)),
         line.kept if of else None,
-        *(spent.calls, spent.attempts, spent.rate_limited, spent.failed, spent.unpriced, spent.estimated),
-        *(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens, usage.cache_write_1h_tokens),
-        *(usage.output_tokens, usage.reasoning_tokens),
-        *(spent.cost_usd, other.without_prefix_cache, other.without_packs, other.by_batch),
+        *(getattr(spent, name) for name in _SPENT),
+        *astuple(spent.usage),
+        spent.cost_usd,
+        *astuple(spent.otherwise),
     )
 
 
 def _schema() -> dict[str, Any]:
     import polars as pl
 
-    counts = (
-        *("candidates", "judged", "cached", "carried", "unjudged", "kept"),
-        *("calls", "attempts", "rate_limited", "failed", "unpriced", "estimated"),
-        *("input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
-        *("output_tokens", "reasoning_tokens"),
-    )
-    dollars = ("cost_usd", "without_prefix_cache_usd", "without_packs_usd", "by_batch_usd")
+    counts = (*_COVERAGE, "kept", *_SPENT, *Usage.__struct_fields__)
+    dollars = ("cost_usd", *(f"{name}_usd" for name in CounterfactualCost.__struct_fields__))
     return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
 
 
@@ -142,29 +134,23 @@ def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: boo
         assert path is not None
         if path in (Path(), Path("-")):
             raise UsageError(f"{option} names no file", hint="Name a file.")
-        place = resolve_links(path)
+        place = Path(os.path.realpath(path))  # a loop of links is left as it is
         if place in taken:
             raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
         taken[place] = option
         if option != BASELINE_OPTION:
             _refuse_foreign_file(form_of_file(path), path, place)
         elif writes:
-            refuse_store_folder(path)
+            _refuse_store_folder(path, place)
 
 
-def resolve_links(path: Path) -> Path:
-    """Follow every link, also of folders; a loop of links is left as it is."""
-    return Path(os.path.realpath(path))
-
-
-def refuse_store_folder(path: Path) -> None:
-    """Raise UsageError for a file inside a store's folder, where nothing but the store belongs."""
-    if STORE_DIR in resolve_links(path).parts:
+def _refuse_store_folder(path: Path, place: Path) -> None:
+    if STORE_DIR in place.parts:
         raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
 
 
 def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
-    refuse_store_folder(path)
+    _refuse_store_folder(path, place)
     if not place.parent.is_dir():
         raise unwritable_file(path, "there is no such folder")
     if not place.is_file():

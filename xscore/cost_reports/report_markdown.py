@@ -12,11 +12,11 @@ from pathlib import Path
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cost_reports import baseline as baselines
 from xscore.cost_reports.gate import check_gates, measure_report
+from xscore.cost_reports.records import CostReport, Figure, GateLine, GateReport, GateVerdict
 from xscore.cost_reports.report_text import ReportTable, describe_period, format_spent, report_tables, summary_rows
 from xscore.platform.errors import GateFailed, UsageError
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
-from xscore.records.cost_report import CostReport, Figure, GateFigures, GateLine, GateReport, GateVerdict
 from xscore.settings import GateSettings
 
 MARKDOWN_GROUPS_SHOWN = 200
@@ -64,8 +64,6 @@ VERDICT_ORDER = (
     GateVerdict.INCONCLUSIVE,
 )
 """What a reader looks for first."""
-VERDICTS_WITH_OWN_LINE = frozenset({GateVerdict.FAILED, GateVerdict.ALERT, GateVerdict.HELD})
-"""Each of these has a line of its own, or needs none."""
 
 
 def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> GateReport:
@@ -76,18 +74,18 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
 def print_gate(found: GateReport, terminal: Terminal) -> int:
     """One line for what failed, alerts or needs a word, one for all; return 0, or 5 where a gate failed."""
     for line in found.failed:
-        write_stderr(one_line(f"gate failed: {describe_gate_line(line)}"))
-    for line in found.with_verdict(GateVerdict.ALERT):
-        terminal.note(f"gate alert: {describe_gate_line(line)}")
-    for line in (*found.with_verdict(GateVerdict.HELD), *found.with_verdict(GateVerdict.BETTER)):
-        if line.note:
-            terminal.note(f"gate: {describe_gate_line(line)}")
-    terminal.note(summarize_gate(found))
+        write_stderr(one_line(f"gate failed: {_describe_gate_line(line)}"))
+    for verdict in (GateVerdict.ALERT, GateVerdict.HELD, GateVerdict.BETTER):
+        for line in found.with_verdict(verdict):
+            if line.note or verdict is GateVerdict.ALERT:
+                terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
+    counts = [f"{count} {verdict}" for verdict in VERDICT_ORDER if (count := len(found.with_verdict(verdict)))]
+    terminal.note(f"gates: {', '.join(counts)}")
     return GateFailed.exit_code if found.failed else 0
 
 
-def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> int:
-    """Write the baseline anew and say what changed; return 0. Raises UsageError where no figure can be believed."""
+def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> None:
+    """Write the baseline again and say what changed. Raises UsageError where no figure can be believed."""
     now = measure_report(report)
     if not now.turns:
         raise UsageError(
@@ -102,60 +100,33 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
     baselines.write_baseline(baseline, now)
     if before is None:
         terminal.note(f"{baseline} is written: {counted(now.turns, 'turn')}, {counted(now.calls, 'call')}")
-        return 0
-    changes = changed_figures(now, before)
-    for change in changes:
-        terminal.note(f"baseline: {change}")
-    terminal.note(f"{baseline} is written anew: {counted(len(changes), 'figure')} changed")
-    return 0
+        return
+    changed = 0
+    for line in check_gates(now, before, GateSettings()).lines:
+        was, is_now = _format_figure(line.baseline, line.unit), _format_figure(line.now, line.unit)
+        if was != is_now:
+            changed += 1
+            terminal.note(f"baseline: {line.what}: {was} -> {is_now}{_change(line)}")
+    terminal.note(f"{baseline} is written anew: {counted(changed, 'figure')} changed")
 
 
-def changed_figures(now: GateFigures, before: GateFigures) -> list[str]:
-    """Say which figures differ from the baseline, from what to what."""
-    lines = check_gates(now, before, GateSettings()).lines
-    return [
-        f"{line.what}: {format_figure(line.baseline, line.unit)} -> {format_figure(line.now, line.unit)}{_change(line)}"
-        for line in lines
-        if format_figure(line.baseline, line.unit) != format_figure(line.now, line.unit)
-    ]
-
-
-def describe_gate_line(line: GateLine) -> str:
-    """What it is, the baseline, the figure now, and what would still hold: one line."""
-    now = f"{format_figure(line.now, line.unit)} now{_change(line)}"
-    before = f"{format_figure(line.baseline, line.unit)} in the baseline"
-    words = f"{line.what}: {before}, {now}, {format_figure(line.allowed, line.unit)} allowed"
+def _describe_gate_line(line: GateLine) -> str:
+    now = f"{_format_figure(line.now, line.unit)} now{_change(line)}"
+    before = f"{_format_figure(line.baseline, line.unit)} in the baseline"
+    words = f"{line.what}: {before}, {now}, {_format_figure(line.allowed, line.unit)} allowed"
     return f"{words} ({line.note})" if line.note else words
-
-
-def summarize_gate(found: GateReport) -> str:
-    """How many held, and by name what neither held nor has a line of its own: one line."""
-    parts = []
-    for verdict in VERDICT_ORDER:
-        lines = found.with_verdict(verdict)
-        names = [_name(line) for line in lines if verdict not in VERDICTS_WITH_OWN_LINE and not _is_sparse(line)]
-        sparse = sum(map(_is_sparse, lines))
-        names += [f"{sparse} p95 of too few samples"] if sparse else []
-        if lines:
-            word = "alerts" if verdict is GateVerdict.ALERT and len(lines) > 1 else verdict.value
-            parts.append(f"{len(lines)} {word}" + (f" ({'; '.join(names)})" if names else ""))
-    return "gates: " + ", ".join(parts)
 
 
 def gate_markdown(found: GateReport) -> str:
     """Return the check as a table for a step summary: what failed first, what is inconclusive last."""
-    rows = [line for verdict in VERDICT_ORDER for line in found.with_verdict(verdict)]
-    table = ["| gate | baseline | now | allowed | |", "|---|---:|---:|---:|---|"]
-    for line in rows:
-        cells = (line.what, *(format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)))
-        verdict = f"**{line.verdict}**" if line.verdict is GateVerdict.FAILED else line.verdict.value
-        note = f": {line.note}" if line.note else ""
-        table.append("| " + " | ".join(map(escape_markdown, cells)) + f" | {verdict}{escape_markdown(note)} |")
-    return "\n".join(table) + "\n"
+    rows = []
+    for line in [line for verdict in VERDICT_ORDER for line in found.with_verdict(verdict)]:
+        figures = [_format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)]
+        rows.append((line.what, *figures, f"{line.verdict}: {line.note}" if line.note else str(line.verdict)))
+    return _markdown_table(ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)) + "\n"
 
 
-def format_figure(value: Figure | None, unit: str) -> str:
-    """A figure in its unit: `$0.021345`, `1,204`, `98.2 %`, `0.134 s`; a dash where there is none."""
+def _format_figure(value: Figure | None, unit: str) -> str:
     if value is None:
         return "–"
     match unit:
@@ -168,16 +139,7 @@ def format_figure(value: Figure | None, unit: str) -> str:
     return f"{value:,}"
 
 
-def _name(line: GateLine) -> str:
-    return f"{line.what}{_change(line)}" if line.verdict is not GateVerdict.INCONCLUSIVE else line.what
-
-
-def _is_sparse(line: GateLine) -> bool:
-    return line.unit == "s" and line.verdict is GateVerdict.INCONCLUSIVE
-
-
 def _change(line: GateLine) -> str:
-    """By how much it changed, where that can be said."""
     if line.unit == "share" or line.now is None or not line.baseline or line.now == line.baseline:
         return ""
     return f" ({(float(line.now) / float(line.baseline) - 1) * 100:+.1f} %)"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from xscore.cli.terminal import bold, faint, render_facts, render_table, terminal_columns
+from xscore.cli.terminal import bold, faint, render_facts, render_table, stdout_columns
+from xscore.cost_reports.records import Comparison, CostReport, Group, Spent, TurnLine, counts_candidates
 from xscore.platform.text import (
     DASH,
     counted,
@@ -20,13 +21,11 @@ from xscore.platform.text import (
     format_tokens,
     one_line,
 )
-from xscore.records.cost_report import Comparison, CostReport, Group, Spent, TurnLine, counts_candidates
 
 EMPTY_LEDGER = "The ledger holds nothing here yet: `xscore ask` makes the first turn."
 EMPTY_PERIOD = "There is nothing in this period; without --last, --since and --until everything is added up."
 GROUPS_SHOWN = 40
 EVALUATIONS_SHOWN = 10
-_MOST_WIDTH = 120
 _TASK_CHARS = 60
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -67,12 +66,12 @@ def cost_alternatives(comparison: Comparison) -> list[CostAlternative]:
 
 def format_spent(spent: Spent) -> str:
     """`~$1.27 + 3 unpriced`: what has a price (`~`: tokens are estimated), and how many attempts have none."""
-    return " ".join(filter(None, (format_priced(spent), format_unpriced(spent))))
+    return " ".join(filter(None, (format_priced(spent), _format_unpriced(spent))))
 
 
 def format_spent_short(spent: Spent) -> str:
     """`~$1.27+?`, for a narrow column."""
-    return format_priced(spent) + ("+?" if format_unpriced(spent) else "")
+    return format_priced(spent) + ("+?" if _format_unpriced(spent) else "")
 
 
 def format_priced(spent: Spent) -> str:
@@ -82,8 +81,7 @@ def format_priced(spent: Spent) -> str:
     return format_dollars(spent.cost_usd, estimated=spent.estimated > 0)
 
 
-def format_unpriced(spent: Spent) -> str:
-    """`+ 3 unpriced`, beside the dollars; empty where there is nothing to add."""
+def _format_unpriced(spent: Spent) -> str:
     return f"+ {spent.unpriced:,} unpriced" if 0 < spent.unpriced != spent.attempts else ""
 
 
@@ -254,21 +252,20 @@ def render_report(report: CostReport) -> str:
     if not report.turns_by_state and not report.spent.attempts and not report.evaluations:
         whole = report.since is None and report.until is None
         return f"{heading}\n{EMPTY_LEDGER if whole else EMPTY_PERIOD}"
-    width = min(terminal_columns(), _MOST_WIDTH)
+    width = stdout_columns()
     facts = summary_rows(report)
     facts.insert(3, ("scores", _histogram(report)))
     tables = report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
     return "\n\n".join([heading, render_facts(facts), *(_set_table(table, width) for table in tables)])
 
 
-def _set_table(table: ReportTable, width: int) -> str:
+def _set_table(table: ReportTable, width: int | None) -> str:
     figures = [head for head in table.heads[table.words :] if head != "task"]
-    text = render_table(table.heads, table.rows, right=figures, width=width, shrink=table.heads[-1] != "task")
+    text = render_table(table.heads, table.rows, right=figures, width=width)
     return text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else "")
 
 
 def _histogram(report: CostReport) -> str:
-    """Scores from 0 to 1 as bars, the threshold between them."""
     most = max(report.scores, default=0)
     if not most or report.threshold is None:
         return ""

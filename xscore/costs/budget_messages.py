@@ -1,10 +1,11 @@
-"""What a cap on dollars leaves, in words: exact where a call is refused, rounded elsewhere."""
+"""What is left of a cap, in words: exact if a call is refused, rounded elsewhere."""
 
+from collections.abc import Callable
 from decimal import ROUND_UP, Decimal
 
 from xscore.platform.errors import BudgetExhausted
 from xscore.platform.text import format_dollars, one_line
-from xscore.records import CapLeft
+from xscore.records.reports import CapLeft
 
 CAP_PERIOD_NAMES = {"turn": "a turn", "run": "this run", "day": "a day", "repository": "this repository"}
 CAP_SETTINGS = {
@@ -15,20 +16,16 @@ CAP_SETTINGS = {
 }
 
 
-def cap_left_exact(cap: CapLeft, *, day: str = "") -> str:
-    """`$0.4 of the day's $5 are left`, or how far beyond it went. day: the one (UTC) that a day's cap is of."""
+def cap_left_rounded(cap: CapLeft) -> str:
+    """Say what is left: `$4.93 of the day's $5 are left`, or by how much the cap was exceeded."""
+    return _cap_left(cap, format_dollars)
+
+
+def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "") -> str:
     whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}" + (f" ({day}, UTC)" if day and cap.of == "day" else "")
     if cap.left_usd < 0:
-        return f"{whose} are spent, and ${-cap.left_usd:f} beyond"
-    return f"${cap.left_usd:f} of {whose} are left"
-
-
-def cap_left_rounded(cap: CapLeft) -> str:
-    """`$4.93 of the day's $5 are left`: the same as a reader wants it, where nothing is refused."""
-    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}"
-    if cap.left_usd < 0:
-        return f"{whose} are spent, and {format_dollars(-cap.left_usd)} beyond"
-    return f"{format_dollars(cap.left_usd)} of {whose} are left"
+        return f"{whose} are spent, and {written(-cap.left_usd)} beyond"
+    return f"{written(cap.left_usd)} of {whose} are left"
 
 
 def describe_cap(cap: CapLeft) -> str:
@@ -39,7 +36,7 @@ def describe_cap(cap: CapLeft) -> str:
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
     """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to go on."""
-    message = f"the next call may cost ${usd:f}, and {cap_left_exact(cap, day=day)}"
+    message = f"the next call may cost ${usd:f}, and {_cap_left(cap, '${:f}'.format, day=day)}"
     return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
 
 

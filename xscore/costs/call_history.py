@@ -1,6 +1,6 @@
-"""What the latest calls and turns of the ledger tell about the next turn: latency, reply length, gaps between turns.
+"""Predict the next turn from the latest ledger rows: latency, reply length, gaps between turns.
 
-Each look takes about a millisecond in a ledger of any size, because only the latest rows are read. It prices nothing.
+Each query takes about a millisecond in a ledger of any size, because only the latest rows are read. It prices nothing.
 Whether marking a prefix for a host's cache pays follows from the gaps: with p the share of gaps within the time kept, a
 marked token costs p * read + (1 - p) * write, an unmarked one 1. With few gaps seen, p is a guess: Laplace's rule of
 succession, (within + 1) / (seen + 2). Trade-off: a model that was not asked lately is treated as unknown.
@@ -15,19 +15,19 @@ from msgspec import Struct
 
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import CacheWrite
-from xscore.records import RateLimits, Stage
-from xscore.store.turn_history import MOST_SECONDS, MOST_TOKENS
+from xscore.records.calls import RateLimits, Stage
+from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 
 ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0}
-"""Seconds of a call at a host that the ledger does not know."""
+"""Assumed seconds of a call at a host that is not in the ledger."""
 LATEST_CALLS = 1_000
-"""Calls of any kind among which those of a model are sought."""
+"""Search for a model's calls among this many latest calls of any kind."""
 LATENCY_SAMPLES = 200
 """Calls of that model whose median counts."""
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
 TURNS_LOOKED_AT = 200
-"""Turns with another judge, or none, may stand between those that count."""
+"""Turns to look through, since those with another judge or none do not count."""
 _LATEST = f"WITH latest AS (SELECT * FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS})"
 _DURATIONS = f"""
     {_LATEST} SELECT duration_s FROM latest
@@ -48,7 +48,7 @@ _JUDGED_TURNS = """
     )
     ORDER BY started_at DESC LIMIT ?
 """
-"""One answered call tells who judged a turn: it has one judge, and thousands of calls."""
+"""One answered call identifies a turn's judge: a turn has one judge and thousands of calls."""
 
 
 class Workload(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Workload(Struct, frozen=True):
 
 
 class ExpectedDuration(Struct, frozen=True):
-    """How long a fan-out takes, and why."""
+    """How long a fan-out takes, and what limits it."""
 
     seconds: float
     binding_limit: str
@@ -70,7 +70,7 @@ class ExpectedDuration(Struct, frozen=True):
 def expected_duration(work: Workload, limits: RateLimits, *, latency_s: float, concurrency: int) -> ExpectedDuration:
     """Take the slowest of several clocks: calls in flight, and each limit a minute.
 
-    Starting up counts nothing: within five calls' time the rate is there.
+    Ramp-up is ignored: the rate is reached within five calls' time.
     """
     if not work.calls:
         return ExpectedDuration(0.0, "none")
@@ -97,7 +97,7 @@ def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, 
 
 
 def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float) -> int:
-    """Return for how many seconds to ask the host to keep a prefix; 0: asking does not pay.
+    """Return how many seconds to ask the host to keep a prefix; 0 if it does not pay.
 
     gaps_s: seconds between turns that judged. writes: what the host offers.
     read_factor: price of a token read from the cache, as a share of the plain input price.
@@ -131,7 +131,7 @@ def gaps_between_turns_s(
 
 
 def output_tokens_per_memory(connection: sqlite3.Connection, *, host: str, model: str) -> float | None:
-    """Return the output tokens a judged memory beside the frame; None: nothing lately that can be believed."""
+    """Return output tokens per judged memory, without the JSON frame; None if no recent call is believable."""
     tokens, memories, calls = connection.execute(_REPLIES, (host, model)).fetchone()
     if not memories:
         return None

@@ -1,11 +1,11 @@
-"""What may be spent, and what is left: by a turn, on a UTC day, and in the whole life of a repository.
+"""What may be spent, and what is left: per turn, per UTC day, and over a repository's lifetime.
 
-A cap holds over every task and process that shares the store: what was charged in its period (`spending`) plus what is
-set aside for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides.
+A cap covers every task and process that shares the store: what was charged in its period (`spending`) plus what is
+reserved for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides.
 Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that no sum over the ledger is ever needed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from decimal import Decimal
 from math import inf
 from sqlite3 import Connection
@@ -18,7 +18,7 @@ from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.processes import is_process_at_work
-from xscore.records import CapLeft
+from xscore.records.reports import CapLeft
 from xscore.settings import BudgetSettings
 
 REPOSITORY_PERIOD = "repository"
@@ -60,14 +60,6 @@ class ReservedAmount(NamedTuple):
     usd: Decimal
 
 
-class ReservedAmounts(NamedTuple):
-    """What is set aside, and what no longer is."""
-
-    held: tuple[ReservedAmount, ...]
-    expired: tuple[str, ...]
-    """Names of rows that dead processes left."""
-
-
 def spent_in_period(connection: Connection, period: str) -> Decimal:
     """Return what the settled calls of a turn, a day or the repository cost. Raises StoreDamaged."""
     row = connection.execute("SELECT spent FROM spending WHERE span = ?", (period,)).fetchone()
@@ -93,28 +85,28 @@ def add_spending(connection: Connection, caps: Caps, usd: Decimal, *, turn_id: s
         )
 
 
-def reserved_amounts(connection: Connection, *, now: float) -> ReservedAmounts:
-    """Return what is set aside, and which rows have expired. Raises StoreDamaged.
+def reserved_amounts(connection: Connection, *, now: float) -> tuple[list[ReservedAmount], list[str]]:
+    """Return what is reserved, and the names of rows that dead processes left. Raises StoreDamaged.
 
-    A process of this machine holds its rows while it runs: an expired lease may be a clock that was set forward. A
+    A process on this machine holds its rows while it runs: an expired lease may mean a clock was set forward. A
     process elsewhere (in another container) cannot be seen; only its lease counts.
     """
-    held, expired = [], []
+    held, expired = list[ReservedAmount](), list[str]()
     with damage_if_invalid("what is set aside"):
         for name, turn_id, day, amount, process, leased_until, is_batch in connection.execute(_RESERVED).fetchall():
             if is_batch or _holds(process, is_over=leased_until < now):
                 held.append(ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount)))
             else:
                 expired.append(name)
-    return ReservedAmounts(tuple(held), tuple(expired))
+    return held, expired
 
 
 def _holds(process: str, *, is_over: bool) -> bool:
-    """Whether the process that wrote a row may still need it; a batch's row names no process."""
+    """Return whether the process that wrote a row may still need it; a batch's row names no process."""
     return is_process_at_work(process, age_s=inf if is_over else 0.0) if process else not is_over
 
 
-def delete_expired(connection: Connection, *, now: float) -> tuple[ReservedAmount, ...]:
+def delete_expired(connection: Connection, *, now: float) -> list[ReservedAmount]:
     """Delete the rows that dead processes left; return the others. Raises StoreDamaged."""
     held, expired = reserved_amounts(connection, now=now)
     connection.executemany("DELETE FROM reservation WHERE id = ?", [(name,) for name in expired])
@@ -122,7 +114,7 @@ def delete_expired(connection: Connection, *, now: float) -> tuple[ReservedAmoun
 
 
 def write_reservation(connection: Connection, row: ReservedAmount, *, process: str, leased_until: float) -> None:
-    """Insert a row, or give the row of that name another amount and lease."""
+    """Insert a row, or update the amount and lease of the row with that name."""
     connection.execute(
         "INSERT INTO reservation (id, turn_id, day, process, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
@@ -131,14 +123,14 @@ def write_reservation(connection: Connection, row: ReservedAmount, *, process: s
 
 
 def reserved_usd(connection: Connection, name: str) -> Decimal | None:
-    """Return what one row sets aside; None: there is no such row. Raises StoreDamaged."""
+    """Return the amount that one row reserves; None if there is no such row. Raises StoreDamaged."""
     row = connection.execute("SELECT amount FROM reservation WHERE id = ?", (name,)).fetchone()
     with damage_if_invalid("what is set aside"):
         return money.dollars_of_picodollars(row[0]) if row else None
 
 
 def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:
-    """Set that much less aside; False: there is no such row. Raises StoreDamaged."""
+    """Reduce a reservation by this amount; False if there is no such row. Raises StoreDamaged."""
     held = reserved_usd(connection, name)
     if held is not None and held > usd:
         connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(held - usd), name))
@@ -148,14 +140,13 @@ def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:
 
 
 def remaining_under_caps(
-    connection: Connection, caps: Caps, *, turn_id: str, day: str, set_aside: Iterable[ReservedAmount]
+    connection: Connection, caps: Caps, *, turn_id: str, day: str, set_aside: Sequence[ReservedAmount]
 ) -> tuple[CapLeft, ...]:
     """Return what is left of each cap that is set. Raises StoreDamaged."""
-    rows = list(set_aside)
     periods = (
-        ("turn", turn_id, caps.turn, [row.usd for row in rows if row.turn_id == turn_id]),
-        ("day", day, caps.day, [row.usd for row in rows if row.day in (day, "")]),
-        ("repository", REPOSITORY_PERIOD, caps.repository, [row.usd for row in rows]),
+        ("turn", turn_id, caps.turn, [row.usd for row in set_aside if row.turn_id == turn_id]),
+        ("day", day, caps.day, [row.usd for row in set_aside if row.day in (day, "")]),
+        ("repository", REPOSITORY_PERIOD, caps.repository, [row.usd for row in set_aside]),
     )
     return tuple(
         CapLeft(of=of, cap_usd=cap, left_usd=cap - spent_in_period(connection, period) - sum(held, ZERO_USD))
@@ -168,5 +159,5 @@ def cap_status(connection: Connection, caps: Caps, *, now: float, turn_id: str =
     """Return what is left of each cap, by default for a turn that has not begun. Raises StoreDamaged."""
     if not caps.any:
         return ()
-    held = reserved_amounts(connection, now=now).held
+    held, _ = reserved_amounts(connection, now=now)
     return remaining_under_caps(connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held)

@@ -1,8 +1,8 @@
 """The ledger: one row for each attempt, and what the rows of a turn add up to.
 
-Rows go through the same writing thread as judgments and ahead of them, so a committed judgment never lacks the record
+Rows go through the same writer thread as judgments and ahead of them, so a committed judgment never lacks the record
 of the call that paid for it. Money is kept in picodollars, so SQL adds it up exactly. It enforces no cap (`reservation`
-does). Trade-off: a row also holds what the call would have cost in other ways, at the prices of its day.
+does). Trade-off: a row also stores what the call would have cost in other ways, at that day's prices.
 """
 
 import sqlite3
@@ -11,11 +11,11 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from xscore.platform import database, money
+from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreError
-from xscore.records import CallRecord, Stage, StageUsage, Usage
-from xscore.store.turn_history import (
+from xscore.records.calls import CallRecord, Stage
+from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     dollars_from_row,
     parse_count,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _OK = "ok"
 _FADE = 0.98
-"""What a learned ratio keeps of its past at each call: about the last fifty calls count."""
+"""Decay of a learned ratio at each call: about the last fifty calls count."""
 MIN_CHARS_PER_TOKEN = 1.5
 MAX_CHARS_PER_TOKEN = 8.0
-"""Whole judging prompts in any language lie within (their mix takes 3.7): beyond, a host has misreported its usage."""
+"""Believable characters per token of a whole judging prompt (typically 3.7); outside, the host misreports."""
 _COLUMNS = (
     *("id", "turn_id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
     *TOKEN_COLUMNS,
@@ -52,7 +52,6 @@ _SPENT = """
     FROM call
 """
 """In two sums, so that no number of rows overflows one."""
-_STAGE_ROWS = f"SELECT outcome, cost, estimated, {', '.join(TOKEN_COLUMNS)} FROM call WHERE turn_id = ? AND stage = ?"
 _CALLS = f"""
     SELECT id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
         cost, estimated, {", ".join(TOKEN_COLUMNS)}
@@ -66,15 +65,15 @@ _VALUES = attrgetter(
 
 
 class Ledger:
-    """Writes call records behind the caller's back, in order."""
+    """Writes call records in the background, in order."""
 
     def __init__(self, commits: "GroupCommit") -> None:
         self._commits = commits
 
     def record(self, call: CallRecord) -> None:
-        """Queue one attempt. Raises StoreError after a failed commit: what cannot be recorded must not be spent.
+        """Queue one attempt. Raises StoreError after a failed commit, since unrecorded money must not be spent.
 
-        An answered call does not raise: its reply is worth having, and the next write or reservation raises.
+        An answered call does not raise: its reply is worth keeping, and the next write or reservation raises.
         """
         try:
             self._commits.post_item(_insert, call)
@@ -88,7 +87,7 @@ def insert_batch_calls(
 ) -> None:
     """Enter calls that a batch answered, each with its live price, within an open transaction.
 
-    A row that is there already stays as it is: its id is its custom_id.
+    An existing row is kept: its id is its custom_id.
     """
     connection.executemany(
         f"{_INSERT} ON CONFLICT (id) DO NOTHING",
@@ -96,46 +95,23 @@ def insert_batch_calls(
     )
 
 
-def stage_usage_of(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:
-    """Add up one stage of a turn. A call is an attempt that was answered; the others count as attempts alone."""
-    rows = connection.execute(_STAGE_ROWS, (turn_id, stage)).fetchall()
-    return StageUsage(
-        calls=sum(outcome == _OK for outcome, *_ in rows),
-        attempts=len(rows),
-        usage=sum((Usage(**dict(zip(TOKEN_COLUMNS, row[3:], strict=True))) for row in rows), Usage()),
-        cost_usd=sum_picodollars(row[1] for row in rows),
-        estimated=any(row[2] for row in rows),
-    )
-
-
 def total_spent(connection: sqlite3.Connection) -> Decimal | None:
-    """Add up every call in the store; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
+    """Add up every call in the store; None if any is unpriced. Raises StoreDamaged for an invalid amount."""
     unpriced, damaged, millions, rest = connection.execute(_SPENT).fetchone()
-    if damaged is not None:
-        sum_picodollars([damaged])
-    return None if unpriced else sum_picodollars([millions * 10**6 + rest])
+    with damage_if_invalid("a cost"):
+        amount = money.dollars_of_picodollars(millions * 10**6 + rest if damaged is None else damaged)
+    return None if unpriced else amount
 
 
 def is_estimated(connection: sqlite3.Connection) -> bool:
-    """Whether the usage of some call in the store is our estimate."""
+    """Return whether the usage of any call in the store is our estimate."""
     return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0])
 
 
-def sum_picodollars(costs: Iterable[int | None]) -> Decimal | None:
-    """Add picodollars; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
-    whole = Decimal(0)
-    with damage_if_invalid("a cost"):
-        for cost in costs:
-            if cost is None:
-                return None
-            whole += money.dollars_of_picodollars(cost)
-    return whole
-
-
 def learned_chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:
-    """Return the characters a token this model has shown so far at this host; None: nothing yet that can be believed.
+    """Return the characters per token seen from this model at this host; None if no believable data yet.
 
-    What one host reports says nothing of another, though it serves a model of the same name.
+    Ratios are per host, since hosts that serve a model of the same name may count differently.
     """
     row = connection.execute(_RATIO, (provider, host, model)).fetchone()
     return float(row[0]) if row and _is_believable(row[0]) else None
@@ -146,23 +122,19 @@ def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None
     connection.executemany(_LEARN, _ratio_updates(calls))
 
 
-def _updates_ratio(call: CallRecord) -> bool:
-    tokens = call.usage.input_tokens
-    return not call.estimated and tokens > 0 and _is_believable(call.chars / tokens)
-
-
 def _is_believable(ratio: float | None) -> bool:
     return ratio is not None and MIN_CHARS_PER_TOKEN <= ratio <= MAX_CHARS_PER_TOKEN
 
 
 def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
-    """Add up what these calls teach of each model, one after the other, so that each model's row is written once."""
+    """Combine the updates of these calls in order, so that each model's row is written once."""
     learned: dict[tuple[str, str, str], tuple[float, float, float]] = {}
     for call in calls:
-        if _updates_ratio(call):
+        used = call.usage.input_tokens
+        if not call.estimated and used > 0 and _is_believable(call.chars / used):
             key = call.provider, call.host, call.model
             chars, tokens, left = learned.get(key, (0.0, 0.0, 1.0))
-            learned[key] = chars * _FADE + call.chars, tokens * _FADE + call.usage.input_tokens, left * _FADE
+            learned[key] = chars * _FADE + call.chars, tokens * _FADE + used, left * _FADE
     return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
 
 
@@ -174,9 +146,9 @@ def _row_of_call(call: CallRecord, batch: str = "", cost_live: int | None = None
 
 
 def calls_of_turn(connection: sqlite3.Connection, turn_id: str) -> list[CallRecord]:
-    """Return the calls of a turn. Raises StoreDamaged for a row that makes no sense."""
+    """Return the calls of a turn. Raises StoreDamaged for an invalid row."""
     rows = connection.execute(_CALLS, (turn_id,)).fetchall()
-    with database.damage_if_invalid("a call"):
+    with damage_if_invalid("a call"):
         return [_call_from_row(row) for row in rows]
 
 

@@ -1,9 +1,9 @@
-"""Dollars set aside before each call is sent, so that what is charged plus what is set aside never passes a cap.
+"""Reserve dollars before each call is sent, so that charges plus reservations never pass a cap.
 
-A `Budget` sets aside some calls' worth at a backend (rows of the store, a shared server) and lends it to calls. Near a
-cap it sets aside only what the next call needs, and that call waits for this process's own calls in flight before it is
-refused. A call that did not tell its price stays charged at its bound, on the day its dollars were set aside.
-Trade-off: it waits neither for another process's calls nor for what that process holds ready, at most a sixteenth.
+A `Budget` reserves several calls' worth at a backend (rows of the store, a shared server) and lends it to calls. Near a
+cap it reserves only what the next call needs, and that call waits for this process's own calls in flight before it is
+refused. A call that did not report its price stays charged at its bound, on the day of its reservation.
+Trade-off: it does not wait for another process's calls, nor for the sixteenth of a cap that one may hold ready.
 """
 
 import secrets
@@ -13,7 +13,6 @@ from asyncio import CancelledError, Event, Lock
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import partial
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,23 +24,22 @@ from xscore.costs.caps import ZERO_USD
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
 from xscore.platform.processes import process_identity
-from xscore.records import CapLeft
+from xscore.records.reports import CapLeft
 
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
     from xscore.costs.caps import Caps
-    from xscore.providers.limits import DollarBudget
 
 LEASE_S = 3_600.0
-"""How long what a process sets aside is its own; half of it is longer than any call's deadline."""
+"""Lease of a reservation; half of it is longer than any call's deadline."""
 AHEAD_CALLS = 16
-"""Calls' worth that is set aside at once beyond what the next call needs,"""
+"""Calls' worth to reserve at once beyond what the next call needs,"""
 AHEAD_SHARE = 16
-"""but no more than this part of the calls that the caps still have room for."""
+"""but no more than this fraction of the calls that the caps still have room for."""
 
 
 class Reservation(Struct):
-    """Dollars of one day that a process holds at a backend, under a name of its own there."""
+    """Dollars of one day that a process holds at a backend, under a unique name."""
 
     day: str
     """UTC; every call lent from it is charged on this day."""
@@ -64,7 +62,7 @@ class Reservation(Struct):
 
     @property
     def unreported(self) -> Decimal:
-        """What was spent since the backend was last told."""
+        """What was spent since the last report to the backend."""
         return self.spent - self.reported
 
     @property
@@ -80,10 +78,10 @@ class Reservation(Struct):
 
 
 class BudgetBackend(Protocol):
-    """Where dollars are set aside."""
+    """Where dollars are reserved."""
 
     async def check(self) -> None:
-        """Raise what keeps this process from buying more."""
+        """Raise the error that stops this process from buying more, if there is one."""
         ...
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
@@ -96,12 +94,12 @@ class BudgetBackend(Protocol):
 
 
 class Budget:
-    """A `DollarBudget` that lends to calls what it has set aside at a backend."""
+    """A `DollarBudget` that lends to calls what it has reserved at a backend."""
 
     def __init__(
         self, backend: BudgetBackend, *, clock: Callable[[], float] = time.time, lease_s: float = LEASE_S
     ) -> None:
-        """clock: Unix seconds; it tells the day, and when a lease ends."""
+        """clock: Unix seconds; decides the day and when a lease ends."""
         self._backend, self._clock, self._lease_s = backend, clock, lease_s
         self.current = self._new_reservation()
         self._in_flight: dict[str, tuple[Reservation, Decimal]] = {}
@@ -113,7 +111,7 @@ class Budget:
     async def reserve(self, usd: Decimal | None) -> str:
         """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past a cap.
 
-        Raises StoreError where what was bought so far cannot be kept: then nothing more is bought.
+        Raises StoreError if earlier results cannot be stored: then nothing more is bought.
         """
         await self._backend.check()
         if not usd:
@@ -129,7 +127,7 @@ class Budget:
         return name
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged."""
+        """Charge what the call cost instead of its bound; None: unknown, so the bound stays charged."""
         if not reservation:
             return
         held, bound = self._in_flight.pop(reservation)
@@ -145,12 +143,12 @@ class Budget:
         return Reservation(day_of(now), now // DAY_S, now + self._lease_s)
 
     def _is_held(self) -> bool:
-        """Whether the current reservation outlasts any call, and counts for today."""
+        """Return whether the current reservation outlasts any call and counts for today."""
         held, now = self.current, self._clock()
         return not held.is_lost and now < held.leased_until - self._lease_s / 2 and held.day_number == now // DAY_S
 
     async def _set_aside(self, usd: Decimal) -> bool:
-        """Set more aside, or wait for a call in flight; False: no cap holds now."""
+        """Reserve more, or wait for a call in flight; False: no cap holds now."""
         if not self._is_held():
             before, self.current = self.current, self._new_reservation()
             before.reserve_ahead = ZERO_USD
@@ -163,39 +161,6 @@ class Budget:
                 raise
         await settled.wait()
         return True
-
-
-class StackedBudgets:
-    """A call is sent when every one of these budgets has room for it."""
-
-    def __init__(self, *budgets: "DollarBudget") -> None:
-        self._budgets = budgets
-        self._in_flight: dict[str, list[str]] = {}
-        self._count = 0
-
-    async def reserve(self, usd: Decimal | None) -> str:
-        """Set the bound aside in each budget, or in none. Raises BudgetExhausted, and what else a budget raises."""
-        names: list[str] = []
-        try:
-            for budget in self._budgets:
-                names.append(await budget.reserve(usd))
-        except BaseException:
-            await self._settle(names, ZERO_USD)
-            raise
-        if not any(names):
-            return ""
-        self._count += 1
-        self._in_flight[f"{self._count:x}"] = names
-        return f"{self._count:x}"
-
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge the call in each budget."""
-        if reservation:
-            await self._settle(self._in_flight.pop(reservation), actual)
-
-    async def _settle(self, names: Sequence[str], actual: Decimal | None) -> None:
-        for budget, name in zip(self._budgets, names, strict=False):
-            await budget.settle(name, actual)
 
 
 def turn_budget(
@@ -219,20 +184,8 @@ class _Charge(NamedTuple):
     """What is no longer set aside: at most what was, where a host charged beyond the bound."""
 
 
-class _Request(Struct):
-    """What is to be set aside, and what came of it."""
-
-    reservation: Reservation
-    call_usd: Decimal
-    missing: Decimal
-    """What the call needs beyond what is available."""
-    got: Decimal = ZERO_USD
-    tightest: CapLeft | None = None
-    """The cap with the least room, before this request."""
-
-
 class _StoreBackend(Struct):
-    """Rows of the store: a process that dies leaves a row that others delete."""
+    """Reservations as rows of the store; other processes delete the rows of a dead one."""
 
     commits: "GroupCommit"
     turn_id: str
@@ -247,21 +200,32 @@ class _StoreBackend(Struct):
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         if not self.caps.any:
             return False
-        request = _Request(reservation, usd, usd - reservation.available)
+        missing, got = usd - reservation.available, ZERO_USD
+        tightest: CapLeft | None = None
+
+        def write(connection: Connection) -> None:
+            nonlocal got, tightest
+            held = spending.delete_expired(connection, now=self.clock())
+            tightest = self._tightest(connection, reservation, held)
+            if missing <= tightest.left_usd:
+                further = int((tightest.left_usd - missing) / usd) // AHEAD_SHARE
+                got = missing + min(AHEAD_CALLS, further) * usd
+                self._write_row(connection, reservation, held, got)
+
         try:
-            await self.commits.submit(partial(self._write_request, request))
+            await self.commits.submit(write)
         except CancelledError:  # the job is not taken back, so give back what it will get
-            self.commits.post(lambda connection: _reduce(connection, reservation, request.got))
+            self.commits.post(lambda connection: _reduce(connection, reservation, got))
             raise
-        if not request.got:
-            assert request.tightest is not None
-            raise _budget_exhausted(usd, request.tightest, reservation)
-        reservation.held += request.got
-        reservation.reserve_ahead = request.got - request.missing
+        if not got:
+            assert tightest is not None
+            raise _budget_exhausted(usd, tightest, reservation)
+        reservation.held += got
+        reservation.reserve_ahead = got - missing
         return True
 
     async def report(self, reservation: Reservation) -> None:
-        """Queue the charge. A failed commit is not raised here: the reply was paid for, and `check` stops the next."""
+        """Queue the charge. A failed commit does not raise here (the reply was paid for); `check` stops the next."""
         charge = _Charge(reservation, reservation.unreported, reservation.held - reservation.needed)
         if not (charge.usd or charge.freed):
             return
@@ -269,20 +233,19 @@ class _StoreBackend(Struct):
         with suppress(StoreError, sqlite3.Error):
             self.commits.post_item(self._write_charges, charge)
 
-    def _write_request(self, request: _Request, connection: Connection) -> None:
-        now, reservation = self.clock(), request.reservation
-        held = spending.delete_expired(connection, now=now)
-        found = spending.remaining_under_caps(
-            connection, self.caps, turn_id=self.turn_id, day=reservation.day, set_aside=held
-        )
-        request.tightest = min(found, key=lambda cap: cap.left_usd)
-        if request.missing > request.tightest.left_usd:
-            return
-        further = int((request.tightest.left_usd - request.missing) / request.call_usd) // AHEAD_SHARE
-        request.got = request.missing + min(AHEAD_CALLS, further) * request.call_usd
-        reservation.leased_until = now + self.lease_s
+    def _tightest(
+        self, connection: Connection, reservation: Reservation, held: Sequence[spending.ReservedAmount]
+    ) -> CapLeft:
+        caps, turn_id, day = self.caps, self.turn_id, reservation.day
+        found = spending.remaining_under_caps(connection, caps, turn_id=turn_id, day=day, set_aside=held)
+        return min(found, key=lambda cap: cap.left_usd)
+
+    def _write_row(
+        self, connection: Connection, reservation: Reservation, held: Sequence[spending.ReservedAmount], usd: Decimal
+    ) -> None:
+        reservation.leased_until = self.clock() + self.lease_s
         before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
-        row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + request.got)
+        row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + usd)
         spending.write_reservation(connection, row, process=self.process, leased_until=reservation.leased_until)
 
     def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:

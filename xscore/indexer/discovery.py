@@ -1,6 +1,6 @@
-"""Which files there are, and which are let in: by name, by what the file system says, and by their bytes.
+"""List the files of a repository and decide which are indexed: by name, by file system metadata, by content.
 
-The list is git's, or a walk that keeps to .gitignore rules; symbolic links are never followed, submodules and nested
+The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed, submodules and nested
 repositories keep their own stores. Each refusal has a reason: secret · symlink · submodule · nested_repository ·
 outside · not_a_file · unreadable · dependencies · not_included · excluded · lockfile · session · catalogue · svg ·
 minified · notebook · data · binary · too_large · long_lines · baseline.
@@ -9,7 +9,6 @@ minified · notebook · data · binary · too_large · long_lines · baseline.
 import os
 import re
 import stat
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.git import run_git
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records import Excluded
+from xscore.records.memory import Excluded
 from xscore.store.redaction import is_secret_file, redact
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _LOCKFILES = frozenset(
     """.split()  # noqa: SIM905  read as a list of words
 )
 _SESSIONS = frozenset({".aider.chat.history.md", ".aider.input.history", ".aider.llm.history"})
-"""What was said to an agent: past sessions are imported, and would count twice as documents."""
+"""Agent transcripts: past sessions are imported, and would count twice as documents."""
 _CLASSES = {
     "catalogue": "po pot xlf xliff resx",
     "svg": "svg",
@@ -56,12 +55,13 @@ _CLASSES = {
 }
 _BY_SUFFIX = {suffix: reason for reason, suffixes in _CLASSES.items() for suffix in suffixes.split()}
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
+_OTHER_TYPES = {stat.S_IFLNK: "symlink", stat.S_IFDIR: "submodule"}
 _BASELINE = r'\{\s*"attempts": \d+,\s*"calls": \d+,\s*"cost_usd": "'
-"""How a baseline of ours begins: a check must not judge its own yardstick."""
+"""Start of a baseline file of `report --check`, which must not be indexed."""
 
 
 class AdmissionRules:
-    """What may be let in, by name and size."""
+    """Which files are indexed, by name and size."""
 
     def __init__(self, settings: "IndexSettings") -> None:
         self._max_bytes = settings.max_file_bytes
@@ -69,21 +69,18 @@ class AdmissionRules:
         self._exclude = _spec(settings.exclude)
 
     def refusal(self, path: str, info: os.stat_result) -> str:
-        """Why a file stays out, going by its name and what the file system says; empty: let it in."""
-        return (
-            _by_type(info.st_mode)
-            or ("secret" if is_secret_file(path) or redact(path).count else "")
-            or self._by_glob(path)
-            or ("too_large" if info.st_size > self._max_bytes else "")
-        )
-
-    def _by_glob(self, path: str) -> str:
+        """Return why a file is excluded, by its name and metadata; empty: it is indexed."""
+        if not stat.S_ISREG(info.st_mode):
+            return _OTHER_TYPES.get(stat.S_IFMT(info.st_mode), "not_a_file")
+        if is_secret_file(path) or redact(path).count:
+            return "secret"
         if self._include is not None and not self._include.match_file(path):
             return "not_included"
         verdict = self._exclude.check_file(path).include if self._exclude is not None else None
-        if verdict is not None:  # `!*.po` among the user's globs lets a built-in class back in
-            return "excluded" if verdict else ""
-        return refusal_by_name(path)
+        if verdict:
+            return "excluded"
+        by_name = refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
+        return by_name or ("too_large" if info.st_size > self._max_bytes else "")
 
 
 def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
@@ -99,17 +96,9 @@ def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
         ) from error
 
 
-def _by_type(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return ""
-    if stat.S_ISLNK(mode):
-        return "symlink"
-    return "submodule" if stat.S_ISDIR(mode) else "not_a_file"
-
-
 @cache
 def refusal_by_name(path: str) -> str:
-    """The built-in classes of files that stay out; empty: none of them."""
+    """Return the built-in class of excluded files this path is in; empty: none."""
     name = path.rpartition("/")[2]
     lower = name.lower()
     if name in _LOCKFILES:
@@ -122,7 +111,7 @@ def refusal_by_name(path: str) -> str:
 
 
 def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
-    """The file's text with `\\n` line ends. Raises Refused for bytes that are no text, or none that people wrote."""
+    """Return the text with `\\n` line ends. Raises FileRefused for binary, minified or generated files."""
     text = _text(data)
     if "\0" in text:
         raise FileRefused("binary")
@@ -137,24 +126,15 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
 
 
 def _text(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    elif b"\0" in data[:8192]:
+    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not is_wide and b"\0" in data[:8192]:
         raise FileRefused("binary")
-    else:
-        encoding = "utf-8-sig"
     try:
-        return data.decode(encoding)
-    except UnicodeDecodeError:
-        return _latin(data)
-
-
-def _latin(data: bytes) -> str:
-    """Text of an older encoding; what holds control characters is no text."""
-    control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data)
-    if control > len(data) // 1000:
-        raise FileRefused("binary")
-    return data.decode("latin-1")
+        return data.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError:  # an older encoding, unless control characters say it is binary
+        if sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data) > len(data) // 1000:
+            raise FileRefused("binary") from None
+        return data.decode("latin-1")
 
 
 PRUNED = frozenset(
@@ -163,14 +143,14 @@ PRUNED = frozenset(
     .ruff_cache .hypothesis .eggs .gradle .terraform .next .nuxt .cache .parcel-cache site-packages
     """.split()  # noqa: SIM905  read as a list of words
 )
-"""Folders of dependencies, caches and version control, left out of plain folders without a look inside."""
+"""Folders of dependencies, caches and version control, skipped in plain folders."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
 _NEVER = frozenset({"..", ".git"})
-"""Parts of a path that no honest index holds."""
+"""Path parts that no legitimate git index contains."""
 
 
 class FileListing(Struct):
-    """Files found, and what was kept out whole."""
+    """Files found, and folders excluded as a whole."""
 
     paths: list[str] = field(default_factory=list)
     """As the file system names them, relative to the root."""
@@ -192,13 +172,13 @@ def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
     return listing
 
 
-def _listed(printed: bytes) -> FileListing:
-    """Sort git's answer: a trailing slash is a repository within; a path may occur twice while a merge is open.
+def _listed(printed: str) -> FileListing:
+    """Parse git's list: a trailing slash is a nested repository; a path may occur twice during a merge.
 
-    An index made by hand can name files outside the root, or git's own: git prints them as they are, so we look.
+    A crafted index can name files outside the root or inside `.git`, and git prints them, so they are checked here.
     """
     listing = FileListing()
-    for name in dict.fromkeys(printed.decode("utf-8", "surrogateescape").split("\0")):
+    for name in dict.fromkeys(printed.split("\0")):
         if name.endswith("/"):
             listing.excluded.append(Excluded(portable_name(name), "nested_repository"))
         elif not _NEVER.isdisjoint(name.lower().split("/")):
@@ -209,13 +189,19 @@ def _listed(printed: bytes) -> FileListing:
 
 
 def walk_folder(top: Path) -> FileListing:
-    """List a plain folder, keeping to the .gitignore files in it."""
+    """List a plain folder, obeying its .gitignore files."""
     listing = FileListing()
     todo: list[tuple[str, tuple[tuple[str, GitIgnoreSpec], ...]]] = [("", ())]
     while todo:
         folder, rules = todo.pop()
-        entries = sorted(_entries(top, folder, listing), key=lambda entry: entry.name)
-        rules += tuple(_folder_rules(top, folder, entries))
+        spec = _ignore_rules(top / folder / ".gitignore")
+        rules += ((folder, spec),) if spec is not None else ()
+        try:
+            with os.scandir(top / folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            listing.excluded.append(Excluded(portable_name(folder), "unreadable"))
+            continue
         for entry in entries:
             name = f"{folder}{entry.name}"
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -227,14 +213,6 @@ def walk_folder(top: Path) -> FileListing:
                 todo.append((name + "/", rules))
     listing.paths.sort()
     return listing
-
-
-def _entries(top: Path, folder: str, listing: FileListing) -> "Iterator[os.DirEntry[str]]":
-    try:
-        with os.scandir(top / folder) as entries:
-            yield from entries
-    except OSError:
-        listing.excluded.append(Excluded(portable_name(folder), "unreadable"))
 
 
 def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
@@ -250,25 +228,23 @@ def _may_enter(top: Path, name: str, listing: FileListing) -> bool:
 
 
 def _is_bare(folder: Path) -> bool:
-    """Whether a folder is what git keeps for itself; its configuration and hooks are no one's memories."""
+    """Whether a folder is a git directory, which is never indexed."""
     return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
-def _folder_rules(top: Path, folder: str, entries: "list[os.DirEntry[str]]") -> "Iterator[tuple[str, GitIgnoreSpec]]":
-    """The folder's own ignore file, as (folder it speaks for, rules)."""
-    for entry in entries:
-        if entry.name == ".gitignore" and entry.is_file(follow_symlinks=False):
-            from pathspec import GitIgnoreSpec
+def _ignore_rules(file: Path) -> "GitIgnoreSpec | None":
+    if file.is_symlink() or not file.is_file():
+        return None
+    from pathspec import GitIgnoreSpec
 
-            try:
-                lines = (top / folder / ".gitignore").read_text("utf-8", "replace").splitlines()
-                yield folder, GitIgnoreSpec.from_lines(lines)
-            except (OSError, ValueError, re.error):  # of the file, or of a glob in it
-                return
+    try:
+        return GitIgnoreSpec.from_lines(file.read_text("utf-8", "replace").splitlines())
+    except (OSError, ValueError, re.error):  # an unreadable file, or an invalid glob
+        return None
 
 
 def _is_ignored(name: str, rules: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
-    """Deeper rules speak last; among them, the last that matches counts."""
+    """Whether a path is ignored: the deepest rule file with a match decides."""
     for folder, spec in reversed(rules):
         verdict = spec.check_file(name.removeprefix(folder)).include
         if verdict is not None:

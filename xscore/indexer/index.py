@@ -1,9 +1,9 @@
 """Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what changed.
 
-An unchanged file costs one stat: equal size and time spare the read, unless the file changed within the clock's own
-grain of its last look (`settled_mtime_ns`). Parsed files are written in batches, one transaction each, with what is
-left to link, so a killed run leaves a consistent store and the next one continues; where a run died while parsing, the
-next parses in separate processes. Trade-off: a killed first run has memories before it has edges.
+An unchanged file costs one stat: equal size and mtime skip the read, unless the file changed within the timestamp
+resolution of the last run (`settled_mtime_ns`). Parsed files are written in batches, one transaction each, with their
+pending links, so a killed run leaves a consistent store and the next one continues; after a run that died while
+parsing, the next parses in separate processes. Trade-off: a killed first run leaves memories without edges.
 """
 
 import json
@@ -12,8 +12,8 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
-from itertools import chain, islice
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
@@ -23,19 +23,19 @@ from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
-from xscore.store import index_rows, mention_links
+from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
+from xscore.store import index_rows
 
 if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
     from xscore.settings import IndexSettings
 
 INDEX_VERSION = "2"
-"""Raise it when the same bytes would be cut, named or linked differently: every file is parsed again."""
+"""Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
-"""From here on, parsing processes pay for their start."""
+"""With more files, parsing processes are worth their start."""
 LARGE_BYTES = 64_000
-"""A larger file is always parsed in another process: what a grammar can do to it is not bounded."""
+"""A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
 BATCH = 64
 """Files per transaction."""
 MAX_PROCESSES = 8
@@ -43,7 +43,7 @@ _SAMPLE = 20
 _PROFILE, _TOTALS, _PARSING = "index_profile", "index_totals", "index_parsing"
 
 ChangedFile = tuple[str, str, os.stat_result]
-"""Text path, native name, stat."""
+"""Portable path, native name, stat."""
 
 
 def index_repository(
@@ -60,7 +60,7 @@ def index_repository(
     parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
     """
     started = time.perf_counter()
-    _doubt_if_rules_changed(connection, settings, allow_pii=allow_pii)
+    _invalidate_if_rules_changed(connection, settings, allow_pii=allow_pii)
     run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii)
     run.remove_absent(run.survey())
     if run.changed:
@@ -70,7 +70,7 @@ def index_repository(
 
 
 class _IndexRun:
-    """One run, and its account of every file."""
+    """One run, with its counts."""
 
     def __init__(
         self,
@@ -84,17 +84,16 @@ class _IndexRun:
         self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
         self.stamps = index_rows.file_stamps(connection)
         self.changed: list[ChangedFile] = []
-        """New, or no longer as their stamps say."""
+        """New files, and files whose stamp changed."""
         self.excluded: list[Excluded] = []
         self.notes: list[str] = []
         self.unchanged = self.indexed = self.removed = self.secrets = 0
         self.changes = index_rows.IndexChanges()
-        self._touched: list[FileStamp] = []
-        """Same bytes at another time."""
+        self._touched: list[FileStamp] = []  # the same bytes at another time
         self._refused: list[FileStamp] = []
 
     def survey(self) -> set[str]:
-        """Sort the files by what has to be done about them; return the paths whose stamps stand or will be replaced."""
+        """Classify all files; return the paths whose stamps are kept or will be replaced."""
         listing, rules = discover_files(self.root, git=self.settings.git), AdmissionRules(self.settings)
         self.excluded, self.notes = list(listing.excluded), listing.notes
         present: set[str] = set()
@@ -120,7 +119,7 @@ class _IndexRun:
         return present
 
     def remove_absent(self, present: set[str]) -> None:
-        """Remove files that are no longer there, with their memories."""
+        """Remove missing files with their memories."""
         absent = [path for path in self.stamps if path not in present]
         if absent:
             self.removed += sum(not self.stamps[path].excluded for path in absent)
@@ -128,24 +127,21 @@ class _IndexRun:
                 self.changes += index_rows.replace_files(self.connection, (), absent)
 
     def parse_changed(self) -> None:
-        """Parse what changed: here, or in other processes where there is much of it or an earlier run died."""
+        """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
+        from xscore.indexer.memories import parse_file
+
         died = bool(index_rows.read_meta(self.connection, _PARSING))
         if died or len(self.changed) > MANY_FILES:
             self._write(self._parse_isolated(self.changed))
         else:
-            small = [changed for changed in self.changed if changed[2].st_size <= LARGE_BYTES]
-            large = [changed for changed in self.changed if changed[2].st_size > LARGE_BYTES]
-            if small:
-                index_rows.write_meta(self.connection, _PARSING, "1")
-                self._write(self._parse_here(small))
-                index_rows.write_meta(self.connection, _PARSING, "")
-            self._write(self._parse_isolated(large, count=1))
-        if died:
-            index_rows.write_meta(self.connection, _PARSING, "")
+            index_rows.write_meta(self.connection, _PARSING, "1")
+            self._write(map(parse_file, self._jobs([one for one in self.changed if one[2].st_size <= LARGE_BYTES])))
+            self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > LARGE_BYTES], count=1))
+        index_rows.write_meta(self.connection, _PARSING, "")
         self._settle()
 
     def report(self, *, duration_s: float) -> IndexReport:
-        """Add up the run."""
+        """Return the report of the run."""
         by_kind, by_language, edges = _totals(self.connection)
         reasons = Counter(excluded.reason for excluded in self.excluded)
         return IndexReport(
@@ -197,20 +193,12 @@ class _IndexRun:
         self._refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
         return None
 
-    def _parse_here(self, changed: Sequence[ChangedFile]) -> "Iterator[ParsedFile]":
-        from xscore.indexer.memories import parse_file
-
-        return map(parse_file, self._jobs(changed))
-
     def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> "Iterator[ParsedFile]":
-        jobs = self._jobs(changed)
-        first = next(jobs, None)
-        if first is None:
-            return
         from xscore.indexer.workers import parse_in_processes
 
-        count = count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
-        yield from parse_in_processes(chain((first,), jobs), count=count)
+        return parse_in_processes(
+            self._jobs(changed), count=count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
+        )
 
     def _write(self, results: "Iterator[ParsedFile]") -> None:
         while batch := list(islice(results, BATCH)):
@@ -221,22 +209,23 @@ class _IndexRun:
             self.notes += [done.note for done in batch if done.note]
 
     def _settle(self) -> None:
-        """Record files that were only touched or are refused now, and remove what the latter had in the store."""
+        """Store the stamps of touched and refused files, and remove the memories of refused ones."""
         if self._touched or self._refused:
             known = [self.stamps[stamp.path] for stamp in self._refused if stamp.path in self.stamps]
             with transaction(self.connection):
                 index_rows.touch_files(self.connection, self._touched)
                 self.changes += index_rows.replace_files(self.connection, (), [stamp.path for stamp in known])
-                index_rows.exclude_files(self.connection, self._refused)
+                index_rows.write_stamps(self.connection, self._refused)
             self.unchanged += len(self._touched)
             self.removed += sum(not stamp.excluded for stamp in known)
             self.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in self._refused]
 
 
-def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
-    """Invalidate every stamp when anything changed that decides how bytes become memories."""
+def _invalidate_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
+    """Invalidate every stamp if any rule or setting changed that decides how bytes become memories."""
     relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
-    rules = _rules_digest("secrets.toml") + ("" if allow_pii else _rules_digest("pii.toml"))
+    names = ["secrets.toml"] if allow_pii else ["secrets.toml", "pii.toml"]
+    rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
     profile = digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
     if index_rows.read_meta(connection, _PROFILE) != profile:
         with transaction(connection):
@@ -244,36 +233,32 @@ def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSett
             index_rows.write_meta(connection, _PROFILE, profile)
 
 
-def _rules_digest(name: str) -> str:
-    return file_digest((files("xscore.store") / name).read_bytes())
-
-
 def _link(connection: sqlite3.Connection) -> None:
-    """Resolve the mentions of every file that a change can have touched.
+    """Resolve the mentions of every file that a change may affect.
 
     Reads and writes under one lock: a second run may not change entities in between.
     """
     if not index_rows.links_due(connection):
         return
-    from xscore.indexer import links
+    from xscore.indexer.links import NameIndex
 
     with transaction(connection):
         due = index_rows.links_due(connection)
         paths = None if due.everything else due.paths | index_rows.paths_mentioning(connection, due.names)
         languages = index_rows.file_languages(connection)
-        known = links.build_name_index(index_rows.entity_rows(connection), languages, index_rows.imports(connection))
+        known = NameIndex(index_rows.entity_rows(connection), languages, index_rows.imports(connection))
         mentions = index_rows.mentions_of(connection, paths)
         stated = languages.keys() if paths is None else paths & languages.keys()
-        edges = [
-            (path, edge) for path in sorted(stated) for edge in links.resolve_edges(path, mentions.get(path, ()), known)
-        ]
+        edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path, mentions.get(path, ()))]
         index_rows.replace_edges(connection, paths, edges)
-        mention_links.relink_mentions(connection, None if due.everything else due.names)
+        from xscore.store.mention_links import relink_mentions  # lazy: in most turns nothing changed
+
+        relink_mentions(connection, None if due.everything else due.names)
         index_rows.write_meta(connection, _TOTALS, "")
 
 
 def _totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return the totals kept since the last change; count again after one."""
+    """Return the cached totals, counted again after a change."""
     kept = index_rows.read_meta(connection, _TOTALS)
     if kept:
         with damage_if_invalid("a total"):

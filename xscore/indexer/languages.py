@@ -1,9 +1,9 @@
 """The table of languages, and the files that module names stand for.
 
-A new language costs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
-lists. What no row claims is read as windows of lines. A *reference* is how a module is remembered in the store:
-`./src/pkg/x` is a place in this repository, `pkg/x` is a name that some file path may end in. Resolving needs only the
-list of paths. Trade-off: no path aliases of bundlers, no installed packages; what does not resolve counts as foreign.
+A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
+lists. Other files are cut into windows of lines. A *reference* is how the store names a module: `./src/pkg/x` is a path
+in this repository, `pkg/x` a name that some path may end in. Resolving needs only the list of paths. Trade-off: no path
+aliases of bundlers, no installed packages; unresolved modules count as foreign.
 """
 
 import posixpath
@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
+from os.path import commonprefix
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class FileShape(StrEnum):
@@ -29,149 +31,136 @@ class FileShape(StrEnum):
 
 
 class Language(Struct, frozen=True, kw_only=True):
-    """One row of the table."""
+    """One row of the table. Lists are separated by spaces."""
 
     name: str
     shape: FileShape
-    suffixes: tuple[str, ...]
-    filenames: tuple[str, ...] = ()
+    claims: str
+    """Suffixes (with a dot) and file names."""
     grammar: str = ""
-    """`module:function` of a grammar wheel; empty: the file is cut by line rules alone."""
-    queries: tuple[str, ...] = ()
-    """Query files by name, joined in this order."""
+    """`module:function` of a grammar wheel; empty: the file is cut by line rules."""
+    queries: str = ""
+    """Names of query files, concatenated in this order; empty: the language's name."""
     family: str = ""
     """Languages of one family may call and import each other; empty: the name."""
     module_suffixes: tuple[str, ...] = ()
-    """What a module path may end in on disk, best first: `.py`, `/__init__.py`."""
+    """Possible endings of a module's path, best first: `.py`, `/__init__.py`."""
     module_separator: str = "/"
-    """Between the parts of a module name: `.` in Python, `/` in JavaScript."""
+    """Separates the parts of a module name: `.` in Python, `/` in JavaScript."""
     receivers: tuple[str, ...] = ()
-    """What a method calls its own object: `self`, `this`."""
+    """Names of a method's own object: `self`, `this`."""
     test_files: str = ""
-    """Regular expression over paths of test files, beside the folders that hold tests in any language."""
+    """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
-    """Regular expression over a class header that makes it a test wherever it stands."""
+    """Regular expression over the header of a test class."""
     placeholder: str = "..."
-    """Stands for a body that is a memory of its own."""
+    """Replaces a body that has its own memory."""
+
+    @property
+    def path_ends(self) -> tuple[str, ...]:
+        """Possible endings of a module's path."""
+        return self.module_suffixes or tuple(self.claims.split())
 
 
 _PYTHON = Language(
     name="python",
     shape=FileShape.CODE,
-    suffixes=(".py", ".pyi", ".pyw"),
+    claims=".py .pyi .pyw",
     grammar="tree_sitter_python:language",
-    queries=("python",),
     module_suffixes=(".py", "/__init__.py", ".pyi", "/__init__.pyi"),
     module_separator=".",
     receivers=("self", "cls", "super()"),
     test_files=r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.pyi?$|^testing/",
     test_classes=r"\bTestCase\b",
 )
-
 _SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
-
-
-def _script(name: str, suffixes: str, grammar: str, queries: str) -> Language:
-    return Language(
-        name=name,
-        shape=FileShape.CODE,
-        suffixes=tuple(suffixes.split()),
-        grammar=grammar,
-        queries=tuple(queries.split()),
-        family="javascript",
-        module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
-        receivers=("this", "super"),
-        test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
-        placeholder="{ ... }",
-    )
-
-
-def _parsed(name: str, shape: FileShape, suffixes: str, filenames: str = "") -> Language:
-    """Describe a language whose grammar wheel and query file bear its name."""
-    return Language(
-        name=name,
-        shape=shape,
-        suffixes=tuple(suffixes.split()),
-        filenames=tuple(filenames.split()),
-        grammar=f"tree_sitter_{name}:language",
-        queries=(name,),
-    )
-
-
-_TEXTS = """
-    c .c .h
-    cpp .cc .cpp .cxx .hh .hpp .hxx
-    csharp .cs
-    css .css .scss .sass .less
-    go .go
-    html .html .htm .jinja .j2 .vue .svelte
-    java .java
-    kotlin .kt .kts
-    php .php
-    ruby .rb .rake Rakefile Gemfile
-    rust .rs
-    shell .sh .bash .zsh .fish
-    sql .sql
-    swift .swift
-    xml .xml .xsd
-    cython .pyx .pxd
-    make .mk Makefile GNUmakefile
-    docker .dockerfile Dockerfile Containerfile
-"""
-"""Cut into windows of lines: a name, then suffixes and file names."""
-
-
-def _text(row: str) -> Language:
-    name, *claims = row.split()
-    suffixes = tuple(claim for claim in claims if claim.startswith("."))
-    return Language(name=name, shape=FileShape.TEXT, suffixes=suffixes, filenames=tuple(claims[len(suffixes) :]))
-
-
-LANGUAGES: tuple[Language, ...] = (
-    _PYTHON,
-    _script("javascript", ".js .jsx .mjs .cjs", "tree_sitter_javascript:language", "ecmascript javascript jsx"),
-    _script("typescript", ".ts .mts .cts", "tree_sitter_typescript:language_typescript", "ecmascript typescript"),
-    _script("tsx", ".tsx", "tree_sitter_typescript:language_tsx", "ecmascript typescript jsx"),
-    _parsed("markdown", FileShape.PROSE, ".md .markdown .mdx"),
-    Language(name="restructuredtext", shape=FileShape.PROSE, suffixes=(".rst",)),
-    _parsed("toml", FileShape.CONFIG, ".toml"),
-    _parsed("yaml", FileShape.CONFIG, ".yaml .yml", ".clang-format CITATION.cff"),
-    _parsed("json", FileShape.CONFIG, ".json .jsonc .json5 .webmanifest", ".babelrc .eslintrc .prettierrc"),
-    Language(
-        name="ini",
-        shape=FileShape.CONFIG,
-        suffixes=(".ini", ".cfg", ".conf", ".properties"),
-        filenames=(".editorconfig", ".gitconfig", ".flake8", ".pylintrc", ".coveragerc", ".gitmodules"),
-    ),
-    *(_text(row) for row in _TEXTS.strip().splitlines()),
+_JAVASCRIPT = Language(
+    name="javascript",
+    shape=FileShape.CODE,
+    claims=".js .jsx .mjs .cjs",
+    grammar="tree_sitter_javascript:language",
+    queries="ecmascript javascript jsx",
+    family="javascript",
+    module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
+    receivers=("this", "super"),
+    test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
+    placeholder="{ ... }",
 )
+_GRAMMAR = "tree_sitter_typescript:language_"
+_PARSED = (
+    _PYTHON,
+    _JAVASCRIPT,
+    replace(
+        _JAVASCRIPT,
+        name="typescript",
+        claims=".ts .mts .cts",
+        grammar=_GRAMMAR + "typescript",
+        queries="ecmascript typescript",
+    ),
+    replace(_JAVASCRIPT, name="tsx", claims=".tsx", grammar=_GRAMMAR + "tsx", queries="ecmascript typescript jsx"),
+)
+_OTHERS = """
+    prose markdown .md .markdown .mdx
+    prose restructuredtext .rst
+    config toml .toml
+    config yaml .yaml .yml .clang-format CITATION.cff
+    config json .json .jsonc .json5 .webmanifest .babelrc .eslintrc .prettierrc
+    config ini .ini .cfg .conf .properties .editorconfig .gitconfig .flake8 .pylintrc .coveragerc .gitmodules
+    text c .c .h
+    text cpp .cc .cpp .cxx .hh .hpp .hxx
+    text csharp .cs
+    text css .css .scss .sass .less
+    text go .go
+    text html .html .htm .jinja .j2 .vue .svelte
+    text java .java
+    text kotlin .kt .kts
+    text php .php
+    text ruby .rb .rake Rakefile Gemfile
+    text rust .rs
+    text shell .sh .bash .zsh .fish
+    text sql .sql
+    text swift .swift
+    text xml .xml .xsd
+    text cython .pyx .pxd
+    text make .mk Makefile GNUmakefile
+    text docker .dockerfile Dockerfile Containerfile
+"""
+"""Rows of shape, name, claims."""
+_WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
+"""Those with a grammar wheel and query file of their name."""
 
-PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, suffixes=(".txt",))
-"""What no row claims."""
+
+LANGUAGES = _PARSED + tuple(
+    Language(
+        name=name,
+        shape=FileShape(shape),
+        claims=claims,
+        grammar=f"tree_sitter_{name}:language" if name in _WHEELS else "",
+    )
+    for shape, name, claims in (row.split(maxsplit=2) for row in _OTHERS.strip().splitlines())
+)
+PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
+"""The row for all other files."""
 
 _TEST_FOLDERS = r"(^|/)(tests|__tests__|specs?|e2e)/|^test/"
 
 
 @cache
-def _claims() -> tuple[dict[str, Language], dict[str, Language]]:
-    by_suffix = {suffix: row for row in LANGUAGES for suffix in row.suffixes}
-    by_filename = {name: row for row in LANGUAGES for name in row.filenames}
-    return by_suffix, by_filename
+def _claims() -> dict[str, Language]:
+    return {claim: row for row in LANGUAGES for claim in row.claims.split()}
 
 
 @cache
 def language_named(name: str) -> Language:
-    """Return the row of this name; `PLAIN_TEXT` where there is none."""
+    """Return the row of this name, or `PLAIN_TEXT`."""
     return next((row for row in LANGUAGES if row.name == name), PLAIN_TEXT)
 
 
 def language_of(path: str) -> Language:
     """Return the row that claims this path, by file name, then by suffix."""
-    by_suffix, by_filename = _claims()
     name = path.rpartition("/")[2]
-    if name in by_filename:
-        return by_filename[name]
-    return by_suffix.get("." + name.rpartition(".")[2].lower(), PLAIN_TEXT) if "." in name else PLAIN_TEXT
+    _, dot, suffix = name.rpartition(".")
+    return _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "", PLAIN_TEXT)
 
 
 def family_of(language: str) -> str:
@@ -179,27 +168,21 @@ def family_of(language: str) -> str:
     return language_named(language).family or language
 
 
-@cache
-def _pattern(expression: str) -> re.Pattern[str]:
-    return re.compile(expression)
-
-
 def is_test_path(path: str, language: Language) -> bool:
     """Whether a file holds tests, by its folder or name."""
-    patterns = (_TEST_FOLDERS, language.test_files)
-    return any(pattern and _pattern(pattern).search(path) for pattern in patterns)
+    return any(pattern and re.search(pattern, path) for pattern in (_TEST_FOLDERS, language.test_files))
 
 
 def is_test_class(header: str, language: Language) -> bool:
     """Whether a class holds tests, by its header."""
-    return bool(language.test_classes) and bool(_pattern(language.test_classes).search(header))
+    return bool(language.test_classes and re.search(language.test_classes, header))
 
 
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
 def module_reference(module: str, *, path: str, separator: str = "/", is_relative: bool = False) -> str:
-    """Return the reference of a module that `path` names; empty where it leads out of the repository."""
+    """Return the reference of a module that `path` names; empty if it is outside the repository."""
     if separator == ".":
         return _dotted(module, path)
     if is_relative or module.startswith("."):
@@ -221,43 +204,46 @@ def _dotted(module: str, path: str) -> str:
 
 
 class ModuleIndex:
-    """The files of a repository, by the module names that may mean them."""
+    """The files of a repository by module name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
         for path in sorted(self._paths):
-            for stem in _stems(path):
+            stem = _stem(path)
+            if stem:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
     def resolve(self, target: str, *, importer: str, language: str) -> str:
-        """Return the file that a reference in `importer` means; empty: none, or several as likely."""
+        """Return the file that a reference in `importer` means; empty if there is none or a tie."""
         if target.startswith("./"):
             return self._at(target[2:], language)
+        folders = importer.split("/")[:-1]
         found = [
-            (stem, path)
+            ((len(commonprefix([path.split("/")[:-1], folders])), -len(stem)), path, stem)  # noqa: RUF071  lists of folders, not text
             for stem, path in self._by_tail.get(target.rpartition("/")[2], ())
-            if stem == target or stem.endswith("/" + target)
-            if _suits(path, language)
+            if (stem == target or stem.endswith("/" + target)) and path.endswith(_path_ends(family_of(language)))
         ]
         if not target or not found:
             return ""
-        best = max(found, key=lambda pair: (_shared(pair[1], importer), -len(pair[0]), pair[1]))
-        tied = [p for s, p in found if (_shared(p, importer), len(s)) == (_shared(best[1], importer), len(best[0]))]
-        return best[1] if len(tied) == 1 or len({_stems(p)[0] for p in tied}) == 1 else ""
+        likeness, best, stem = max(found)
+        return best if {tied for other, _, tied in found if other == likeness} == {stem} else ""
 
     def _at(self, place: str, language: str) -> str:
         if place in self._paths:
             return place
-        bare = [place]
-        bare += [place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix)]
-        suffixes = language_named(language).module_suffixes or language_named(language).suffixes
-        for stem in bare:
-            for suffix in suffixes:
-                path = (stem + suffix).removeprefix("/").removeprefix("./")
-                if path in self._paths:
-                    return path
-        return ""
+        bare = [place, *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix))]
+        paths = (
+            (stem + end).removeprefix("/").removeprefix("./")
+            for stem in bare
+            for end in language_named(language).path_ends
+        )
+        return next((path for path in paths if path in self._paths), "")
+
+
+@cache
+def _path_ends(family: str) -> tuple[str, ...]:
+    return tuple(end for row in LANGUAGES if family_of(row.name) == family for end in row.path_ends)
 
 
 @cache
@@ -266,23 +252,6 @@ def _module_suffixes() -> tuple[str, ...]:
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 
-def _stems(path: str) -> list[str]:
-    """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`."""
-    return [path.removesuffix(suffix) for suffix in _module_suffixes() if path.endswith(suffix)][:1]
-
-
-def _suits(path: str, language: str) -> bool:
-    family = family_of(language)
-    return any(
-        path.endswith(row.module_suffixes or row.suffixes) for row in LANGUAGES if (row.family or row.name) == family
-    )
-
-
-def _shared(one: str, other: str) -> int:
-    """Count the leading folders that two paths share."""
-    count = 0
-    for a, b in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+def _stem(path: str) -> str:
+    """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`; empty if it is not a module."""
+    return next((path.removesuffix(suffix) for suffix in _module_suffixes() if path.endswith(suffix)), "")

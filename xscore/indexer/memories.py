@@ -1,21 +1,20 @@
-"""One file's text in, its memories and mentions out, whatever the file is.
+"""Turn the text of any file into its memories and mentions.
 
-The language's row says how to cut; where a grammar gives up, the file is cut into windows of lines and a note says so.
-Runs in the parsing processes: everything that takes time per file, redaction included, is done before a file's record
-reaches the store.
+The language's row says how to cut; if a grammar gives up, the file is cut into windows of lines, with a note. It runs
+in the parsing processes: all expensive work per file, redaction included, happens before the store is involved.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.indexer import code, sections
-from xscore.indexer.entities import FileFacts
 from xscore.indexer.languages import FileShape, is_test_path, language_of
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
-from xscore.records import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.redaction import is_safe_name
 
@@ -23,7 +22,7 @@ _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOC
 
 
 class ParseJob(Struct, frozen=True):
-    """A file to be cut: its text and how it looked."""
+    """A file to cut: its text and stamp."""
 
     stamp: FileStamp
     text: str
@@ -34,14 +33,14 @@ class ParseJob(Struct, frozen=True):
 
 
 class ParsedFile(Struct, frozen=True):
-    """What became of a job."""
+    """Result of a job."""
 
     file: IndexedFile
     note: str = ""
 
 
 def parse_file(job: ParseJob, *, without_grammar: str = "") -> ParsedFile:
-    """Cut one file, redact it and name what it uses. without_grammar: why no grammar may be used, such as a crash."""
+    """Cut and redact one file and list its mentions. without_grammar: why no grammar may be used (a crash)."""
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
@@ -49,13 +48,13 @@ def parse_file(job: ParseJob, *, without_grammar: str = "") -> ParsedFile:
 
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:
-    """Look up the file's language and whether it holds tests."""
+    """Return the file with its language and whether it holds tests."""
     language = language_of(path)
     return SourceFile(path, text, language, is_test_path(path, language), window_lines)
 
 
 def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[MemoryDraft], list[NameUse], str]:
-    """Return the drafts of a file, what the file as such uses, and a note where the grammar could not be used."""
+    """Return the drafts of a file, the uses of the file itself, and a note if the grammar could not be used."""
     if without_grammar or not source.text.strip():
         return sections.cut_windows(source) if without_grammar else [], [], without_grammar
     language, found = source.language, None
@@ -66,7 +65,7 @@ def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[Mem
             return sections.cut_windows(source), [], str(error)
     match language.shape:
         case FileShape.CODE if found is not None:
-            return code.cut_code(source, found), FileFacts(source, found).file_uses(), ""
+            return *code.cut_code(source, found), ""
         case FileShape.PROSE:
             return sections.cut_prose(source, found), [], ""
         case FileShape.CONFIG:
@@ -81,52 +80,47 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
     seen: Counter[tuple[str, str]] = Counter()
     redacted = 0
     for draft in drafts:
-        memory, secrets = _make_memory(job, source, draft, seen[draft.kind, draft.entity])
+        memory, secrets = memory_writer.make_memory(
+            layer=Layer.GRAPH if draft.kind in _GRAPH else Layer.VECTOR,
+            kind=draft.kind,
+            title=draft.title,
+            text=draft.text,
+            path=source.path,
+            entity=draft.entity,
+            card=draft.card,
+            ordinal=seen[draft.kind, draft.entity],
+            start_line=draft.start + 1,
+            end_line=draft.end + 1,
+            language=source.language.name,
+            facts=draft.facts,
+            source=MemorySource.INDEX,
+            created_at=job.now,
+            updated_at=job.mtime_ns / 1e9,
+            allow_pii=job.allow_pii,
+        )
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
         memories.append(memory)
-        mentions += [_make_mention(memory, use) for use in draft.uses]
-    mentions += [Mention(file_id(source.path), Relation.IMPORTS, use.name, use.hint) for use in uses]
-    stamp = FileStamp(job.stamp.path, job.stamp.size, job.stamp.mtime_ns, job.stamp.file_hash, source.language.name)
+        mentions += [_mention(use, source.path, memory) for use in draft.uses]
+    mentions += [_mention(use, source.path) for use in uses]
     return IndexedFile(
-        stamp=stamp, memories=tuple(memories), mentions=_namable(dict.fromkeys(mentions)), secrets_redacted=redacted
+        stamp=replace(job.stamp, language=source.language.name),
+        memories=tuple(memories),
+        mentions=_namable(dict.fromkeys(mentions)),
+        secrets_redacted=redacted,
     )
 
 
 def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
-    """Leave out those whose name is a secret; check them one by one only where all together hold one."""
+    """Drop mentions with a secret in their name; check them one by one only if all together have one."""
     given = tuple(mentions)
     if is_safe_name("\n".join({word for one in given for word in (one.name, one.hint)})):
         return given
     return tuple(one for one in given if is_safe_name(one.name) and is_safe_name(one.hint))
 
 
-def _make_memory(job: ParseJob, source: SourceFile, draft: MemoryDraft, ordinal: int) -> tuple[Memory, int]:
-    return memory_writer.make_memory(
-        layer=Layer.GRAPH if draft.kind in _GRAPH else Layer.VECTOR,
-        kind=draft.kind,
-        title=draft.title,
-        text=draft.text,
-        path=source.path,
-        entity=draft.entity,
-        card=draft.card,
-        ordinal=ordinal,
-        start_line=draft.start + 1,
-        end_line=draft.end + 1,
-        language=source.language.name,
-        facts=draft.facts,
-        source=MemorySource.INDEX,
-        created_at=job.now,
-        updated_at=job.mtime_ns / 1e9,
-        allow_pii=job.allow_pii,
-    )
-
-
-def _make_mention(memory: Memory, use: NameUse) -> Mention:
-    if use.hint.startswith("import:"):
-        return Mention(file_id(memory.path), Relation.IMPORTS, use.name, use.hint)
-    if use.is_reference:
-        relation = Relation.REFERENCES
-    else:
-        relation = Relation.TESTS if memory.kind is Kind.TEST else Relation.CALLS
-    return Mention(memory.id, relation, use.name, use.hint)
+def _mention(use: NameUse, path: str, memory: Memory | None = None) -> Mention:
+    if memory is None or use.hint.startswith("import:"):
+        return Mention(file_id(path), Relation.IMPORTS, use.name, use.hint)
+    relation = Relation.TESTS if memory.kind is Kind.TEST else Relation.CALLS
+    return Mention(memory.id, Relation.REFERENCES if use.is_reference else relation, use.name, use.hint)

@@ -1,21 +1,20 @@
 """Text cut into sections: prose by heading, configuration by key, everything else by windows of lines.
 
-The border of a window falls on the start of a paragraph, and among those within reach on the one whose line hashes
-lowest, so an inserted line shifts the windows near it and no others. Markdown headings and keys come from the grammar;
-reStructuredText and INI are read by line rules. Imports are found by regular expressions only where there is no
-grammar. Trade-off: configuration keys below the second level name nothing.
+A window ends before a paragraph start, the one within reach whose line has the lowest hash, so an inserted line shifts
+only the windows near it. Markdown headings and keys come from the grammar; reStructuredText and INI are read by line
+rules. Imports are found by regular expressions only if there is no grammar. Trade-off: configuration keys below the
+second level are not named.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 
 from msgspec.structs import replace
 
 from xscore.indexer.languages import module_reference
-from xscore.indexer.syntax import Definition, MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.platform.hashing import digest
-from xscore.records import CodeFacts, Kind
+from xscore.records.memory import CodeFacts, Kind
 
 NAME_CHARS = 60
 NamedSpan = tuple[str, int, int]
@@ -32,25 +31,26 @@ _IMPORTS = r"""^\s*(?:
 _PROSE = frozenset({"text", "restructuredtext", "markdown"})
 
 
-@cache
-def _imports_pattern() -> re.Pattern[str]:
-    return re.compile(_IMPORTS, re.MULTILINE | re.VERBOSE)
-
-
-def cut_windows(source: SourceFile, *, kind: Kind = Kind.TEXT) -> list[MemoryDraft]:
+def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
     lines = source.lines
-    kind = Kind.DOC if source.language.name in _PROSE and kind is Kind.TEXT else kind
     runs = split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
-    drafts = _drafts(lines, [(name_rows(lines, *span), *span) for span in trimmed_spans(lines, runs)], kind)
-    return [
-        replace(
-            draft,
-            facts=CodeFacts(imports=tuple(_imported(match) for match in _imports_pattern().finditer(draft.text))),
-            uses=tuple(_window_use(_imported(match), source) for match in _imports_pattern().finditer(draft.text)),
+    kind = Kind.DOC if source.language.name in _PROSE else Kind.TEXT
+    drafts = _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], kind)
+    return [_with_imports(draft, source.path) for draft in drafts]
+
+
+def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
+    matches = re.finditer(_IMPORTS, draft.text, re.MULTILINE | re.VERBOSE)
+    found = tuple(next(filter(None, match.groups())) for match in matches)
+    uses = (
+        NameUse(
+            module.rpartition("/")[2].partition(".")[0],
+            "import:" + module_reference(module, path=path, is_relative=True),
         )
-        for draft in drafts
-    ]
+        for module in found
+    )
+    return replace(draft, facts=CodeFacts(imports=found), uses=tuple(uses))
 
 
 def _drafts(lines: Sequence[str], spans: Sequence[NamedSpan], kind: Kind) -> list[MemoryDraft]:
@@ -61,26 +61,21 @@ def _drafts(lines: Sequence[str], spans: Sequence[NamedSpan], kind: Kind) -> lis
     ]
 
 
-def trimmed_spans(lines: Sequence[str], spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Trim blank rows off each span; drop the blank ones."""
-    return [(a, b) for a, b in (trim_rows(lines, *span) for span in spans) if a <= b]
-
-
 def split_rows(
     lines: Sequence[str], start: int, end: int, *, window: int, border: Border | None = None
 ) -> list[tuple[int, int]]:
-    """Cut rows start..end into runs of at most `window` rows, none left out. border: where the next run starts."""
+    """Cut rows start..end into runs of at most `window` rows, trimmed. border: returns the next run's first row."""
     runs = []
     while end - start + 1 > window:
         following = (border or _window_border)(lines, start, window)
         runs.append((start, following - 1))
         start = following
     runs.append((start, end))
-    return runs
+    return [(a, b) for a, b in (trim_rows(lines, *run) for run in runs) if a <= b]
 
 
 def name_rows(lines: Sequence[str], start: int, end: int) -> str:
-    """Name rows by their first telling line, so that the name survives edits further down."""
+    """Name rows by their first line with words, so that the name survives edits further down."""
     for row in range(start, end + 1):
         words = " ".join(lines[row].split()).strip("#/*-=<>!;{}()[]\"' ")
         if len(words) > 1:
@@ -89,21 +84,11 @@ def name_rows(lines: Sequence[str], start: int, end: int) -> str:
 
 
 def _window_border(lines: Sequence[str], start: int, window: int) -> int:
-    """The row where the next window starts."""
     reach = range(start + max(1, window // 2), start + window + 1)
     paragraphs = [row for row in reach if lines[row].strip() and not lines[row - 1].strip()]
     flush = [row for row in paragraphs if not lines[row][0].isspace()]
     candidates = flush or paragraphs
     return min(candidates, key=lambda row: digest(lines[row])) if candidates else start + window
-
-
-def _imported(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group)
-
-
-def _window_use(module: str, source: SourceFile) -> NameUse:
-    target = module_reference(module, path=source.path, separator="/", is_relative=True)
-    return NameUse(module.rpartition("/")[2].partition(".")[0], f"import:{target}")
 
 
 MAX_REFERENCES = 50
@@ -116,7 +101,6 @@ _NAMED = re.compile(r"`{1,2}([^`\n]{2,120})`{1,2}")
 _IDENTIFIER = re.compile(r"~?[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?\Z")
 _PATH = re.compile(r"(?<![\w/.:])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b")
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
-
 _HEADING_CHARS = 120
 
 Heading = tuple[int, int, str]
@@ -126,13 +110,17 @@ Heading = tuple[int, int, str]
 def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into its sections, long ones into parts."""
     lines = source.lines
-    headings = _markdown_headings(found, lines) if found is not None else _restructured_headings(lines)
-    drafts = _drafts(lines, _sections(lines, headings, source.window_lines), Kind.DOC)
-    return [replace(draft, uses=tuple(prose_references(draft.text))) for draft in drafts]
+    headings = _restructured_headings(lines) if found is None else _markdown_headings(found, lines)
+    spans = [
+        (name, *run)
+        for name, start, end in _sections(lines, headings)
+        for run in split_rows(lines, start, end, window=source.window_lines, border=_prose_border)
+    ]
+    return [replace(draft, uses=tuple(prose_references(draft.text))) for draft in _drafts(lines, spans, Kind.DOC)]
 
 
 def prose_references(text: str) -> list[NameUse]:
-    """Entities and files that a text names as code, as links or as paths."""
+    """Return the entities and files that a text names as code, as links or as paths."""
     uses: dict[NameUse, None] = {}
     for written in _NAMED.findall(text):
         name = written.strip().removeprefix("~")
@@ -146,34 +134,23 @@ def prose_references(text: str) -> list[NameUse]:
     return list(uses)[:MAX_REFERENCES]
 
 
-def _sections(lines: Sequence[str], headings: Sequence[Heading], window: int) -> list[NamedSpan]:
-    """Name every part of the file that is not blank."""
-    spans: list[NamedSpan] = []
+def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSpan]:
     trail: list[Heading] = []
     first = headings[0][0] if headings else len(lines)
-    spans += _prose_parts(lines, name_rows(lines, 0, max(first - 1, 0)), 0, first - 1, window)
-    pending = -1
-    for index, heading in enumerate(headings):
+    spans = [(name_rows(lines, 0, max(first - 1, 0)), 0, first - 1)]
+    start = first
+    for heading, (following, next_level, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
         row, level, _ = heading
-        trail = [*(h for h in trail if h[1] < level), heading]
-        end = headings[index + 1][0] - 1 if index + 1 < len(headings) else len(lines) - 1
-        start = row if pending < 0 else pending
-        bare = not any(line.strip() for line in lines[row + 1 : end + 1])
-        if bare and index + 1 < len(headings) and headings[index + 1][1] > level:
-            pending = start  # a heading with nothing of its own opens its first subsection
-            continue
-        pending = -1
-        spans += _prose_parts(lines, " > ".join(words for _, _, words in trail), start, end, window)
+        trail = [*(one for one in trail if one[1] < level), heading]
+        if next_level > level and not any(line.strip() for line in lines[row + 1 : following]):
+            continue  # an empty section is merged into its first subsection
+        spans.append((" > ".join(words for _, _, words in trail), start, following - 1))
+        start = following
     return spans
 
 
-def _prose_parts(lines: Sequence[str], name: str, start: int, end: int, window: int) -> list[NamedSpan]:
-    runs = split_rows(lines, start, end, window=window, border=_prose_border)
-    return [(name, *span) for span in trimmed_spans(lines, runs)]
-
-
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
-    """Where to cut a long section: at the last paragraph outside a code fence that still fits."""
+    """Cut a long section at the last paragraph outside a code fence that still fits."""
     fenced, best = False, start + window
     for row in range(start, start + window + 1):
         if row > start + window // 3 and not fenced and lines[row].strip() and not lines[row - 1].strip():
@@ -216,57 +193,58 @@ def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
 SMALL_ROWS = 3
 """Blocks of up to this many rows are joined with their neighbours."""
 JOINED_ROWS = 20
-"""Up to this size."""
+"""Most rows of a joined block."""
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|/\*|\*)")
-_NAME_CHARS = 80
+_KEY_CHARS = 80
 
 
 def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into blocks; rows before, between and after the keys go with their neighbours."""
     lines = source.lines
-    keys = _keys(found) if found is not None else _ini_keys(lines)
-    blocks = _join_small_blocks(_spread_blocks(keys, lines))
-    drafts = _drafts(
-        lines, [part for block in blocks for part in _config_parts(block, lines, found, source)], Kind.CONFIG
-    )
+    last = len(lines) - 1
+    if found is None:
+        keys = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
+    else:
+        keys = _keys(found, "section")
+    starts = dict(_with_comments(keys, lines))
+    first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
+    starts = {0: first} | dict(list(starts.items())[1:])
+    spans: list[NamedSpan] = []
+    for name, start, end in _join_small_blocks(_spread(starts, last, lines)):
+        parts = [(name, start, end)]
+        if end - start >= source.window_lines:
+            inner = [key for key in _keys(found, "subsection") if start < key[0] <= end]
+            named = {row: f"{name}.{key}" for row, key in _with_comments(inner, lines)}
+            parts = _join_small_blocks(_spread({start: name} | named, end, lines))
+        spans += [(part, *run) for part, a, b in parts for run in split_rows(lines, a, b, window=source.window_lines)]
+    drafts = _drafts(lines, spans, Kind.CONFIG)
     return [replace(draft, facts=CodeFacts(docstring=_comments(draft.text.split("\n")))) for draft in drafts]
 
 
-def _keys(found: Syntax) -> list[NamedSpan]:
-    return [(_name(d), d.start, d.end) for d in found.definitions if d.kind == "section"]
+def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
+    keys = [(d.start, d.name.strip().strip("\"'")) for d in (found.definitions if found else ()) if d.kind == kind]
+    return [(row, " ".join(name.split())[:_KEY_CHARS] or "element") for row, name in keys]
 
 
-def _name(definition: Definition) -> str:
-    name = definition.name.strip().strip("\"'")
-    return " ".join(name.split())[:_NAME_CHARS] or "element"
+def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Extend keys to the comments right above them."""
+    found = []
+    for start, name in keys:
+        row = start
+        while row > 0 and _COMMENT.match(lines[row - 1]):
+            row -= 1
+        found.append((row, name))
+    return found
 
 
-def _ini_keys(lines: Sequence[str]) -> list[NamedSpan]:
-    rows = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
-    ends = [*(row - 1 for row, _ in rows[1:]), len(lines) - 1]
-    return [(name, row, end) for (row, name), end in zip(rows, ends, strict=False)]
-
-
-def _spread_blocks(keys: Sequence[NamedSpan], lines: Sequence[str]) -> list[NamedSpan]:
-    """Stretch the keys so that together they cover the file; comments right above a key go with it."""
-    if not keys:
-        start, end = trim_rows(lines, 0, len(lines) - 1)
-        return [(name_rows(lines, start, end), start, end)] if start <= end else []
-    starts = [_with_comments(row, lines) for _, row, _ in keys]
-    starts[0] = 0
-    ends = [start - 1 for start in starts[1:]] + [len(lines) - 1]
-    return [
-        (name, *span)
-        for (name, _, _), start, end in zip(keys, starts, ends, strict=True)
-        for span in trimmed_spans(lines, [(start, end)])
+def _spread(starts: dict[int, str], end: int, lines: Sequence[str]) -> list[NamedSpan]:
+    """Extend each block to the next start, the last to `end`; drop blank ones."""
+    rows = sorted(starts)
+    spans = [
+        (starts[row], *trim_rows(lines, row, after - 1)) for row, after in zip(rows, [*rows[1:], end + 1], strict=True)
     ]
-
-
-def _with_comments(row: int, lines: Sequence[str]) -> int:
-    while row > 0 and _COMMENT.match(lines[row - 1]):
-        row -= 1
-    return row
+    return [span for span in spans if span[1] <= span[2]]
 
 
 def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
@@ -281,28 +259,6 @@ def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
             joined.append((name, start, end))
         small = is_small
     return joined
-
-
-def _config_parts(block: NamedSpan, lines: Sequence[str], found: Syntax | None, source: SourceFile) -> list[NamedSpan]:
-    name, start, end = block
-    if end - start < source.window_lines:
-        return [block]
-    inner = [d for d in (found.definitions if found else ()) if d.kind == "subsection" and start < d.start <= end]
-    if not inner:
-        return [(name, *trim_rows(lines, a, b)) for a, b in split_rows(lines, start, end, window=source.window_lines)]
-    named = {_with_comments(d.start, lines): f"{name}.{_name(d)}" for d in inner}
-    starts = [start, *sorted(named.keys() - {start})]
-    ends = [*(row - 1 for row in starts[1:]), end]
-    pieces = [
-        (named.get(a, name), *span)
-        for a, b in zip(starts, ends, strict=True)
-        for span in trimmed_spans(lines, [(a, b)])
-    ]
-    return [
-        (part, *trim_rows(lines, x, y))
-        for part, a, b in _join_small_blocks(pieces)
-        for x, y in split_rows(lines, a, b, window=source.window_lines)
-    ]
 
 
 def _comments(lines: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""What a query finds in a file, as plain records, and the drafts of memories that the cutters make of them.
+"""Parse a file with a tree-sitter grammar into plain records; also the memory drafts that the cutters make.
 
 `parse_syntax` runs one grammar and its query over a file, under a deadline, and returns definitions, imports, calls and
-the rest with rows and bytes. Rows count from 0, ends are inclusive. Trees are never walked: nesting is recovered from
-byte ranges (`outline`), so no depth of nesting can exhaust the stack. It decides nothing about memories.
+so on with rows and bytes. Rows count from 0, ends are inclusive. Trees are never walked: nesting is recovered from byte
+ranges (`entities.outline`), so deep nesting cannot exhaust the stack. It decides nothing about memories.
 """
 
 import re
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.indexer.languages import Language
-from xscore.records import CodeFacts, Kind
+from xscore.records.memory import CodeFacts, Kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
@@ -34,7 +34,7 @@ class SourceFile(Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """Without their line breaks."""
+        """The lines without line breaks."""
         return self.text.split("\n")
 
 
@@ -44,11 +44,11 @@ class NameUse(Struct, frozen=True):
     name: str
     hint: str
     is_reference: bool = False
-    """Named (a base class, a doc's mention) rather than called."""
+    """Named (a base class, a mention in prose) rather than called."""
 
 
 class MemoryDraft(Struct, frozen=True, kw_only=True):
-    """A memory to be."""
+    """A memory before redaction and hashing."""
 
     kind: Kind
     entity: str
@@ -62,7 +62,7 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
 
 
 def number_names(names: Iterable[str]) -> list[str]:
-    """Tell repeated names of one file apart: `x`, `x#2`, `x#3`."""
+    """Number repeated names of one file: `x`, `x#2`, `x#3`."""
     seen: Counter[str] = Counter()
     numbered = []
     for name in names:
@@ -72,7 +72,7 @@ def number_names(names: Iterable[str]) -> list[str]:
 
 
 def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
-    """Trim blank rows off both ends; end < start where all are blank."""
+    """Trim blank rows at both ends; end < start if all are blank."""
     while start <= end and not lines[start].strip():
         start += 1
     while end >= start and not lines[end].strip():
@@ -81,14 +81,14 @@ def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
 
 
 PARSE_SECONDS = 1.0
-"""Processor time that any file may take; what takes longer is cut into windows of lines."""
+"""CPU time any file may take; a slower one is cut into windows of lines."""
 PARSE_BYTES_PER_SECOND = 100_000
-"""And what it may take beyond, by size: a fiftieth of the usual speed."""
+"""Additional time by size: a fiftieth of the usual speed."""
 READ_BYTES = 1 << 16
 MAX_DEPTH = 200
-"""Brackets, list marks or indentations within one another; from 250 on the YAML grammar crashes the interpreter."""
+"""Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
 CALL_BYTES = 200
-"""As much of a called name as is kept."""
+"""Longest part kept of a called name."""
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
 _MARK_RUN = re.compile(rb"(?:[-?>:][ \t]*){%d}" % MAX_DEPTH)
 _INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
@@ -96,12 +96,12 @@ _DEEP_INDENT = re.compile(rb"^[ \t]{%d}" % MAX_DEPTH, re.MULTILINE)
 _ENTITY_CAPTURES = ("function", "class", "scope", "test", "suite", "type", "overload", "section", "subsection")
 
 
-class GrammarGaveUp(Exception):  # not of the XscoreError tree: it never leaves this package
+class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this package
     """The grammar could not read the file in time, or at all."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """Something with a name and a span: the raw material of an entity. Rows from 0, ends inclusive."""
+    """Something with a name and a span, from which an entity is made. Rows from 0, ends inclusive."""
 
     kind: str
     name: str
@@ -113,7 +113,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     """Where the definition itself starts: after its decorators."""
     inner_start: int
     body_byte: int
-    """Where its body starts; its end where it has none."""
+    """Where its body starts, or its end without one."""
 
 
 class Import(Struct, frozen=True):
@@ -135,14 +135,14 @@ class LeadingComment(Struct, frozen=True):
 
 
 class Syntax(Struct):
-    """All that the query found in one file, each list in source order."""
+    """Everything the query found in one file, each list in source order."""
 
     definitions: list[Definition] = field(default_factory=list)
     leads: list[LeadingComment] = field(default_factory=list)
     docs: list[tuple[int, str]] = field(default_factory=list)
     """(byte, text as written) of docstrings."""
     constants: list[tuple[int, str]] = field(default_factory=list)
-    """(row, name) of values that module-level code names."""
+    """(row, name) of module-level values."""
     statements: list[int] = field(default_factory=list)
     """First rows of module-level statements."""
     calls: list[tuple[int, str]] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Syntax(Struct):
 
 
 def parse_syntax(data: bytes, language: Language) -> Syntax:
-    """Find everything that the language's queries name in these bytes (UTF-8, `\\n` line ends)."""
+    """Run the language's queries over these bytes (UTF-8, `\\n` line ends). Raises GrammarGaveUp."""
     from tree_sitter import QueryCursor
 
     if _is_too_deep(data):
@@ -163,16 +163,19 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
     try:
-        tree = parser.parse(_reader(data), progress_callback=lambda _at, _error: thread_time() > deadline)
+        tree = parser.parse(
+            lambda offset, _point: data[offset : offset + READ_BYTES],
+            progress_callback=lambda _at, _error: thread_time() > deadline,
+        )
     except ValueError as error:
         raise GrammarGaveUp(f"the {language.name} grammar took too long") from error
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
-    return _sorted(_collect(data, matches))
+    return _collect(data, matches)
 
 
 def _is_too_deep(data: bytes) -> bool:
-    """Whether brackets or marks nest beyond all that people write, by counting alone."""
+    """Whether brackets or marks nest too deep, by counting."""
     if _MARK_RUN.search(data):
         return True
     if _DEEP_INDENT.search(data) and len(set(map(len, _INDENT.findall(data)))) > MAX_DEPTH:
@@ -187,10 +190,6 @@ def _is_too_deep(data: bytes) -> bool:
     return False
 
 
-def _reader(data: bytes) -> Callable[[int, object], bytes]:
-    return lambda offset, _point: data[offset : offset + READ_BYTES]
-
-
 @cache
 def _loaded(language: Language) -> "tuple[Parser, Query]":
     from importlib import import_module
@@ -202,7 +201,9 @@ def _loaded(language: Language) -> "tuple[Parser, Query]":
     module, function = language.grammar.split(":")
     grammar = Grammar(getattr(import_module(module), function)())
     folder = files("xscore.indexer") / "queries"
-    source = "\n".join((folder / f"{name}.scm").read_text("utf-8") for name in language.queries)
+    source = "\n".join(
+        (folder / f"{name}.scm").read_text("utf-8") for name in (language.queries or language.name).split()
+    )
     return Parser(grammar), Query(grammar, source)
 
 
@@ -216,8 +217,16 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
         else:
-            _note(found, data, captures)
-    found.definitions = list(definitions.values())
+            for name, nodes in captures.items():
+                field_name, read = _SPOTS.get(name, ("", _text))
+                if field_name:
+                    getattr(found, field_name).extend(read(data, node) for node in nodes)
+    found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
+    found.leads.sort(key=lambda lead: lead.start_byte)
+    found.imports = sorted(set(found.imports), key=lambda i: (i.row, i.module, i.name))
+    found.statements = sorted(set(found.statements))
+    for spots in (found.docs, found.constants, found.calls, found.bases, found.branches):
+        spots.sort()
     return found
 
 
@@ -265,47 +274,14 @@ def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     return [Import(written, name, alias, module.start_point.row)]
 
 
-def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None:
-    for name, nodes in captures.items():
-        for node in nodes:
-            match name:
-                case "call":
-                    found.calls.append((node.start_byte, _called(data, node)))
-                case "branch":
-                    found.branches.append(node.start_byte)
-                case "statement":
-                    found.statements.append(node.start_point.row)
-                case "lead":
-                    found.leads.append(
-                        LeadingComment(node.start_point.row, _last_row(node), node.start_byte, node.end_byte)
-                    )
-                case "doc":
-                    found.docs.append((node.start_byte, _text(data, node)))
-                case "constant":
-                    found.constants.append((node.start_point.row, _text(data, node)))
-                case "base":
-                    found.bases.append((node.start_byte, _text(data, node)))
-
-
 def _last_row(node: "Node") -> int:
-    """Return the last row of a node; an end at column 0 means that it ends with the line break before."""
+    """Return the last row of a node; an end at column 0 means the line break before."""
     end = node.end_point
     return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
 
 
-def _sorted(found: Syntax) -> Syntax:
-    found.definitions.sort(key=lambda d: (d.start_byte, -d.end_byte))
-    found.leads.sort(key=lambda lead: lead.start_byte)
-    found.imports = sorted(set(found.imports), key=lambda i: (i.row, i.module, i.name))
-    for spots in (found.docs, found.constants, found.calls, found.bases):
-        spots.sort()
-    found.branches.sort()
-    found.statements = sorted(set(found.statements))
-    return found
-
-
 def _called(data: bytes, node: "Node") -> str:
-    """A called name; of a long chain its end, since every link of the chain is a call of its own."""
+    """Return a called name, or the end of a long chain, since each link of the chain is a separate call."""
     start = max(node.start_byte, node.end_byte - CALL_BYTES)
     written = data[start : node.end_byte].decode("utf-8", "replace")
     return written if start == node.start_byte else "?()." + written.rpartition(".")[2]
@@ -313,3 +289,18 @@ def _called(data: bytes, node: "Node") -> str:
 
 def _text(data: bytes, node: "Node") -> str:
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+_SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
+    "call": ("calls", lambda data, node: (node.start_byte, _called(data, node))),
+    "branch": ("branches", lambda _data, node: node.start_byte),
+    "statement": ("statements", lambda _data, node: node.start_point.row),
+    "lead": (
+        "leads",
+        lambda _data, node: LeadingComment(node.start_point.row, _last_row(node), node.start_byte, node.end_byte),
+    ),
+    "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
+    "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
+    "base": ("bases", lambda data, node: (node.start_byte, _text(data, node))),
+}
+"""Capture -> its list in `Syntax`, and the function that reads it."""

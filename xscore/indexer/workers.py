@@ -1,8 +1,8 @@
 """Parsing processes and their supervision: a grammar that crashes or hangs costs its one file, never the run.
 
-tree-sitter holds the interpreter's lock, so threads would not help. A process is a plain interpreter, not one of
-multiprocessing's, so that no caller's `__main__` is imported again. Each has at most one bundle of jobs; the parent
-knows which job it is on by counting the results. Trade-off: a process takes about 0.15 s to start.
+tree-sitter holds the GIL, so threads would not help. Processes are plain interpreters rather than multiprocessing's, so
+that the caller's `__main__` is not imported again. Each has at most one bundle of jobs; the parent counts results to
+know which job is running. Trade-off: a process takes about 0.15 s to start.
 """
 
 import json
@@ -20,13 +20,11 @@ from msgspec import Struct, field
 from xscore.indexer.memories import ParsedFile, ParseJob, parse_file
 
 MEMORY_BYTES = 2 << 30
-"""A grammar that wants more is stopped: some inputs of 50 kB took gigabytes."""
-
-
+"""Memory limit of a process: some inputs of 50 kB took gigabytes."""
 BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 30.0
-"""A file that takes longer is taken from its process, and the process ended."""
+"""A file that takes longer is given up, and its process is killed."""
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
     " from xscore.indexer.workers import serve_jobs; serve_jobs(int(sys.argv[1]))"
@@ -35,9 +33,9 @@ _START = (
 
 def serve_jobs(descriptor: int) -> None:
     """Parse what comes through the pipe until the parent closes it."""
-    import resource  # where there is none, there are no such processes
+    import resource  # not on Windows, where no such process is started
 
-    with suppress(ValueError, OSError):  # a system that cannot limit it, or allows less already
+    with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(descriptor) as pipe:
         while True:
@@ -50,7 +48,7 @@ def serve_jobs(descriptor: int) -> None:
 
 
 def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[ParsedFile]:
-    """Parse jobs in `count` processes; results come as they finish, one for each job."""
+    """Parse jobs in `count` processes; yield one result per job as they finish."""
     queue = iter(jobs)
     workers = [_Worker() for _ in range(count)]
     try:
@@ -71,7 +69,7 @@ class _Worker(Struct):
     pipe: Connection | None = None
     process: "subprocess.Popen[bytes] | None" = None
     since: float = 0.0
-    """When the job now worked on began."""
+    """When the current job began."""
 
     def send_next(self, queue: Iterator[ParseJob]) -> bool:
         """Send the next bundle; return whether there was one."""
@@ -83,7 +81,7 @@ class _Worker(Struct):
         return True
 
     def receive(self) -> list[ParsedFile]:
-        """Return what is finished by now, a crashed or hanging job included."""
+        """Return the results so far, including a crashed or hanging job."""
         finished: list[ParsedFile] = []
         try:
             while self.jobs and self.pipe is not None and self.pipe.poll():
@@ -121,11 +119,11 @@ class _Worker(Struct):
         if self.pipe is not None:
             try:
                 self.pipe.send(list(self.jobs))
-            except OSError:  # it died before it was asked; `receive` sees the closed pipe
+            except OSError:  # it died early; `receive` sees the closed pipe
                 return
 
     def _start(self) -> None:
-        """Start a process; where none can be started, `receive` parses here."""
+        """Start a process; if that fails, `receive` parses here."""
         ours, theirs = Pipe()
         places = [place for place in sys.path if place]
         command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps(places)]

@@ -1,16 +1,19 @@
 """Lift raw scores by links and recency: calls, tests, recent changes, the file at hand.
 
 final = min(1, raw + sum of boosts), the sum capped, only from a raw score at the floor, in one pass: a boosted
-candidate boosts nobody. A booster is a function `(Candidate, BoostContext) -> Boost | None`, found by its name in
+candidate boosts no other. A booster is a function `(Candidate, BoostContext) -> Boost | None`, found by its name in
 `boosts.boosters`, which a repository's file may not set. Trade-off: only the best neighbour counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
-from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Origin, Outcome, Ranked, Relation, Turn
+from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked
+from xscore.records.memory import Candidate, Edge, Kind, Relation
+from xscore.records.turn import Turn
 from xscore.settings import BoostSettings
 
 SECONDS_PER_DAY = 86_400.0
@@ -27,7 +30,7 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     now: float
     """Unix seconds."""
     known: Mapping[str, tuple[Candidate, float]]
-    """Candidates at the ends of edges, with raw scores, by id; duplicates stand under their own ids."""
+    """Candidates at the ends of edges, with raw scores, by id; duplicates have their own ids."""
     calls: Mapping[str, Sequence[str]]
     """Candidate id -> ids it calls."""
     callers: Mapping[str, Sequence[str]]
@@ -36,7 +39,7 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     degrees: Mapping[str, int]
     """Memory id -> how many memories it calls or is called by."""
     ages_days: Mapping[str, float]
-    """Path -> days since its last change, as git tells; empty where there is no git."""
+    """Path -> days since its last change in git; empty without git."""
 
 
 Booster = Callable[[Candidate, BoostContext], Boost | None]
@@ -51,40 +54,56 @@ def boost(
     settings: BoostSettings,
     threshold: float,
     now: float,
-    boosters: Sequence[Booster] | None = None,
+    boosters: Sequence[Booster] = (),
 ) -> tuple[Ranked, ...]:
-    """Rank every judged outcome, in the order given; unjudged ones have no score to lift and are left out.
+    """Rank every judged outcome, in the given order; unjudged ones have no score to boost and are left out.
 
-    edges: those that touch a candidate whose raw score reaches the floor; more do no harm.
+    edges: at least those that touch a candidate at or above the floor. boosters: default: all.
     """
-    chosen = BOOSTERS if boosters is None else tuple(boosters)
-    new = tuple.__new__  # half the time of the constructor, for the many that nothing lifts
+    new = tuple.__new__  # half the time of the constructor, for the many without a boost
     ranked: list[Ranked] = [
         new(Ranked, (candidate, judgment, origin, (), judgment.score))
         for candidate, judgment, origin in outcomes
         if origin is not Origin.UNJUDGED and isinstance(judgment, Judgment)
     ]
     liftable = [(place, each) for place, each in enumerate(ranked) if each.score >= settings.floor]
-    around = _boost_context(
-        ranked,
-        [each.candidate for _, each in liftable],
-        edges=edges,
-        degrees=degrees,
+    inside = {id_ for _, each in liftable for id_ in _ids(each.candidate)}
+    near = [edge for edge in edges if edge.source in inside or edge.target in inside]
+    calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
+    tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
+    around = BoostContext(
         turn=turn,
         settings=settings,
         threshold=threshold,
         now=now,
+        known=_raw_scores(ranked, {end for pair in (*calls, *tests) for end in pair}),
+        calls=_grouped(calls),
+        callers=_grouped((target, source) for source, target in calls),
+        tests=_grouped(tests),
+        tested_by=_grouped((target, source) for source, target in tests),
+        degrees=degrees,
+        ages_days={changed.path: changed.age_days for changed in reversed(turn.changed)},
     )
     for place, each in liftable:
-        found = [lift for booster in chosen if (lift := booster(each.candidate, around))]
+        found = [lift for booster in boosters or BOOSTERS if (lift := booster(each.candidate, around))]
         if boosts := _capped(found, settings.cap):
             score = round(min(1.0, each.score + sum(lift.amount for lift in boosts)), 9)
             ranked[place] = each._replace(boosts=boosts, score=score)
     return tuple(ranked)
 
 
+def _raw_scores(judged: Sequence[Ranked], ends: AbstractSet[str]) -> dict[str, tuple[Candidate, float]]:
+    return {
+        id_: (each.candidate, each.score)
+        for each in judged
+        if each.candidate.id in ends or each.candidate.duplicates
+        for id_ in _ids(each.candidate)
+        if id_ in ends
+    }
+
+
 def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """Called by a candidate whose raw score passes, or at its own weight calling one; hubs give and take little."""
+    """Boost callees of a passing candidate, and callers at a weight of their own; hubs give and take little."""
     ways = (
         (around.callers, around.settings.dependency, "called by"),
         (around.calls, around.settings.dependent, "calls"),
@@ -104,7 +123,7 @@ def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
 
 
 def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """The subject of a passing test, or a test of what is being edited."""
+    """Boost the subject of a passing test, and tests of what is being edited."""
     for _, test_id in _neighbours(candidate, around.tested_by):
         test, raw = around.known.get(test_id, (candidate, 0.0))
         if test is not candidate and raw >= around.threshold:
@@ -120,9 +139,9 @@ def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
 
 
 def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """Modified lately; halves every `recency_half_life_days`, by whole days, so that a repeated turn ranks the same.
+    """Boost recent changes; halves every `recency_half_life_days`, by whole days, so that a repeated turn ranks alike.
 
-    File times count only where git tells nothing.
+    File times count only without git.
     """
     age = around.ages_days.get(candidate.path) if candidate.path else None
     if age is None and candidate.updated_at > 0 and not (candidate.path and around.ages_days):
@@ -135,7 +154,7 @@ def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
 
 
 def locality(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """In the current file, or at half weight in its folder."""
+    """Boost the current file, and at half weight its folder."""
     current = around.turn.file
     if not (current and candidate.path):
         return None
@@ -147,43 +166,6 @@ def locality(candidate: Candidate, around: BoostContext) -> Boost | None:
 
 
 BOOSTERS: tuple[Booster, ...] = (dependency, test_link, recency, locality)
-
-
-def _boost_context(
-    judged: Sequence[Ranked],
-    liftable: Sequence[Candidate],
-    *,
-    edges: Sequence[Edge],
-    degrees: Mapping[str, int],
-    turn: Turn,
-    settings: BoostSettings,
-    threshold: float,
-    now: float,
-) -> BoostContext:
-    inside = {id_ for candidate in liftable for id_ in _ids(candidate)}
-    near = [edge for edge in edges if edge.source in inside or edge.target in inside]
-    calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
-    tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
-    ends = {end for pair in (*calls, *tests) for end in pair}
-    return BoostContext(
-        turn=turn,
-        settings=settings,
-        threshold=threshold,
-        now=now,
-        known={
-            id_: (each.candidate, each.score)
-            for each in judged
-            if each.candidate.id in ends or each.candidate.duplicates
-            for id_ in _ids(each.candidate)
-            if id_ in ends
-        },
-        calls=_grouped(calls),
-        callers=_grouped((target, source) for source, target in calls),
-        tests=_grouped(tests),
-        tested_by=_grouped((target, source) for source, target in tests),
-        degrees=degrees,
-        ages_days={changed.path: changed.age_days for changed in reversed(turn.changed)},
-    )
 
 
 def _ids(candidate: Candidate) -> tuple[str, ...]:
@@ -213,7 +195,7 @@ def _boost(name: str, amount: float, because: str) -> Boost | None:
 
 
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
-    """Largest first; the one that would pass the cap is cut to what is left, so that the amounts shown add up."""
+    """Sort largest first and cut the one that passes the cap to what is left, so that the amounts shown add up."""
     left, kept = cap, []
     for each in sorted(boosts, key=lambda each: (-each.amount, each.name)):
         amount = round(min(each.amount, left), 9)
@@ -234,7 +216,7 @@ BUILT_IN_BOOSTERS: dict[str, Booster] = {booster.__name__: booster for booster i
 
 
 def load_boosters(names: Sequence[str]) -> tuple[Booster, ...]:
-    """Return the boosters of these names. Raises UsageError for a name that nobody serves."""
+    """Return the boosters of these names. Raises UsageError for an unknown name."""
     return tuple(BUILT_IN_BOOSTERS[name] if name in BUILT_IN_BOOSTERS else _installed(name) for name in names)
 
 

@@ -1,7 +1,7 @@
-"""What the caps let a turn do: told before anything is sent, and how to go on after they came first.
+"""Messages about caps: what fits, before anything is sent, and how to continue after a cap stopped the turn.
 
-It sets nothing aside and stops nothing; the budget does. Trade-off: it goes by the forecast, which no prompt is drafted
-for, so that a turn of thousands of memories is not held up; what it names as enough is therefore twice as much.
+It reserves and stops nothing; the budget does. Trade-off: it relies on the forecast, for which no prompt is drafted,
+so that a turn of thousands of memories is not delayed; the cap it suggests is therefore twice the forecast.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,62 +9,73 @@ from decimal import ROUND_UP, Decimal
 
 from msgspec.structs import replace
 
+from xscore.costs.budget_messages import CAP_SETTINGS, describe_cap
 from xscore.costs.caps import Caps, remaining_under_caps
 from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn
 from xscore.platform.clock import day_of
-from xscore.records import Candidate, CapLeft, Outcome, Unjudged, UnjudgedCause, Usage
+from xscore.providers.prices import call_price
+from xscore.records.calls import Usage
+from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.reports import CapLeft
+from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 
 CENT = Decimal("0.01")
 ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
 FORECAST_MARGIN = 2
-"""A cap so many times the forecast is named as enough: a first forecast is a quarter off at worst."""
+"""Suggested cap as a multiple of the forecast, since a first forecast is off by up to a quarter."""
 
 
 def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, isolated: bool = False) -> list[str]:
-    """Tell the observer, before anything is sent, what `before` says; return it for the receipt.
+    """Warn, before anything is sent, which models no cap can limit, or what will not fit under one.
 
-    isolated: it is one turn of a run, which has the cap and its words, so that only what no cap can hold is returned.
+    Notify the observer and return the warning for the receipt. answers: the turn ends with a call to the answering
+    model. isolated: one turn of a list, which reports its own cap: only models that no cap can limit are returned.
     """
     if isolated:
         return uncapped_judge(parts)
-    said = budget_warnings(parts, opened, answers=answers)
+    said = _over_budget(parts, opened, answers=answers)
     for message in said:
         parts.observer.note(message)
     return said
 
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
-    """Say that no cap can hold the judge, where a cap is set and its model has no known price."""
+    """Warn that no cap can limit the judge, if a cap is set and its model has no known price."""
     judges = parts.judge.is_model and not parts.settings.judge.replay and Caps.of(parts.settings.budget).any
     return list(_without_price(parts, judges=judges, answers=False))
 
 
-def budget_warnings(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> list[str]:
-    """Say which models no cap can hold, or what will not fit under one; nothing where all does.
-
-    answers: the turn is to end with a call to the answering model.
-    """
+def _over_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> list[str]:
     judges = parts.judge.is_model and bool(opened.pool.misses) and not parts.settings.judge.replay
-    caps = Caps.of(parts.settings.budget)
-    if not (caps.any and (judges or answers)):
+    if not (Caps.of(parts.settings.budget).any and (judges or answers)):
         return []
     said = list(_without_price(parts, judges=judges, answers=answers))
-    if said:
-        return said
-    tightest = _tightest(parts, turn_id="")
+    cap = _tightest(parts, turn_id="")
     judging = parts.judge.forecast(opened.turn, opened.pool).cost_usd if judges else Decimal(0)
     answering = _answer_cost(parts) if answers else Decimal(0)
-    if tightest is None or judging is None or answering is None:
+    if said or cap is None or judging is None or answering is None:
+        return said
+    room = max(cap.left_usd, Decimal(0))
+    if judging + answering <= room:
         return []
-    return _over_cap_warning(tightest, judging, answering)
+    takes = [
+        f"judging may take about ${_usd_rounded_up(judging)}" if judging else "",
+        f"the answer at most ${_usd_rounded_up(answering)}" if answering else "",
+    ]
+    will = [
+        "some memories will stay unjudged" if judging > room else "",
+        "there may be no room for the answer" if answering else "",
+    ]
+    return [f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}: {' and '.join(filter(None, will))}"]
 
 
 def how_to_continue(parts: PipelineParts, opened: OpenedTurn, outcomes: Sequence[Outcome], refused: str) -> list[str]:
-    """Say once, where a cap came first, what was left undone and what is enough for all of it.
+    """Say once, if a cap stopped the turn, what was left undone and which cap is enough for all of it.
 
-    refused: what was said when the answering call was not let through.
+    refused: the message of the refused answering call.
     """
     unjudged = [(one.candidate, one.result) for one in outcomes if isinstance(one.result, Unjudged)]
     why = refused or next((result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), "")
@@ -77,8 +88,6 @@ def how_to_continue(parts: PipelineParts, opened: OpenedTurn, outcomes: Sequence
 
 
 def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate], cap: CapLeft) -> str:
-    from xscore.costs.budget_messages import CAP_SETTINGS  # few turns meet a cap
-
     enough = _enough_usd(parts, opened, rest)
     command = f"`xscore continue {opened.turn.id}`"
     if cap.of == "turn" and enough is not None:
@@ -90,10 +99,7 @@ def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Cand
 
 
 def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]) -> Decimal | None:
-    """Return dollars that the rest and the answer will fit under: each call is sent only where its most fits."""
-    from xscore.providers.prices import call_price
-    from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
-
+    """Return a cap that the rest and the answer fit under, given that each call needs room for its upper bound."""
     calls, dearest, judging = parts.judge.calls, Decimal(0), Decimal(0)
     if calls is not None and rest:
         work = parts.judge.forecast(opened.turn, replace(opened.pool, misses=tuple(rest)))
@@ -111,8 +117,6 @@ def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candida
 
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
-    from xscore.providers.prices import call_price
-
     seats = []
     calls, identity, answerer = parts.judge.calls, parts.judge.identity, parts.answerer
     if judges and calls is not None:
@@ -124,33 +128,17 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
             yield f"{model} at {host} has no known price: no cap on dollars holds its calls"
 
 
-def _over_cap_warning(cap: CapLeft, judging: Decimal, answering: Decimal) -> list[str]:
-    room = max(cap.left_usd, Decimal(0))
-    if judging + answering <= room:
-        return []
-    from xscore.costs.budget_messages import describe_cap
-
-    takes = [
-        f"judging may take about ${_usd_rounded_up(judging)}" if judging else "",
-        f"the answer at most ${_usd_rounded_up(answering)}" if answering else "",
-    ]
-    undone = "some memories will stay unjudged" if judging > room else ""
-    no_answer = "there may be no room for the answer" if answering else ""
-    will = " and ".join(filter(None, [undone, no_answer]))
-    return [f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}: {will}"]
-
-
 def _answer_cost(parts: PipelineParts) -> Decimal | None:
     return answer_estimate(parts.answerer, parts.settings).cost_usd if parts.answerer is not None else None
 
 
 def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
-    """Return the cap that leaves least. Raises StoreDamaged."""
+    """Return the cap with the least room. Raises StoreDamaged."""
     caps = Caps.of(parts.settings.budget)
     found = remaining_under_caps(parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=())
     return min(found, key=lambda cap: cap.left_usd, default=None)
 
 
 def _usd_rounded_up(usd: Decimal) -> str:
-    """Write dollars with two figures, never less than they are."""
+    """Format dollars with two figures, rounded up."""
     return f"{usd.quantize(Decimal(1).scaleb(min(usd.adjusted() - 1, -2)), ROUND_UP):f}"

@@ -12,18 +12,19 @@ from math import exp
 
 from msgspec import Struct
 
-from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.statement import Observation
 
 SECONDS_PER_DAY = 86_400.0
 
 
 def decayed(base: float, days: float, per_day: float) -> float:
-    """Return base · exp(−per_day · days); what lies in the future has not begun to fade."""
+    """Return base · exp(−per_day · days); negative days count as 0."""
     return base * exp(-per_day * max(days, 0.0))
 
 
 def days_since(moment: float, now: float) -> float:
-    """Return the days between two moments in unix seconds; none, where the first lies in the future."""
+    """Return the days between two Unix times; 0 if the first is in the future."""
     return max(now - moment, 0.0) / SECONDS_PER_DAY
 
 
@@ -33,9 +34,9 @@ def last_seen(memory: Memory) -> float:
 
 
 VALUE_WORDS = 3
-"""A value is a name of at most so many words; a longer one is a sentence that stands for itself."""
+"""Most words of a value; a longer one is compared as a whole sentence."""
 NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
-"""Kinds that choose something by its name."""
+"""Kinds that choose something by name."""
 
 _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[^a-z\s]|\s*\Z)|\n")
 _LEAD = re.compile(
@@ -51,7 +52,7 @@ _FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|st
 
 
 class ParsedChoice(Struct, frozen=True):
-    """An observation as it is compared: read once, however many memories it is compared with."""
+    """An observation parsed once for many comparisons."""
 
     observed: Observation
     topic: str
@@ -70,12 +71,12 @@ def chosen_value(memory: Memory) -> str:
 
 
 def choice_in_text(text: str) -> str:
-    """Return what is chosen (`Prisma`), or the whole first sentence where that takes more than a few words."""
+    """Return what is chosen (`Prisma`), or the whole first sentence if that is more than a few words."""
     sentence, before = _SPACE.sub(" ", _END.split(text, maxsplit=1)[0]).strip(), ""
     while sentence != before:
         before, sentence = sentence, _REASON.sub("", sentence, count=1).strip() or sentence
     name, before = sentence, ""
-    while name != before:  # so that reading a choice off a choice gives that choice
+    while name != before:  # makes parsing idempotent
         before = name
         rest = _LEAD.sub("", name, count=1)
         name = (_REST.sub("", rest, count=1) if rest != name else rest).strip(" \"'`.") or name
@@ -111,7 +112,7 @@ _HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 
 
 class ResolvedConflict(Struct, frozen=True):
-    """A conflict as the answering model is told of it."""
+    """A conflict as the answering model is shown it."""
 
     memory_ids: tuple[str, ...]
     """All that take part, sorted."""
@@ -124,10 +125,10 @@ class ResolvedConflict(Struct, frozen=True):
 def resolve_conflicts(
     memories: Iterable[Memory], *, authority: Mapping[str, float], now: float
 ) -> list[ResolvedConflict]:
-    """Return one resolution for each topic that these memories contradict each other about, by memory ids.
+    """Return one resolution for each topic on which these memories contradict each other, by memory ids.
 
     authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
-    comes from the index, or is not active or stale takes no part.
+    comes from the index, or is neither active nor stale is ignored.
     """
     choosers = sorted((memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id)
     found = [_resolved(group, authority, now) for group in _topics(choosers)]
@@ -135,11 +136,10 @@ def resolve_conflicts(
 
 
 def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
-    """Return authority × confidence × freshness × n/(n+1), where n is how often it was seen."""
+    """Return authority × confidence × freshness × n/(n+1), where n is how often the memory was seen."""
     freshness = decayed(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
     count = max(memory.evidence_count, 1)
-    evidence = count / (count + 1)
-    return authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * evidence
+    return authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * count / (count + 1)
 
 
 def _chooses(memory: Memory) -> bool:
@@ -154,15 +154,10 @@ def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
         choosing.setdefault(normalized(chosen_value(memory)), []).append(memory)
     groups: dict[str, list[Memory]] = {}
     for memory in memories:
-        groups.setdefault(_topic(memory, choosing), []).append(memory)
+        rejected = [rival for name in memory.particulars.alternatives for rival in choosing.get(normalized(name), ())]
+        key = memory.key or next((rival.key for rival in rejected if rival.key), "")
+        groups.setdefault(topic_of_key(key) if key else memory.id, []).append(memory)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def _topic(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
-    if memory.key:
-        return topic_of_key(memory.key)
-    rejected = [rival for name in memory.particulars.alternatives for rival in choosing.get(normalized(name), ())]
-    return next((topic_of_key(rival.key) for rival in rejected if rival.key), memory.id)
 
 
 def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> ResolvedConflict | None:
@@ -176,7 +171,7 @@ def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: floa
 
 
 def _exception(best_first: Sequence[Memory]) -> Memory | None:
-    """Return the explicit memory of the narrowest scope, where there is a wider one for it to be an exception from."""
+    """Return the explicit memory of the narrowest scope, if there is a wider one that it is an exception to."""
     widest = max(_BREADTH[memory.scope] for memory in best_first)
     said = [
         memory for memory in best_first if memory.source is MemorySource.EXPLICIT and _BREADTH[memory.scope] < widest
@@ -192,17 +187,13 @@ def _sentence(winner: Memory, other: Memory) -> str:
     if _BREADTH[winner.scope] < _BREADTH[other.scope]:
         explicitly = "explicitly chose" if winner.source is MemorySource.EXPLICIT else "is seen to use"
         place = _WHERE[winner.scope].removeprefix("in ")
-        exception = f"{_article(here)} {here} exception" if named else "an exception"
+        exception = f"{'an' if here[:1].lower() in 'aeiou' else 'a'} {here} exception" if named else "an exception"
         return f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place} as {exception}."
     if _BREADTH[winner.scope] > _BREADTH[other.scope]:
         weaker = "named" if other.source is MemorySource.EXPLICIT else "only inferred"
         return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
     where = _WHERE[winner.scope].capitalize()
     return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
-
-
-def _article(word: str) -> str:
-    return "an" if word[:1].lower() in "aeiou" else "a"
 
 
 def _rule(memory: Memory) -> str:

@@ -1,12 +1,11 @@
 """Check store, settings, models and extensions: one finding a line. It repairs nothing.
 
-Nothing is sent unless `--probe` asks: then the judge scores two memories of our own text, and the answering host lists
-its models. Trade-off: prices are those of a short call; a long prompt may cost more.
+Nothing is sent without `--probe`; with it the judge scores two built-in memories, and the answering host lists
+its models. Trade-off: prices are for a short call; a long prompt may cost more.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
-from decimal import Decimal
 from secrets import token_hex
 
 from msgspec import Struct
@@ -14,39 +13,93 @@ from msgspec import Struct
 from xscore.cache import capabilities
 from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
-from xscore.pipeline.probe import ProbeResult, known_capability, probe_host
+from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
-from xscore.providers.catalog import model_settings
+from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback
 from xscore.providers.prices import call_price
-from xscore.providers.provider import Adaptable
+from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.transport import route_to
-from xscore.records import Capability, Diagnosis, DoctorFinding, RateLimits, ReplyForm, Usage
+from xscore.records.calls import Capability, ReplyForm, Usage
+from xscore.records.reports import Diagnosis, DoctorFinding
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 from xscore.store import memory_rows
 
 SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
-CALLS_A_MILLION = 100
 REASONING_A_JUDGMENT = 2
 """More reasoning tokens than this for a judgment and the judge is the wrong one."""
 KEY_END = 4
 SHORTEST_KEY_SHOWN = 12
-"""Of a shorter key the last characters would tell too much."""
+"""The last characters of a shorter key would reveal too much."""
+NAMES_SHOWN = 5
 HOUR_S = 3_600
-FORMS = {
+REPLY_FORMS = {
     ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
     ReplyForm.JSON_OBJECT: "gives JSON, without a schema",
     ReplyForm.TEXT: "gives JSON only when asked for it in words",
 }
 
 
-class CheckedModel(Struct, frozen=True):
-    """One model as it is used."""
+async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
+    """Collect the findings in the order to read them."""
+    calls, answerer = parts.judge.calls, parts.answerer
+    probed = await _probe(parts, calls) if probe else []
+    kind = "git repository" if parts.root.is_git else "plain folder"
+    read_only = " (the root is read-only, so it stands in your cache folder)" if parts.root.read_only else ""
+    findings = [
+        DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
+        DoctorFinding("store", True, f"{parts.store.path}{read_only}"),
+        *_own_store(parts),
+        *_judge(parts, calls),
+        *probed,
+        *_answerer(parts),
+        *await _extensions(parts),
+    ]
+    if probe and answerer is not None:
+        findings += await _listed(parts, _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host))
+    cap, ask = parts.settings.budget.max_usd, parts.settings.budget.confirm_usd
+    if cap is None:
+        findings.append(DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd."))
+    else:
+        findings.append(DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}"))
+    return Diagnosis(findings=tuple(findings))
+
+
+def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Open and read the user's own store, where there is one."""
+    path = parts.store.user_path
+    try:
+        own = parts.store.user_connection()
+        if own is not None:
+            (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
+            memory_rows.select_memories(own, "1", ())
+            if said == "ok":
+                yield DoctorFinding("your store", True, str(path))
+            else:
+                yield DoctorFinding("your store", False, f"{path}: {said}", sqlite_drivers.recovery_hint(path))
+    except StoreError as error:
+        yield DoctorFinding("your store", False, error.message, error.hint)
+
+
+async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
+    checks = implementations("doctor_findings", parts.settings)
+    found = [finding for check in checks for finding in await check(parts.settings)]
+    terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
+    return found if any(one.name == terms.name for one in found) else [terms, *found]
+
+
+def _key_hint(settings: Settings) -> str:
+    keys = f"{settings.openai.api_key_env} or {settings.anthropic.api_key_env}"
+    return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."
+
+
+class _CheckedModel(Struct, frozen=True):
+    """A model and its role."""
 
     role: str
     """`judge` or `answerer`; begins the name of every line."""
@@ -58,105 +111,57 @@ class CheckedModel(Struct, frozen=True):
         """Return one line; `what` is empty for the first."""
         return DoctorFinding(f"{self.role} {what}".strip(), ok, detail, hint)
 
-
-def _model_findings(model: CheckedModel, settings: Settings) -> Iterator[DoctorFinding]:
-    """Say where the model is, which key goes there, and what it costs."""
-    yield location_finding(model, settings)
-    account = account_of(model.provider, settings)
-    if account is not None:  # the keys of other providers are their own business
-        secret = account.api_key.reveal()
-        if secret:
-            end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
-            said = f"{end} from {account.api_key_env}, sent to {model.host}"
+    def findings(self, settings: Settings) -> Iterator[DoctorFinding]:
+        """Report where the model is, which key goes there, and what it costs."""
+        here = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
+        place = f"{self.provider}:{self.name} at {self.host}{here}"
+        accounts: dict[str, OpenAISettings | AnthropicSettings] = {
+            "openai": settings.openai,
+            "anthropic": settings.anthropic,
+        }
+        account = accounts.get(self.provider)
+        if account is None:  # other providers manage their own keys and routes
+            yield self.line("", place)
         else:
-            said = f"none needed: {model.host} is this machine ({account.api_key_env} is not set)"
-        yield model.line("key", said)
-    yield price_finding(model)
+            try:
+                proxy = route_to(account.base_url).proxy_host
+                yield self.line("", f"{place}, through the proxy {proxy}" if proxy else place)
+            except UsageError as error:
+                yield self.line("", f"{place}: {error.message}", ok=False, hint=error.hint)
+            secret = account.api_key.reveal()
+            end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
+            said = f"{end} from {account.api_key_env}, sent to {self.host}"
+            yield self.line(
+                "key",
+                said if secret else f"none needed: {self.host} is this machine ({account.api_key_env} is not set)",
+            )
+        yield self._price()
 
+    def _price(self) -> DoctorFinding:
+        calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
+        given, written = (call_price(self.provider, self.name, self.host, usage) for usage in calls)
+        if given is None or written is None:
+            hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
+            return self.line("price", "no price is known for this model at this host", ok=False, hint=hint)
+        if not given and not written:
+            return self.line("price", "free: nothing leaves this machine")
+        million = 1_000_000 // SHORT_CALL
+        said = f"${given * million:.2f} in and ${written * million:.2f} out, for a million tokens"
+        return self.line("price", said)
 
-def location_finding(model: CheckedModel, settings: Settings) -> DoctorFinding:
-    """Say which model it is, at which host, and through which proxy."""
-    here = " (this machine)" if is_loopback(model.host) and model.host != "-" else ""
-    said = f"{model.provider}:{model.name} at {model.host}{here}"
-    account = account_of(model.provider, settings)
-    try:
-        proxy = route_to(account.base_url).proxy_host if account else ""
-    except UsageError as error:
-        return model.line("", f"{said}: {error.message}", ok=False, hint=error.hint)
-    return model.line("", f"{said}, through the proxy {proxy}" if proxy else said)
-
-
-def price_finding(model: CheckedModel) -> DoctorFinding:
-    """Say what a million tokens cost."""
-    calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
-    given, written = (_a_million(call_price(model.provider, model.name, model.host, usage)) for usage in calls)
-    if given is None or written is None:
-        hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
-        return model.line("price", "no price is known for this model at this host", ok=False, hint=hint)
-    if not given and not written:
-        return model.line("price", "free: nothing leaves this machine")
-    return model.line("price", f"${given:.2f} in and ${written:.2f} out, for a million tokens")
-
-
-def reasoning_finding(model: CheckedModel, asked: str, capability: Capability | None) -> DoctorFinding:
-    """Say what is declared of a judge's reasoning, and what it did in the probe."""
-    if asked:
-        said = f"asked for as little as this model takes: `{asked}`"
-    elif model_settings(model.provider, model.name).known:
-        said = "this model does none"
-    else:
-        said = "nothing is known of this model in advance, so the host's default holds"
-    if capability is None or not capability.probed_at:
-        return model.line("reasoning", said)
-    spent = capability.reasoning_tokens
-    measured = f"{said}; measured: {spent:,} tokens a judgment"
-    if spent <= REASONING_A_JUDGMENT:
-        return model.line("reasoning", measured)
-    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that can do without."
-    return model.line("reasoning", measured, ok=False, hint=hint)
-
-
-def capability_finding(model: CheckedModel, known: Capability, *, now: float) -> DoctorFinding:
-    """Say what the host was found to do. now: unix seconds."""
-    parts = [FORMS[known.reply_form], _usage_words(known)]
-    length = known.context_tokens
-    parts.append(f"holds {length:,} tokens" if length else "does not tell how much it holds")
-    if known.without:
-        parts.append(f"refuses {', '.join(known.without)}")
-    return model.line("capability", f"{'; '.join(parts)} (found {_ago(now - known.probed_at)})")
-
-
-def stated_limits(limits: RateLimits) -> str:
-    """Put the limits that a host states into words; empty where it states none."""
-    counts = (
-        (limits.requests_per_minute, "requests"),
-        (limits.tokens_per_minute, "tokens"),
-        (limits.input_tokens_per_minute, "tokens in"),
-        (limits.output_tokens_per_minute, "tokens out"),
-    )
-    said = [f"{count:,} {what}" for count, what in counts if count is not None]
-    return f"{', '.join(said)} a minute" if said else ""
-
-
-def account_of(provider: str, settings: Settings) -> OpenAISettings | AnthropicSettings | None:
-    """Return where one of the dialects goes and with which key; None for other providers."""
-    match provider:
-        case "openai":
-            return settings.openai
-        case "anthropic":
-            return settings.anthropic
-        case _:
-            return None
-
-
-def _a_million(usd: Decimal | None) -> Decimal | None:
-    return None if usd is None else usd * CALLS_A_MILLION
-
-
-def _usage_words(known: Capability) -> str:
-    if not known.reports_usage:
-        return "does not tell how many tokens were used, so they are estimated"
-    return "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
+    def capability(self, known: Capability, *, now: float) -> DoctorFinding:
+        """Report what the host can do, as far as known. now: Unix seconds."""
+        usage = "does not tell how many tokens were used, so they are estimated"
+        if known.reports_usage:
+            usage = "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
+        length = known.context_tokens
+        found = [
+            REPLY_FORMS[known.reply_form],
+            usage,
+            f"holds {length:,} tokens" if length else "does not tell how much it holds",
+            f"refuses {', '.join(known.without)}" if known.without else "",
+        ]
+        return self.line("capability", f"{'; '.join(filter(None, found))} (found {_ago(now - known.probed_at)})")
 
 
 def _ago(seconds: float) -> str:
@@ -165,132 +170,96 @@ def _ago(seconds: float) -> str:
     return f"{seconds / HOUR_S:.0f} hours ago" if seconds < 2 * DAY_S else f"{seconds / DAY_S:.0f} days ago"
 
 
-NAMES_SHOWN = 5
-
-
-async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
-    """Collect the findings in the order to read them."""
-    probed: list[DoctorFinding] = []
-    calls = parts.judge.calls
-    if probe:
-        probed = await _probe(parts, calls) if calls else [_nothing_to_probe(parts)]
-    findings = [
-        _root(parts),
-        _store(parts),
-        *_own_store(parts),
-        *_judge(parts, calls),
-        *probed,
-        *_answerer(parts),
-        *await _extensions(parts),
-    ]
-    if probe and parts.answerer is not None:
-        findings.extend(await _listed(parts))
-    return Diagnosis(findings=(*findings, _budget(parts)))
-
-
-async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
-    checks = implementations("doctor_findings", parts.settings)
-    found = [finding for check in checks for finding in await check(parts.settings)]
-    terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
-    return found if any(one.name == terms.name for one in found) else [terms, *found]
-
-
-def _root(parts: PipelineParts) -> DoctorFinding:
-    kind = "git repository" if parts.root.is_git else "plain folder"
-    return DoctorFinding("root", True, f"{parts.root.path} ({kind})")
-
-
-def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    """Open and read the user's own store, where there is one."""
-    try:
-        own = parts.store.user_connection()
-        if own is not None:
-            (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
-            memory_rows.select_memories(own, "1", ())
-            hint = "" if said == "ok" else sqlite_drivers.recovery_hint(parts.store.user_path)
-            yield DoctorFinding(
-                "your store", said == "ok", f"{parts.store.user_path}{'' if said == 'ok' else f': {said}'}", hint
-            )
-    except StoreError as error:
-        yield DoctorFinding("your store", False, error.message, error.hint)
-
-
-def _store(parts: PipelineParts) -> DoctorFinding:
-    if parts.root.read_only:
-        return DoctorFinding(
-            "store", True, f"{parts.store.path} (the root is read-only, so it stands in your cache folder)"
-        )
-    return DoctorFinding("store", True, str(parts.store.path))
-
-
 def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:
     if calls is None:
-        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
+        hint = _key_hint(parts.settings)
+        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", hint)
         return
-    model = CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
-    known = known_capability(parts.store.connection, calls, now=parts.clock())
-    yield from _model_findings(model, parts.settings)
-    yield _limits(parts, calls, model, known)
-    yield reasoning_finding(model, calls.model.reasoning, known)
+    model = _CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
+    known = known_capability(parts.store.connection, calls.provider, calls.model.name, now=parts.clock())
+    judge = parts.settings.judge
+    yield from model.findings(parts.settings)
+    here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
+    own = f"{', '.join(here)} a minute" if here else "none"
+    said = f"at most {calls.concurrency} calls in flight; limits set here: {own}"
+    yield model.line("limits", f"{said}; stated by the host: {_stated_limits(known) or 'none yet'}")
+    yield _reasoning(model, calls.model.reasoning, known)
     packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
     yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
-    yield _capability(parts, calls, model, known)
-
-
-def _limits(parts: PipelineParts, calls: JudgeCalls, model: CheckedModel, known: Capability | None) -> DoctorFinding:
-    judge = parts.settings.judge
-    here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
-    said = f"at most {calls.concurrency} calls in flight; limits set here: {', '.join(here) or 'none'}"
-    stated = stated_limits(known.limits) if known else ""
-    return model.line("limits", f"{said}{' a minute' if here else ''}; stated by the host: {stated or 'none yet'}")
-
-
-def _capability(
-    parts: PipelineParts, calls: JudgeCalls, model: CheckedModel, known: Capability | None
-) -> DoctorFinding:
     if known is not None and known.probed_at:
-        return capability_finding(model, known, now=parts.clock())
-    if not isinstance(calls.provider, Adaptable):
-        return model.line(
-            "capability", "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
-        )
-    if calls.provider.is_vendors_own:
-        return model.line("capability", "the vendor's own host, which takes all that is sent")
-    if not parts.settings.judge.probe:
-        return model.line("capability", "not found out: judge.probe is off")
-    return model.line("capability", "not found out yet; the first turn does, with a small call of its own text")
+        yield model.capability(known, now=parts.clock())
+    else:
+        yield model.line("capability", _unknown_capability(calls.provider, may_probe=judge.probe))
+
+
+def _stated_limits(known: Capability | None) -> str:
+    """Describe the limits that a host states; empty if none."""
+    if known is None:
+        return ""
+    counts = (
+        (known.limits.requests_per_minute, "requests"),
+        (known.limits.tokens_per_minute, "tokens"),
+        (known.limits.input_tokens_per_minute, "tokens in"),
+        (known.limits.output_tokens_per_minute, "tokens out"),
+    )
+    said = [f"{count:,} {what}" for count, what in counts if count is not None]
+    return f"{', '.join(said)} a minute" if said else ""
+
+
+def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
+    """Report a judge's declared reasoning and what it used in the probe."""
+    said = "nothing is known of this model in advance, so the host's default holds"
+    if asked:
+        said = f"asked for as little as this model takes: `{asked}`"
+    elif model_settings(model.provider, model.name) is not UNKNOWN:
+        said = "this model does none"
+    if known is None or not known.probed_at:
+        return model.line("reasoning", said)
+    spent = known.reasoning_tokens
+    is_much = spent > REASONING_A_JUDGMENT
+    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that can do without."
+    measured = f"{said}; measured: {spent:,} tokens a judgment"
+    return model.line("reasoning", measured, ok=not is_much, hint=hint if is_much else "")
+
+
+def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
+    if not isinstance(provider, Adaptable):
+        return "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
+    if provider.is_vendors_own:
+        return "the vendor's own host, which takes all that is sent"
+    if not may_probe:
+        return "not found out: judge.probe is off"
+    return "not found out yet; the first turn does, with a small call of its own text"
 
 
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
-    seat = parts.answerer
-    if seat is None:
-        yield DoctorFinding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
+    answerer, primary = parts.answerer, parts.settings.primary
+    if answerer is None:
+        yield DoctorFinding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts.settings))
         return
-    model, primary = CheckedModel("answerer", seat.provider, seat.model, seat.host), parts.settings.primary
-    yield from _model_findings(model, parts.settings)
+    model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
+    yield from model.findings(parts.settings)
     known = capabilities.read_capability(
-        parts.store.connection, provider=seat.provider, host=seat.host, model=seat.model
+        parts.store.connection, provider=answerer.provider, host=answerer.host, model=answerer.model
     )
-    stated = stated_limits(known.limits) if known else ""
-    tail = f"; stated by the host: {stated}" if stated else ""
+    stated = f"; stated by the host: {_stated_limits(known)}" if _stated_limits(known) else ""
     cap = f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within {primary.timeout_s:g} s"
-    yield model.line("limits", cap + tail)
-    default = "the host's default" if model_settings(seat.provider, seat.model).known else "not asked for"
+    yield model.line("limits", cap + stated)
+    default = (
+        "the host's default" if model_settings(answerer.provider, answerer.model) is not UNKNOWN else "not asked for"
+    )
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
     if known is not None and known.probed_at:
-        yield capability_finding(model, known, now=parts.clock())
+        yield model.capability(known, now=parts.clock())
     else:
         yield model.line("capability", "answers in plain text, for which nothing need be found out")
 
 
-async def _listed(parts: PipelineParts) -> list[DoctorFinding]:
+async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFinding]:
     """Ask the answering model's host whether it lists it; a host that cannot be asked is a finding too."""
-    seat = parts.answerer
-    assert seat is not None
-    provider = connect_provider(ModelSpec(seat.provider, seat.model), parts.settings)
+    provider = connect_provider(ModelSpec(model.provider, model.name), parts.settings)
     if not isinstance(provider, Adaptable):
         return []
-    model = CheckedModel("answerer", seat.provider, seat.model, seat.host)
     try:
         names = await provider.models()
     except ProviderError as error:
@@ -299,57 +268,35 @@ async def _listed(parts: PipelineParts) -> list[DoctorFinding]:
         await provider.aclose()
     if not names:
         return [model.line("model", "the host lists no models, so nothing is known of this one")]
-    if is_model_listed(seat.model, names):
+    if is_model_listed(model.name, names):
         return [model.line("model", f"listed by its host, among {len(names):,}")]
-    return [model.line("model", f"`{seat.model}` is not listed by its host", ok=False, hint=_among(names))]
+    return [model.line("model", f"`{model.name}` is not listed by its host", ok=False, hint=_among(names))]
 
 
-async def _probe(parts: PipelineParts, calls: JudgeCalls) -> list[DoctorFinding]:
-    """Judge two memories of our own making; the repository's text is not sent."""
+async def _probe(parts: PipelineParts, calls: JudgeCalls | None) -> list[DoctorFinding]:
+    """Judge two built-in memories; the repository's text is not sent."""
+    if calls is None:
+        hint = _key_hint(parts.settings)
+        return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", hint)]
     async with parts.open_resources(f"p_{token_hex(8)}") as resources:
         try:
             line = resources.judging_provider(calls.provider, model=calls.model.name)
             found = await probe_host(parts.store.connection, calls, line, clock=parts.clock)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
-            hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""
-            return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]
-    return _probed(found)
-
-
-async def _names_hint(calls: JudgeCalls) -> str:
-    names: tuple[str, ...] = ()
-    if isinstance(calls.provider, Adaptable):
-        with suppress(ProviderError):
-            names = await calls.provider.models()
-    return _among(names) if names else ""
-
-
-def _among(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return f"It lists {', '.join(names[:NAMES_SHOWN])}{more}."
-
-
-def _probed(found: ProbeResult) -> list[DoctorFinding]:
-    scores = " and ".join(map(str, found.scores))
+            names: tuple[str, ...] = ()
+            if isinstance(error, UnknownModel) and isinstance(calls.provider, Adaptable):
+                with suppress(ProviderError):
+                    names = await calls.provider.models()
+            hint = _among(names) if names else error.hint
+            return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint)]
+    scores, usage = " and ".join(map(str, found.scores)), found.usage
     counted = "" if found.capability.reports_usage else ", by our estimate"
-    usage = found.usage
     return [
         DoctorFinding("probe", True, f"two memories judged, {scores} of 100, in {found.took_s:.1f} s"),
         DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
     ]
 
 
-def _nothing_to_probe(parts: PipelineParts) -> DoctorFinding:
-    return DoctorFinding("probe", False, "no model judges, so there is nothing to probe", _key_hint(parts))
-
-
-def _budget(parts: PipelineParts) -> DoctorFinding:
-    cap, ask = parts.settings.budget.max_usd, parts.settings.budget.confirm_usd
-    if cap is None:
-        return DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd.")
-    return DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}")
-
-
-def _key_hint(parts: PipelineParts) -> str:
-    keys = f"{parts.settings.openai.api_key_env} or {parts.settings.anthropic.api_key_env}"
-    return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."
+def _among(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return f"It lists {', '.join(names[:NAMES_SHOWN])}{more}."

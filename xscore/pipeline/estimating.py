@@ -1,8 +1,8 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
 
-`estimate` drafts every prompt and is what is then sent; `forecast` takes the same packs and adds up sizes that the
-store holds, and is what reports hold a turn against. Prefix-cache discounts are not assumed; what a host charges for
-writing to its cache is in the estimate alone, since a turn is held against what it costs without that cache.
+`estimate` drafts every prompt that would be sent; `forecast` takes the same packs and adds up sizes that the
+store holds, and is what reports compare a turn with. Prefix-cache discounts are not assumed; what a host charges for
+writing to its cache is in the estimate only, since a turn is compared with its cost without that cache.
 """
 
 from collections import Counter
@@ -10,16 +10,20 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.costs.call_history import Workload, expected_duration
+from xscore.costs.call_history import Workload
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.prompts.judge import judge_rubric, turn_block
 from xscore.providers.prices import call_price
-from xscore.records import Candidate, Estimate, JudgeEstimate, RateLimits, Turn, Usage
+from xscore.records.calls import Usage
+from xscore.records.judgment import JudgeIdentity
+from xscore.records.memory import Candidate
+from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import PromptDrafts
+from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack
 
 TOP_FOLDER = "(top)"
@@ -30,61 +34,38 @@ ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 
 
-class JudgingTerms(Struct, frozen=True, kw_only=True):
-    """At what pace and price a model judges."""
+def cost_of_calls(
+    judge: JudgeIdentity, work: Workload, *, cache_ttl_s: int = 0, is_kept_unasked: bool = False
+) -> Decimal | None:
+    """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None: no price.
 
-    provider: str
-    host: str
-    model: str
-    limits: RateLimits
-    """In force."""
-    concurrency: int
-    latency_s: float
-    prefix_ttl_s: int = 0
-    """For how long the host will be asked to keep the prompts; 0: it is not asked."""
-    keeps_unasked: bool = False
-    """Whether the host keeps prompts by itself, and may charge for writing them."""
+    cache_ttl_s: for how long the host is asked to keep the prompts; is_kept_unasked: it may keep them by itself. Either
+    way they are priced as first writes to its cache.
+    """
+    if not work.calls:
+        return Decimal(0)
+    given, written = -(-work.input_tokens // work.calls), -(-work.output_tokens // work.calls)
+    average = Usage(input_tokens=given, output_tokens=written)
+    cost = call_price(judge.provider, judge.model, judge.host, average)
+    if cost is not None and (cache_ttl_s or is_kept_unasked):
+        an_hour = given if cache_ttl_s >= HOUR_S else 0
+        cached = replace(average, cache_write_tokens=given, cache_write_1h_tokens=an_hour)
+        cost = max(cost, call_price(judge.provider, judge.model, judge.host, cached) or cost)
+    return None if cost is None else cost * work.calls
 
-    def estimate(self, work: Workload, pool: Pool) -> JudgeEstimate:
-        """Put the work into minutes and dollars."""
-        took = expected_duration(work, self.limits, latency_s=self.latency_s, concurrency=self.concurrency)
-        return JudgeEstimate(
-            candidates=len(pool.candidates),
-            cached=len(pool.candidates) - len(pool.misses),
-            to_judge=len(pool.misses),
-            calls=work.calls,
-            input_tokens=work.input_tokens,
-            output_tokens=work.output_tokens,
-            cost_usd=self._cost(work),
-            seconds=took.seconds,
-            binding_limit=took.binding_limit,
-            host=self.host,
-            limits=self.limits,
-            concurrency=self.concurrency,
-        )
 
-    def _cost(self, work: Workload) -> Decimal | None:
-        """Price the average call and multiply, so that long-prompt tiers are not met by the sum.
-
-        Where prompts will be kept at the host they are priced as written to its cache, which none of them was before.
-        """
-        if not work.calls:
-            return Decimal(0)
-        average = Usage(
-            input_tokens=-(-work.input_tokens // work.calls), output_tokens=-(-work.output_tokens // work.calls)
-        )
-        plain = call_price(self.provider, self.model, self.host, average)
-        if plain is None or not (self.prefix_ttl_s or self.keeps_unasked):
-            return None if plain is None else plain * work.calls
-        given = average.input_tokens
-        written = replace(
-            average, cache_write_tokens=given, cache_write_1h_tokens=given if self.prefix_ttl_s >= HOUR_S else 0
-        )
-        return max(plain, call_price(self.provider, self.model, self.host, written) or plain) * work.calls
+def drafted_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, context: str) -> Workload:
+    """Add up the exact prompts that would be sent first."""
+    calls = given = written = 0
+    for request in drafts.first_requests(packs, turn_block(turn, context=context), texts):
+        calls += 1
+        given += request.input_tokens
+        written += drafts.expected_output(request.candidates)
+    return Workload(calls, given, written)
 
 
 def with_breakdown(judge: JudgeEstimate, pool: Pool) -> Estimate:
-    """Add where the tokens are, by kind and top folder; the answering call is left to `opening`."""
+    """Add the tokens by kind and top folder; `prepare` adds the answering call."""
     return Estimate(
         judge=judge,
         primary=None,
@@ -94,7 +75,7 @@ def with_breakdown(judge: JudgeEstimate, pool: Pool) -> Estimate:
 
 
 def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Workload:
-    """Say about what judging these packs will take, from the sizes that the store holds; no prompt is made."""
+    """Estimate judging these packs from the sizes in the store, without drafting prompts."""
     frame = tokens.size(judge_rubric(), turn_block(turn, context=context)) + ASKED_CHARS
     calls = chars = output = 0
     for pack in packs:
@@ -107,21 +88,15 @@ def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, co
 
 
 def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> int:
-    """In how many prompts a pack is judged: one, but for a memory in parts."""
-    return max(
-        1, sum(_parts_of_memory(member, drafts.profile.tokens) for member in pack.members) - len(pack.members) + 1
-    )
-
-
-def _parts_of_memory(member: Candidate, most: int) -> int:
-    """In how many prompts a memory is judged."""
-    return ceil(member.tokens / most)
+    """Return how many prompts a pack takes: one, except for a memory in parts."""
+    parts = sum(ceil(member.tokens / drafts.profile.tokens) for member in pack.members)
+    return max(1, parts - len(pack.members) + 1)
 
 
 def chars_of(members: Sequence[Candidate], memories: int) -> int:
-    """Return the characters of a pack in its prompts: texts by their tokens, from which they were counted, and fences.
+    """Return the characters of a pack in its prompts: texts, derived from their tokens, plus fences.
 
-    memories: how many fences they stand in, parts counted.
+    memories: number of fences, counting parts.
     """
     texts = sum((one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members)
     names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS

@@ -1,57 +1,69 @@
 """Choose who judges and who answers, from settings alone: nothing is opened or sent.
 
-If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical judge judges and
-nobody answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.
+If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical judge scores and
+no model answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
-from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources, find_likeness
+from xscore.pipeline.parts import Answerer, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.hosts import DUMMY_KEY
 from xscore.providers.spec import LEXICAL, ModelSpec, host_with_key, parse_model_spec
-from xscore.records import Estimate, JudgeEstimate, JudgeIdentity, PrimaryEstimate, Turn, Usage
-from xscore.scorer.judge import Judge
+from xscore.records.calls import Usage
+from xscore.records.judgment import JudgeIdentity
+from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
+from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
-from xscore.store.evidence import stale_memory_ids
 from xscore.store.store import Store
-from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import latest_judge
+
+if TYPE_CHECKING:
+    from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.pipeline.resources import TurnResources
+    from xscore.scorer.lexical import LexicalJudge
+
+ANSWER_FRAME_TOKENS = 1_500
+"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
+REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
+"""Warning of a replay; dropped for a list that is all cached."""
 
 
 class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
-    """The judge without a model."""
+    """The judge without a model, before anything is opened. See `ModelJudgeFactory`."""
 
+    is_model: ClassVar[bool] = False
+    calls: ClassVar[None] = None
     settings: Settings
     store: Store
-    is_model: bool = False
-    calls: None = None
 
     @property
     def identity(self) -> JudgeIdentity:
-        """The judge's; where an embedder adds likeness it is another judge."""
+        """Identity of the judge; an embedder's likeness scores make it another judge."""
         from xscore.scorer.lexical import LEXICAL_IDENTITY  # a model needs none of it
 
         labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
-        return replace(LEXICAL_IDENTITY, model="+".join(("bm25-1", *labels))) if labels else LEXICAL_IDENTITY
+        return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
 
     @property
     def threshold(self) -> float:
         """The lowest final score that is kept, on the scale of words."""
         return self.settings.selection.lexical_threshold
 
-    async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge; it needs the resources only for likeness of meaning, where an embedder is set."""
+    async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "LexicalJudge":
+        """Return the judge; it uses the resources only for the embedder's likeness scores."""
         from xscore.scorer.lexical import LexicalJudge
+        from xscore.store.evidence import stale_memory_ids
+        from xscore.store.term_vectors import TERM_EMBEDDER
 
         meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return LexicalJudge(
@@ -68,14 +80,14 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         return self
 
     def close(self) -> None:
-        """Keep nothing: there is no host."""
+        """Do nothing: there is no host."""
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
-        """Say that judging is free."""
+        """Return an estimate of no cost."""
         return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
-        """Say that judging is free and takes no call."""
+        """Return a forecast of no calls and no cost."""
         return JudgeEstimate(
             candidates=len(pool.candidates),
             cached=0,
@@ -90,14 +102,8 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         )
 
 
-ANSWER_FRAME_TOKENS = 1_500
-"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
-REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
-"""Said of a replay for a start; of a list that is all cached it says nothing."""
-
-
 def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
-    """Return who judges, and what to say of it. Raises NoUsableModel for a model that was named and cannot be had."""
+    """Return the judge and a warning. Raises NoUsableModel for a named model that is not available."""
     judge = settings.judge
     if parse_model_spec(judge.model).provider == LEXICAL:
         return parse_model_spec(judge.model), ()
@@ -107,8 +113,8 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     return found, ()
 
 
-def choose_answerer(settings: Settings) -> AnswererFactory | None:
-    """Return who answers; None in a replay, and where no default has a key.
+def choose_answerer(settings: Settings) -> Answerer | None:
+    """Return the answering model; None in a replay, and if no default has a key.
 
     Raises NoUsableModel for a named one that has none.
     """
@@ -118,13 +124,13 @@ def choose_answerer(settings: Settings) -> AnswererFactory | None:
     if parse_model_spec(primary.model).provider == LEXICAL:
         raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
     spec = _first_with_a_key(primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings)
-    return None if spec is None else AnswererFactory(spec.provider, spec.model, host_with_key(spec, settings))
+    return None if spec is None else Answerer(spec.provider, spec.model, host_with_key(spec, settings))
 
 
 def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
-    """Return settings that send nothing and find what was judged, and what to say of it.
+    """Return settings that send nothing and find cached judgments, and a warning.
 
-    newest: the model that judged last (`provider:model`), which stands in where none is named and no key tells.
+    newest: the model that judged last (`provider:model`), used if none is named and no key decides.
     """
     judge, said = settings.judge, REPLAY_NOTE
     if not is_model_named(judge):
@@ -144,12 +150,12 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
 
 
 def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:
-    """Whether the user named the model, be it the default."""
+    """Return whether the user named the model, even if it is the default."""
     return part.is_named or part.model != type(part)().model
 
 
 def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settings) -> ModelSpec | None:
-    """Return the first that has a key; None where none has. others: None for a model that the user named."""
+    """Return the first model that has a key, or None. others: None for a model that the user named."""
     for spec in map(parse_model_spec, (named, *(others or ()))):
         try:
             host_with_key(spec, settings)
@@ -162,9 +168,9 @@ def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settin
 
 
 def judge_factory(
-    spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] = time.time
-) -> JudgeFactory:
-    """Seat the judge of this spec. clock: Unix seconds. Raises what `connect` raises."""
+    spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] | None = None
+) -> "LexicalJudgeFactory | ModelJudgeFactory":
+    """Return the factory of this judge. clock: Unix seconds. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         return LexicalJudgeFactory(settings=settings, store=store)
     from xscore.pipeline.model_factory import model_judge_factory  # the lexical judge needs none of it
@@ -178,20 +184,15 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
     Raises NoUsableModel, UsageError.
     """
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
-    seat = judge_factory(choose_judge(keyless)[0], keyless, store=store)
-    return judge_key(seat.identity) if seat.is_model else None
+    factory = judge_factory(choose_judge(keyless)[0], keyless, store=store)
+    return judge_key(factory.identity) if factory.is_model else None
 
 
-def answer_estimate(seat: AnswererFactory, settings: Settings) -> PrimaryEstimate:
-    """Say what the answering call takes at most; sends nothing."""
+def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
+    """Return an upper bound for the answering call; sends nothing."""
     from xscore.providers.prices import call_price  # a turn without an answer has no price
 
-    usage = Usage(
-        input_tokens=settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, output_tokens=settings.primary.max_output_tokens
-    )
-    return PrimaryEstimate(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=call_price(seat.provider, seat.model, seat.host, usage),
-        host=seat.host,
-    )
+    given, written = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, settings.primary.max_output_tokens
+    usage = Usage(input_tokens=given, output_tokens=written)
+    cost = call_price(answerer.provider, answerer.model, answerer.host, usage)
+    return PrimaryEstimate(input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host)

@@ -1,7 +1,7 @@
-"""From a selection to the bundle: whole memories, conflicts resolved, near duplicates shown once, within the budget.
+"""Build the bundle from a selection: whole memories, conflicts resolved, near duplicates shown once, within the budget.
 
-Nothing that was chosen vanishes: what another memory stands for, or what does not fit, is named. Places in code are
-never merged: two functions that read alike may both need the edit. Trade-off: only what is shown is compared, so stored
+Every chosen memory is accounted for: one that is merged into another or does not fit is named. Places in code are
+never merged: two similar functions may both need the edit. Trade-off: only shown memories are compared, so stored
 memories may repeat each other until `memory consolidate` merges them.
 """
 
@@ -15,16 +15,18 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import head_branch, run_git
 from xscore.prompts.bundle_parts import CODE_KINDS, Bundle, BundleEntry, RepositoryContext, age_text
-from xscore.records import Citation, Kind, Layer, Memory, MemoryStatus, Relation, Scope, Selection
+from xscore.records.judgment import Selection
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.records.turn import Scope
 from xscore.store import evidence, memory_rows
 from xscore.store.store import Store
 
 MOST_DETAILS = 20
-"""Details of kept summaries that are looked at, newest first."""
+"""Most details of kept summaries to consider, newest first."""
 
 
 class RenderedContext(Struct, frozen=True):
-    """The bundle of a turn, and what should be said of it."""
+    """The bundle of a turn and its warnings."""
 
     bundle: Bundle
     warnings: tuple[str, ...]
@@ -61,7 +63,7 @@ def build_context(
         settings=settings,
         now=now,
         ceilings=ceilings,
-        repository=repository_context(parts) if form == "memory" else None,
+        repository=_repository_context(parts) if form == "memory" else None,
     )
     return RenderedContext(bundle, _warnings(bundle, len(kept), budget))
 
@@ -84,7 +86,7 @@ def _bundle_entries(store: Store, selection: Selection) -> list[BundleEntry]:
 
 
 def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Citation, ...]]:
-    """Look up what of the code that stale memories cite is no longer as it was."""
+    """Look up which code cited by stale memories has changed."""
     stale = [memory.id for memory in memories.values() if memory.status is MemoryStatus.STALE]
     cited = evidence.citations_of(store.connection, stale) if stale else {}
     return {id_: tuple(span for span in spans if span.is_changed) for id_, spans in cited.items()}
@@ -100,7 +102,7 @@ def _without_near_duplicates(entries: Sequence[BundleEntry], authority: Mapping[
 
 
 def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) -> list[BundleEntry]:
-    """Tie kept details to their kept summaries, and add others, which are shown where room is left (H19)."""
+    """Link kept details to their kept summaries, and add others that are shown if there is room (H19)."""
     summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
     if not summaries:
         return list(entries)
@@ -130,13 +132,13 @@ def _warnings(bundle: Bundle, chosen: int, budget: int) -> tuple[str, ...]:
 
 
 PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
-"""Kinds of which each is a place of its own, whatever it says."""
+"""Kinds that are places in code and never merge, whatever their text."""
 
 
 def without_conflicts(
     entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
 ) -> list[BundleEntry]:
-    """Put one entry with one sentence in the place of those that contradict each other (L07)."""
+    """Replace entries that contradict each other with one entry of one sentence (L07)."""
     found = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
     text = {conflict.winner: conflict.text for conflict in found}
     losers = {conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner] for conflict in found}
@@ -151,7 +153,7 @@ def without_conflicts(
 
 
 def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
-    """Return id -> text of the entries that may say the same as another; the settled ones already stand for several."""
+    """Return id -> text of the entries to compare; resolved conflicts are left out."""
     return {
         entry.memory.id: entry.memory.text
         for entry in entries
@@ -162,7 +164,7 @@ def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
 def merge_near_duplicates(
     entries: Sequence[BundleEntry], groups: Sequence[Sequence[str]], *, authority: Mapping[str, float]
 ) -> list[BundleEntry]:
-    """Keep of each group of near duplicates the more authoritative, then the newer, and name the others there (H18)."""
+    """Keep the most authoritative, then newest, of each group of near duplicates, and name the others in it (H18)."""
     by_id = {entry.memory.id: entry.memory for entry in entries}
     stands_for: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -179,21 +181,12 @@ def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[flo
 
 
 LATEST_DECISIONS = 5
-"""So many decisions are told of, and so many verdicts on the context of a task."""
+"""Most decisions to show, and most verdicts on the context of a task."""
 
 
-def repository_context(parts: PipelineParts) -> RepositoryContext:
-    """Look around: git where it is used, decisions and verdicts from the store."""
-    root = parts.root
-    if not (parts.settings.index.git and root.is_git and root.git_dir):
-        return RepositoryContext(history=decision_history(parts))
-    commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or b"").decode("ascii", "replace").strip()
-    return RepositoryContext(head_branch(root.git_dir), commit, decision_history(parts))
-
-
-def decision_history(parts: PipelineParts) -> tuple[str, ...]:
-    """One line for each of the latest decisions, then for each verdict on the context of a task, newest first."""
-    now, connection = parts.clock(), parts.store.connection
+def _repository_context(parts: PipelineParts) -> RepositoryContext:
+    """Read the git state (if git is used), and decisions and verdicts on the context of a task from the store."""
+    root, now, connection = parts.root, parts.clock(), parts.store.connection
     decided = memory_rows.select_memories(
         connection,
         "id IN (SELECT id FROM memory WHERE kind = 'decision' AND status IN ('active', 'stale')"
@@ -210,6 +203,10 @@ def decision_history(parts: PipelineParts) -> tuple[str, ...]:
         (LATEST_DECISIONS,),
     ).fetchall()
     for at, turn_id, payload in verdicts:
-        words = json.loads(payload).get("words", "")
-        lines += [f"{age_text(now - at)}: context of {turn_id}: {words}"] if words else []
-    return tuple(lines)
+        found = json.loads(payload)
+        words = f"{found['accepted']} accepted, {sum(found['rejected'].values())} rejected"
+        lines.append(f"{age_text(now - at)}: context of {turn_id}: {words}")
+    if not (parts.settings.index.git and root.is_git and root.git_dir):
+        return RepositoryContext(history=tuple(lines))
+    commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or "").strip()
+    return RepositoryContext(head_branch(root.git_dir), commit, tuple(lines))

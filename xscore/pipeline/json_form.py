@@ -8,24 +8,21 @@ from decimal import Decimal
 from enum import Enum
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from xscore.records import Answer, Layer, Selected, StageUsage
+from xscore.records.memory import Layer
+from xscore.records.receipt import Answer, Selected, StageUsage
 from xscore.store.redaction import redact
 
 SCHEMA = 1
+STAGES = ("judge", "primary", "probe", "embed")
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    return {"schema": SCHEMA, **(_answer_body(record) if isinstance(record, Answer) else record_json(record))}
-
-
-def answer_json(answer: Answer) -> dict[str, Json]:
-    """Render a receipt as it stands in the list of a run."""
-    return _answer_body(answer)
+    return {"schema": SCHEMA, **(answer_json(record) if isinstance(record, Answer) else record_json(record))}
 
 
 def record_json(record: object) -> dict[str, Json]:
@@ -38,8 +35,8 @@ def record_json(record: object) -> dict[str, Json]:
 def receipt_to_store(answer: Answer) -> Answer:
     """Return the receipt as the repository's store keeps it.
 
-    Without the bundle, what was asked before, and words about the user's own memories: those stay in their store.
-    The answer is without secrets, which a model may make up or repeat.
+    Leaves out the bundle, earlier questions, and words about the user's own memories, which stay in their store.
+    Secrets in the answer, which a model may make up or repeat, are redacted.
     """
     return replace(
         answer,
@@ -57,9 +54,13 @@ def _without_user_words(shown: Selected) -> Selected:
 
 def _value(value: object) -> Json:
     """Render any value of the records; field names are the JSON names."""
+    if isinstance(value, Struct):
+        value = asdict(value)
     match value:
         case Enum():
             return str(value.value)
+        case None | bool() | int() | str():
+            return value
         case float():
             return round(value, 6)
         case Decimal():
@@ -68,16 +69,6 @@ def _value(value: object) -> Json:
             return {str(key): _value(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
             return [_value(item) for item in value]
-    return _record(value) if isinstance(value, Struct) else _scalar(value)
-
-
-def _record(value: Struct) -> Json:
-    return {name: _value(getattr(value, name)) for name in value.__struct_fields__}
-
-
-def _scalar(value: object) -> Json:
-    if value is None or isinstance(value, bool | int | str):
-        return value
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
@@ -91,28 +82,22 @@ def money_json(value: Decimal | None) -> str | None:
 
 def stage_usage_json(stage: StageUsage) -> dict[str, Json]:
     """Render one stage's calls, tokens and money."""
-    usage = _value(stage.usage)
-    assert isinstance(usage, dict)
-    return {
-        "calls": stage.calls,
-        "attempts": stage.attempts,
-        **usage,
-        "cost_usd": money_json(stage.cost_usd),
-        "estimated": stage.estimated,
-    }
+    body = record_json(stage)
+    body.pop("usage")
+    return {**body, **record_json(stage.usage)}
 
 
-def _answer_body(answer: Answer) -> dict[str, Json]:
-    """Render the receipt; the bundle is there only where one was asked for."""
-    own = ("judge_usage", "primary_usage", "probe_usage", "embed_usage", "latency", "bundle", "exit_code")
-    body = {name: _value(getattr(answer, name)) for name in answer.__struct_fields__ if name not in own}
-    if answer.bundle is not None:
-        body["bundle"] = answer.bundle
-    body["usage"] = {
-        "judge": stage_usage_json(answer.judge_usage),
-        "primary": stage_usage_json(answer.primary_usage) if answer.primary_usage else None,
-        "probe": stage_usage_json(answer.probe_usage) if answer.probe_usage else None,
-        "embed": stage_usage_json(answer.embed_usage) if answer.embed_usage else None,
-    }
-    body["latency_s"] = _value(answer.latency)
+def answer_json(answer: Answer) -> dict[str, Json]:
+    """Render a receipt as an entry of a run's list; with the bundle only if one was asked for."""
+    body = record_json(answer)
+    del body["exit_code"]
+    if answer.bundle is None:
+        del body["bundle"]
+    usage: dict[str, Json] = {}
+    for name in STAGES:
+        del body[f"{name}_usage"]
+        stage: StageUsage | None = getattr(answer, f"{name}_usage")
+        usage[name] = stage_usage_json(stage) if stage else None
+    body["usage"] = usage
+    body["latency_s"] = body.pop("latency")
     return body

@@ -1,8 +1,8 @@
 """Give every candidate an outcome: from the cache, from the judge, or unjudged with its cause. n in, n out.
 
-Ctrl-C and the deadline tell the judge to send nothing more; after Ctrl-C, calls in flight have `GRACE_S` to end. The
+Ctrl-C and the deadline stop the judge from sending; after Ctrl-C, calls in flight have `GRACE_S` to finish. The
 judge commits its judgments before this module sees them. The deadline is a moment on the monotonic clock.
-Trade-off: calls that would probably end too late are not begun, so a turn's last seconds are spent waiting.
+Trade-off: calls that would probably end too late are not started, so a turn's last seconds are spent waiting.
 """
 
 import asyncio
@@ -14,23 +14,15 @@ from msgspec import Struct
 
 from xscore.pipeline.pool import Pool
 from xscore.platform.processes import gc_paused
-from xscore.records import (
-    Candidate,
-    Judgment,
-    Leader,
-    Observer,
-    Origin,
-    Outcome,
-    Progress,
-    StageUsage,
-    Turn,
-    Unjudged,
-    UnjudgedCause,
-)
+from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.receipt import StageUsage
+from xscore.records.reports import Leader, Observer, Progress
+from xscore.records.turn import Turn
 from xscore.scorer.judge import Judge
 
 CLOSING_S = 0.2
-"""Reserved for selection, receipt and closing."""
+"""Seconds reserved for selection, receipt and closing."""
 ANSWER_SHARE = 1 / 3
 """Reserve at most this share of the time left for the answering call."""
 CALL_TIME_MARGIN = 1.25
@@ -67,9 +59,9 @@ async def work_until(
     *,
     call_s: Callable[[], float],
 ) -> bool:
-    """Wait for the work; return whether it ended in time. The caller cuts off what is still in flight.
+    """Wait for the work; return whether it ended in time. The caller cancels what is still in flight.
 
-    stop: begins no more calls.
+    stop: prevents further calls.
     call_s: the 90th percentile of call times so far; 0 if unknown.
     """
     while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * call_s()) > 0:
@@ -90,7 +82,7 @@ STOP_DETAILS = {
 
 
 class JudgingWatch(Struct, frozen=True, kw_only=True):
-    """What judging reports to, and what limits it."""
+    """Where judging reports to, and what limits it."""
 
     observer: Observer
     leaders: int
@@ -102,7 +94,7 @@ class JudgingWatch(Struct, frozen=True, kw_only=True):
 
 
 class NoJudge(Struct, frozen=True):
-    """Why nobody judges what the cache lacks."""
+    """Why there is no judge for candidates that are not in the cache."""
 
     cause: UnjudgedCause
     detail: str = ""
@@ -116,7 +108,7 @@ class JudgedPool(Struct, frozen=True):
 
 
 async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: JudgingWatch) -> JudgedPool:
-    """Judge what the cache lacks and return one outcome for each candidate, in order."""
+    """Judge candidates missing from the cache and return one outcome per candidate, in order."""
     with gc_paused():
         known = Outcome.from_known(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
         if fresh := pool.judged_this_turn:
@@ -174,7 +166,7 @@ async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> Unju
 
 
 def take_back_cancellation(task: "asyncio.Task[object] | None") -> None:
-    """Undo a cancellation: the turn goes on to select and report from what it has."""
+    """Undo a cancellation: the turn continues with selection and receipt from what it has."""
     if task is not None:
         task.uncancel()
 

@@ -1,8 +1,8 @@
 """Make a turn ready: index, context, task type, session, pool, and what the cache knows. Sends nothing.
 
 Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. The task type
-sets shares of the bundle, never what is judged. It also asks before a costly turn: the last moment at which nothing
-has been spent. Trade-off: task types are found by words, which are wrong at times; the receipt says which word it was.
+sets shares of the bundle, never what is judged. It also confirms a costly turn, the last moment before money
+is spent. Trade-off: task types are found by keywords, which can be wrong; the receipt names the keyword.
 """
 
 import re
@@ -14,30 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.costs.caps import Caps, cap_status
 from xscore.extension import implementations
 from xscore.pipeline import pool as kept
-from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts, Stopwatch
-from xscore.pipeline.pool import Pool, pool_in_scope, refuse_empty_scope
+from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git import earlier_branch_names, recent_commits, working_branch, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.judge import turn_block
-from xscore.records import (
-    BundlePlan,
-    ChangedFile,
-    Checkpoint,
-    Estimate,
-    IndexReport,
-    Layer,
-    LayerReport,
-    Routing,
-    SessionInfo,
-    TaskType,
-    Turn,
-)
+from xscore.records.memory import IndexReport, Layer
+from xscore.records.reports import Estimate
+from xscore.records.turn import BundlePlan, ChangedFile, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
@@ -50,15 +38,13 @@ MAX_RECENT_DAYS = 30.0
 SECONDS_PER_DAY = 86_400.0
 
 _SCREENED_FACTOR = 4
-"""So many times what is shown is looked at for secrets, so that none is cut in two and not seen for one."""
-_DIFF_SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
-_DIFF_NAMES = re.compile(
-    r'^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$', re.MULTILINE
-)
+"""Scan this many times the shown length for secrets, so that a cut does not hide half of one."""
+_DIFF_SECTION = r"(?m)^(?=diff --git )"
+_DIFF_NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
 
 
 def complete_turn(turn: Turn, root: RepositoryRoot, *, use_git: bool, now: float, allow_pii: bool = False) -> Turn:
-    """Fill in what the turn leaves open. Raises UsageError for an empty or huge task, or a file outside the root.
+    """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
 
     allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
     """
@@ -97,7 +83,7 @@ def _redact_with_pii(text: str) -> Redacted:
 
 
 def _path_in_root(path: str, root: RepositoryRoot) -> str:
-    """Name a path relative to the root, whether it was given so, absolutely, or from the working folder."""
+    """Return a path relative to the root; it may be given so, absolute, or relative to the working folder."""
     given = Path(path)
     tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
     for candidate in tried:
@@ -108,7 +94,7 @@ def _path_in_root(path: str, root: RepositoryRoot) -> str:
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:
-    """Read the current file for the answering model; a folder, unreadable file or file of secrets shows nothing."""
+    """Read the current file for the answering model; empty for a folder, an unreadable file or a file of secrets."""
     path = root.path / native_name(file)
     if is_secret_file(file) or not path.is_file():
         return ""
@@ -121,10 +107,13 @@ def _file_text(file: str, root: RepositoryRoot) -> str:
 
 
 def _without_secret_files(diff: str) -> str:
-    """Leave out what the change does to files that hold nothing but secrets: those stay out of everything."""
-    parts = _DIFF_SECTION.split(diff)
+    """Remove the parts of a diff that touch secret files."""
+    if not diff:
+        return ""
     return "".join(
-        part for part in parts if not any(map(is_secret_file, _DIFF_NAMES.findall(part.partition("\n@@")[0])))
+        part
+        for part in re.split(_DIFF_SECTION, diff)
+        if not any(map(is_secret_file, re.findall(_DIFF_NAMES, part.partition("\n@@")[0])))
     )
 
 
@@ -148,10 +137,7 @@ _TASK_WORDS: Mapping[TaskType, str] = {
     TaskType.EDIT: r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w* support write
         build migrate bump handle""",
 }
-"""What tells a kind of task: the word that stands first in the task decides."""
-_TASK_RULES = {
-    kind: re.compile(rf"\b(?:{'|'.join(words.split())})\b", re.IGNORECASE) for kind, words in _TASK_WORDS.items()
-}
+"""Keywords of each task type; the one that comes first in the task decides."""
 
 TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
     TaskType.EDIT: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
@@ -167,10 +153,10 @@ With the 5 % of governance, code and documents keep at least 60 % of what an edi
 
 
 def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -> BundlePlan:
-    """Classify the task and grant each layer its share.
+    """Classify the task and set each layer's share.
 
-    Governance keeps its share whatever the words of the task are: what is there to show of it was judged to bear on the
-    task, which tells more than its words.
+    Governance keeps its share for every task type, since its selected memories were judged relevant to the
+    task, which says more than keywords.
     """
     kind, because = classify_task(turn, wanted=routing.task_type)
     profile = TASK_CEILINGS[kind]
@@ -180,12 +166,16 @@ def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -
 
 
 def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
-    """Return the kind of task and what decided it: the user, the errors that came with it, or its earliest word."""
+    """Return the task type and what decided it: the user, attached errors, or its earliest keyword."""
     if wanted != "auto":
         return TaskType(wanted), "as you said"
     if turn.errors:
         return TaskType.EDIT, "errors came with it"
-    found = [(match.start(), kind, match[0]) for kind, rule in _TASK_RULES.items() if (match := rule.search(turn.task))]
+    found = [
+        (match.start(), kind, match[0])
+        for kind, words in _TASK_WORDS.items()
+        if (match := re.search(rf"\b(?:{'|'.join(words.split())})\b", turn.task, re.IGNORECASE))
+    ]
     if not found:
         return TaskType.EDIT, "nothing in it says otherwise"
     _, kind, word = min(found, key=lambda first: first[0])
@@ -193,7 +183,7 @@ def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
 
 
 class OpenedTurn(Struct, frozen=True):
-    """A turn made ready: nothing has been sent."""
+    """A prepared turn; nothing has been sent."""
 
     turn: Turn
     key: str
@@ -209,8 +199,8 @@ def open_turn(
 ) -> OpenedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
-    takes_up: the turn is to be run, so that the session of the branch goes on with it; else the session is as it was.
-    judged: contents that were judged for this very turn just before.
+    takes_up: the turn will run and continues the branch's session; else the session is unchanged.
+    judged: contents that were judged for this turn just before.
     """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
@@ -223,7 +213,7 @@ def open_turn(
         )
     parts.observer.stage("pool")
     with gc_paused(), watch.stage("pool"):
-        session = take_up_session(parts, turn, now=now) if takes_up else _current_session(parts, turn)
+        session = _session(parts, turn, now=now, takes_up=takes_up)
         fetched = parts.store.fetch(
             tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
         )
@@ -232,7 +222,8 @@ def open_turn(
     with gc_paused(), watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
-        pool = replace(pool_in_scope(fetched.candidates, ready.scope, known), judged_this_turn=judged)
+        inside = narrow_to_scope(fetched.candidates, ready.scope)
+        pool = replace(pool_among(fetched.candidates, inside, known), judged_this_turn=judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
@@ -244,37 +235,34 @@ def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
     return found
 
 
-def take_up_session(parts: PipelineParts, turn: Turn, *, now: float) -> SessionInfo:
-    """Take up the working session of the turn, or of the branch that is checked out, and tell of a break."""
-    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
-    session = resume_session(
-        parts.store.connection,
-        branch=place,
-        now=now,
-        fresh=turn.fresh,
-        thread=turn.thread,
-        renamed_from=earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else (),
-        process=process_identity(),
-    )
-    parts.observer.session(session)
-    return session
+def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) -> SessionInfo:
+    """Continue the working session of the turn, or of the current branch, and report a break.
 
-
-def _current_session(parts: PipelineParts, turn: Turn) -> SessionInfo:
-    """Return the session that the turn would go on with, opening and moving none; no thread: it would open one."""
+    takes_up: false returns the session unchanged. No thread means that the turn would open one.
+    """
     place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
     renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
-    found = (
-        None
-        if turn.fresh or turn.thread
-        else session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
-    )
-    thread = found.thread if found else turn.thread
+    if takes_up:
+        session = resume_session(
+            parts.store.connection,
+            branch=place,
+            now=now,
+            fresh=turn.fresh,
+            thread=turn.thread,
+            renamed_from=renamed_from,
+            process=process_identity(),
+        )
+        parts.observer.session(session)
+        return session
+    thread = turn.thread
+    if not (turn.fresh or thread):
+        found = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+        thread = found.thread if found else ""
     return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
 
 
 def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:
-    """Stop where a layer could not be read and the user wants all or nothing. Raises StoreError."""
+    """Raise StoreError if a layer could not be read and `strict` is set."""
     for layer in layers:
         if layer.problem and strict:
             raise StoreError(
@@ -283,14 +271,14 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
 
 
 def unreadable_layers(opened: OpenedTurn) -> list[str]:
-    """Name the layers that could not be read: the turn goes on without them, and says so."""
+    """Return a warning for each layer that could not be read and is left out."""
     return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
 
 
 def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:
     """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines.
 
-    answers: the turn is to end with a call to the answering model.
+    answers: the turn ends with a call to the answering model.
     """
     spends = answers or (parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay)
     if not (spends and parts.observer.can_confirm):
@@ -298,18 +286,21 @@ def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> 
     estimate = _estimate_opened(parts, opened, answers=answers)
     cost = estimate.cost_usd
     if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
-        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
+        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --glob, or pass --yes.")
 
 
 def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
-    """Say what a turn would take; sends nothing, and begins nothing: no session is opened or taken up."""
-    for said in parts.warnings if parts.settings.judge.replay else ():  # which judge it is, where none is named
+    """Estimate a turn; sends nothing and opens or continues no session."""
+    for said in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
         parts.observer.note(said)
     opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
     return _estimate_opened(parts, opened, answers=parts.answerer is not None)
 
 
 def _estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
+    from xscore.costs.caps import Caps, cap_status
+    from xscore.pipeline.factories import answer_estimate
+
     judging = parts.judge.estimate(opened.turn, opened.pool)
     left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None

@@ -1,10 +1,10 @@
-"""Find out, with one small call of our own text, what a host can do before the repository's text is sent to it.
+"""Find out what a host can do, with a small call that contains no repository text.
 
-Hosts that speak a vendor's dialect differ in what they take and what they do with it: some refuse a strict schema,
-some take it and answer prose, some tell no usage. Forms of the reply are tried from the strongest, and the first that
+Hosts that speak a vendor's dialect differ: some refuse a strict schema,
+some accept it and answer prose, some report no usage. Reply forms are tried from the strictest, and the first that
 gives readable scores for both memories is kept. The vendor's own host is never probed. What later replies show is
-learned as well (`keep`). It decides nothing about packs or limits. Trade-off: a form is judged by one reply, so a
-model that failed once by chance is asked in a weaker form until the memory fades.
+learned as well (`remember_host`). It decides nothing about packs or limits. Trade-off: one reply decides, so a
+model that failed once by chance is asked in a weaker form until the record expires.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
-from xscore.records import Capability, Completion, Finish, RateLimits, Request, Stage, Turn, Usage
-from xscore.scorer import replies
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage, Usage
+from xscore.records.turn import Turn
 
 PROBE_PACK = (
     PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
@@ -30,12 +30,12 @@ PROBE_PACK = (
 )
 PROBE_TASK = Turn(task="Make `add` accept any number of numbers.")
 PROBE_OUTPUT_TOKENS = 2_000
-"""Enough to see how much a model thinks before it answers."""
+"""Output cap; enough to see how much a model reasons before it answers."""
 PROBE_CACHE_KEY = "probe"
 """Sent like a pack's, so that a host that refuses the field shows it."""
 REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
-"""A server on this machine is loaded anew with another context from one day to the next."""
+"""A local server may be reloaded with another context from one day to the next."""
 END_OF_THINKING = "</think>"
 
 Clock = Callable[[], float]
@@ -57,14 +57,14 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 async def adopt_capability(
     connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool, clock: Clock
 ) -> Capability | None:
-    """Have the provider ask as its host can answer: from memory, else, where it is wanted, by a probe.
+    """Adapt the provider to what its host supports: from the stored record, else by a probe if wanted.
 
     wrapped: the same provider with limits, budget and ledger around it. clock: Unix seconds. Returns what holds now;
-    None where nothing is known or could be. Raises what `find_out` raises; nothing of the repository was sent then.
+    None if nothing is known or can be. Raises what `probe_host` raises, before repository text is sent.
     """
     if not isinstance(calls.provider, Adaptable):
         return None
-    known = known_capability(connection, calls, now=clock())
+    known = known_capability(connection, calls.provider, calls.model.name, now=clock())
     if known is not None:
         calls.provider.adopt(known)
     if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
@@ -72,10 +72,9 @@ async def adopt_capability(
     return (await probe_host(connection, calls, wrapped, clock=clock)).capability
 
 
-def known_capability(connection: Connection, calls: JudgeCalls, *, now: float) -> Capability | None:
-    """Return what is remembered of the judge's host and model and has not faded. now: unix seconds."""
-    provider = calls.provider
-    known = capabilities.read_capability(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+def known_capability(connection: Connection, provider: Provider, model: str, *, now: float) -> Capability | None:
+    """Return the stored capability of a judge's host and model if it has not expired. now: Unix seconds."""
+    known = capabilities.read_capability(connection, provider=provider.name, host=provider.host, model=model)
     if known is None or not known.probed_at:
         return known
     longest = REMEMBERED_HERE_S if is_loopback(provider.host) else REMEMBERED_S
@@ -83,10 +82,10 @@ def known_capability(connection: Connection, calls: JudgeCalls, *, now: float) -
 
 
 async def probe_host(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, clock: Clock) -> ProbeResult:
-    """Probe the host afresh, have the provider ask accordingly, and remember it in place of what was known.
+    """Probe the host, adapt the provider, and replace the stored capability.
 
-    Raises NoUsableModel where no form of the reply gives readable scores, BudgetExhausted, and leaves of
-    `ProviderError` for what stops any call.
+    Raises NoUsableModel if no reply form gives readable scores, BudgetExhausted, and leaves of
+    `ProviderError` that stop any call.
     """
     provider, began = calls.provider, monotonic()
     blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
@@ -104,9 +103,9 @@ async def probe_host(connection: Connection, calls: JudgeCalls, wrapped: Provide
 
 
 def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
-    """Remember what the replies of a turn have shown of the host. Call it when judging ends. at: Unix seconds.
+    """Store what a turn's replies have shown of the host, when judging ends. at: Unix seconds.
 
-    Of a host that was never probed only its limits are kept: what it refused once may pass the next time.
+    For a host that was never probed only its limits are stored, since a refusal may not repeat.
     """
     provider = calls.provider
     if not isinstance(provider, Adaptable):
@@ -130,7 +129,7 @@ def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> No
 
 
 def probe_request(calls: JudgeCalls) -> Request:
-    """Return the probe: two memories of our own making, judged as any others would be."""
+    """Return the probe: two built-in memories, judged like any others."""
     model = calls.model
     judging = judging_request(
         PROBE_PACK,
@@ -149,7 +148,9 @@ def probe_request(calls: JudgeCalls) -> Request:
 
 
 async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
-    """Try the forms of the reply from the strongest, until one is readable."""
+    """Try the reply forms from the strictest until one is readable."""
+    from xscore.scorer.replies import parse_reply
+
     asked, provider, found = probe_request(calls), calls.provider, blank
     while True:
         if isinstance(provider, Adaptable):
@@ -157,10 +158,10 @@ async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
         failure: XscoreError
         try:
             completion = await wrapped.complete(asked)
-        except RequestRejected as error:  # in words that name no field: a weaker form may still pass
+        except RequestRejected as error:  # refused without naming a field: a weaker form may still pass
             failure = error
         else:
-            scores = replies.parse_reply(completion.text, frozenset(asked.reply_ids)).scores
+            scores = parse_reply(completion.text, frozenset(asked.reply_ids)).scores
             if len(scores) == len(PROBE_PACK) and completion.finish is not Finish.REFUSAL:
                 return completion, tuple(scores[id_] for id_ in asked.reply_ids)
             failure = _unusable(calls, completion)
@@ -171,9 +172,9 @@ async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
 
 
 def _reasoning_tokens(completion: Completion) -> int:
-    """Count what the model thought: as told, or the tokens that the characters of its answer cannot account for.
+    """Count reasoning tokens: as reported, or the output tokens that the answer's characters cannot account for.
 
-    Ollama counts the thinking in the output and does not tell it apart.
+    Ollama includes reasoning in the output count.
     """
     answer = completion.text.rpartition(END_OF_THINKING)[2]
     usage = completion.usage

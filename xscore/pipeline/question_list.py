@@ -1,63 +1,75 @@
 """Lists of questions, one JSON object a line (`{"id", "task" or "query", "file"?, "errors"?}`), read and prepared.
 
-The memories are fetched once for a list, and the uncommitted change is looked at once; each question then has a turn, a
-key and a pool, and belongs to no working session. The caller brings the index up to date; nothing is sent. Trade-off:
-one question's pool is alive at a time, so going through a list twice prepares it twice (some milliseconds each).
+Memories and the uncommitted diff are read once per list; each question then has a turn, a
+key and a pool, and belongs to no working session. The caller updates the index; nothing is sent. Trade-off:
+only one pool is in memory, so iterating twice prepares each question twice (a few milliseconds each).
 """
 
 import sys
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.costs.caps import Caps, cap_status
+from xscore.costs.caps import ZERO_USD, Caps, cap_status
 from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
 from xscore.pipeline.prepare import complete_turn
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import MAX_BYTES, TOO_LARGE, JsonLinesReader, with_unique_ids
+from xscore.platform.json_lines import MAX_BYTES, TOO_LARGE, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
 from xscore.prompts.judge import turn_block
-from xscore.records import Candidate, CapLeft, Estimate, Layer, Scope, Turn
-from xscore.records.batch import Question, QuestionList
+from xscore.records.memory import Candidate, Layer
+from xscore.records.reports import CapLeft, Estimate
+from xscore.records.turn import Scope, Turn
 
 QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
 STDIN = "-"
 
 
-class _QuestionLine(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+class Question(Struct, frozen=True, kw_only=True):
+    """One line of a list of questions."""
 
-    id: str = Field(min_length=1, max_length=200)
-    task: str = Field(min_length=1, validation_alias=AliasChoices("task", "query"))
-    file: str = Field("", max_length=4_096)
+    id: str
+    task: str
+    file: str = ""
     errors: str = ""
 
-    @field_validator("id", "task", "file")
-    @classmethod
-    def _usable(cls, given: str, info: ValidationInfo) -> str:
-        if info.field_name != "file" and not given.strip():
-            raise ValueError("it is blank")
-        if info.field_name == "id" and not given.isprintable():
-            raise ValueError("it has characters that cannot be shown")
-        if info.field_name == "file" and "\0" in given:
-            raise ValueError("it has a character that no file's name can have")
-        return given
+
+class QuestionList(Struct, frozen=True):
+    """A list of questions: at least one, each with an id of its own."""
+
+    all: tuple[Question, ...]
+    digest: str
 
 
-_LINES = JsonLinesReader(_QuestionLine, QUESTION_LINE_HINT)
+class _QuestionLine(Struct, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(max_length=200)]
+    task: str = ""
+    query: str = ""
+    """Another name of the task."""
+    file: Annotated[str, Meta(max_length=4_096)] = ""
+    errors: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id.strip() or bool(self.task.strip()) == bool(self.query.strip()):
+            raise ValueError("it needs an id, and a task or a query")
+        if not self.id.isprintable():
+            raise ValueError("its id has characters that cannot be shown")
+        if "\0" in self.file:
+            raise ValueError("its file has a character that no file's name can have")
 
 
 def read_question_file(path: Path) -> QuestionList:
     """Return the questions of a file, or of standard input for `-`. Raises UsageError that names the line."""
     if str(path) != STDIN:
-        return parse_questions_file(_LINES.read(path), str(path))
+        return parse_questions_file(read_lines_file(path), str(path))
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise UsageError(f"standard input {TOO_LARGE}", hint="Ask fewer questions at a time.")
@@ -65,7 +77,7 @@ def read_question_file(path: Path) -> QuestionList:
 
 
 def is_question_file(path: Path) -> bool:
-    """Whether a file that is there begins with a question: results must not take its place."""
+    """Return whether an existing file begins with a question, so that results do not overwrite it."""
     try:
         with path.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
@@ -75,10 +87,10 @@ def is_question_file(path: Path) -> bool:
 
 
 def parse_questions_file(data: bytes, name: str) -> QuestionList:
-    """Return the questions of these bytes. name: where they are from. Raises UsageError that names the line."""
+    """Parse the questions. name: their source. Raises UsageError that names the line."""
     found = tuple(
-        Question(id=line.id, task=line.task, file=line.file, errors=line.errors)
-        for line in with_unique_ids(_LINES.of(data, name))
+        Question(id=line.id, task=line.task or line.query, file=line.file, errors=line.errors)
+        for line in parse_lines(data, name, _QuestionLine, hint=QUESTION_LINE_HINT)
     )
     if not found:
         raise UsageError(f"{name} holds no question", hint=QUESTION_LINE_HINT)
@@ -98,24 +110,24 @@ class PreparedQuestion(Struct, frozen=True):
 
 
 class ListMemories(Struct, frozen=True):
-    """All that may be judged, fetched once for a list."""
+    """All candidates, fetched once for a list."""
 
     everything: tuple[Candidate, ...]
     candidates: tuple[Candidate, ...]
-    """What the scope leaves."""
+    """Candidates in the scope."""
     scope: Scope
 
     def of_repository(self) -> "ListMemories":
-        """Return the same without the memories of the user's own store; packs are made of all of them still."""
+        """Return these without the candidates of the user's own store; packs are still made of all."""
         if not any(one.layer is Layer.USER for one in self.candidates):
             return self
         return replace(self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER))
 
 
 def fetch_list_memories(parts: PipelineParts, scope: Scope, *, only: frozenset[str] | None = None) -> ListMemories:
-    """Fetch the pool that all questions share. Raises UsageError for a scope that names nothing, StoreDamaged.
+    """Fetch the pool that all questions share. Raises UsageError for an invalid scope, StoreDamaged.
 
-    only: paths; what belongs to no other file is to be judged. None: the scope alone narrows.
+    only: paths; other files' memories are left out. None: only the scope filters.
     """
     with gc_paused():
         everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
@@ -126,9 +138,9 @@ def fetch_list_memories(parts: PipelineParts, scope: Scope, *, only: frozenset[s
 
 
 def require_matching_files(found: ListMemories) -> None:
-    """Stop where the globs of a list name no file. Raises NothingMatched.
+    """Raise NothingMatched if the globs of a list match no file.
 
-    What has no path passes every glob; a list that names paths is not about that alone.
+    Memories without a path pass every glob, but alone they do not satisfy one.
     """
     scope = found.scope
     is_about_files = bool(scope.paths) and not (scope.kinds or scope.layers)
@@ -139,7 +151,7 @@ def require_matching_files(found: ListMemories) -> None:
 def prepare_questions(
     parts: PipelineParts, questions: Iterable[tuple[int, Question]], found: ListMemories
 ) -> Iterator[PreparedQuestion]:
-    """Make these questions ready in their order. Raises UsageError that names the question it cannot ask."""
+    """Prepare these questions in order. Raises UsageError that names an invalid question."""
     settings, judge = parts.settings, parts.judge
     name = judge_key(judge.identity)
     moment: Turn | None = None
@@ -171,18 +183,18 @@ def prepare_questions(
         yield PreparedQuestion(number, question, turn, key, pool)
 
 
-def list_caps_left(parts: PipelineParts) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap; that of a turn is one of the whole list."""
+def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[CapLeft, ...]:
+    """Return what is left of each cap; the cap of a turn applies to the whole list. spent: by the list so far."""
     found = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
+    return tuple(replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap for cap in found)
 
 
 def confirm_list_cost(parts: PipelineParts, estimate: Estimate) -> None:
-    """Ask once where it may cost more than `budget.confirm_usd`. Raises UsageError when the user declines."""
+    """Ask once if it may cost more than `budget.confirm_usd`. Raises UsageError when the user declines."""
     if not parts.observer.can_confirm:
         return
     cost = estimate.cost_usd
     if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
         raise UsageError(
-            "nothing was sent: the estimate was declined", hint="Narrow with --path, ask fewer, or pass --yes."
+            "nothing was sent: the estimate was declined", hint="Narrow with --glob, ask fewer, or pass --yes."
         )

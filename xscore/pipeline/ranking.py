@@ -15,17 +15,15 @@ from msgspec import Struct
 from xscore.pipeline import receipt
 from xscore.pipeline.boosts import boost
 from xscore.pipeline.parts import PipelineParts
-from xscore.records import Candidate, Judgment, Kind, Outcome, Ranked, Selection, Turn, Unjudged
-from xscore.records.judgment import SCORE_TOLERANCE
+from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Outcome, Ranked, Selection, Unjudged
+from xscore.records.memory import Candidate, Kind
+from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
 NEAR_MISSES = 10
-"""How many of those not kept are shown."""
+"""How many candidates below the cut to show as near misses."""
 
-_ABOUT_TESTS = re.compile(
-    r"\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b",
-    re.IGNORECASE,
-)
+_ABOUT_TESTS = r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
 
 
 def select(
@@ -39,7 +37,7 @@ def select(
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best of the others.
 
     threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
-    about_tests: the task is about tests, so they compete like anything else.
+    about_tests: the task is about tests, so their share is not limited.
     """
     least = threshold - SCORE_TOLERANCE
     passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
@@ -61,15 +59,15 @@ def select(
 
 
 def reaches(score: float, threshold: float) -> bool:
-    """Whether a score is at or above a threshold, binary dust aside."""
+    """Return whether a score is at or above a threshold, ignoring float error."""
     return score >= threshold - SCORE_TOLERANCE
 
 
 def is_about_tests(turn: Turn) -> bool:
-    """Whether a task speaks of tests, or is asked from within a test file."""
+    """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
     in_test = name.startswith(("test_", "tests.")) or bool(re.search(r"(?:_test|\.test|\.spec|Tests?)\.\w+$", name))
-    return in_test or bool(_ABOUT_TESTS.search(turn.task))
+    return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
 
 
 def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
@@ -82,7 +80,7 @@ def _without(some: Sequence[Ranked], ids: AbstractSet[str]) -> int:
 
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
-    """The best of many, in order, without sorting them all."""
+    """Return the best of many, in order, without sorting them all."""
     least = min(nlargest(count, [each.score for each in below]), default=0.0)
     return nsmallest(count, [each for each in below if each.score >= least], key=by_rank)
 
@@ -108,7 +106,8 @@ def _within(
         else:
             tests += is_test
             kept.append(each)
-    return kept, over_quota, beyond
+    free = k - len(kept)  # a share holds only while something else wants the places
+    return sorted(kept + over_quota[:free], key=by_rank), over_quota[free:], beyond
 
 
 class Ranking(Struct, frozen=True):
@@ -118,12 +117,12 @@ class Ranking(Struct, frozen=True):
     selection: Selection
 
     def in_order(self) -> list[Ranked]:
-        """All judged candidates, best first, ties as the selection breaks them."""
+        """All judged candidates, best first, with the selection's tie-breaks."""
         return sorted(self.ranked, key=by_rank)
 
 
 def rank(parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
-    """Boost and select. Only links of candidates that can be boosted are read."""
+    """Boost and select, reading only the links of candidates that can be boosted."""
     settings = parts.settings
     floor = settings.boosts.floor
     near = [

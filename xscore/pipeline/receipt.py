@@ -1,4 +1,4 @@
-"""From the outcomes of a turn to its receipt, exit code, score lines and the figures that reports add up.
+"""Build a turn's receipt, exit code, score lines and report figures from its outcomes.
 
 It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. Trade-off: if several things went wrong,
 the exit code names the one that matters most to a caller; the receipt lists all.
@@ -9,46 +9,44 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
-
-from xscore.pipeline.parts import PipelineParts, TurnResources
-from xscore.pipeline.prepare import OpenedTurn
+from xscore.cache.keys import judge_key
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import stored_reasons
 from xscore.prompts.judge import shown_turn_parts
-from xscore.records import (
+from xscore.records.calls import Stage, Traffic
+from xscore.records.judgment import SCORE_TOLERANCE, Origin, Outcome, Ranked, Selection, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.receipt import (
+    NEAR_THRESHOLD,
+    SCORE_BINS,
     Answer,
-    Candidate,
     Coverage,
     Expected,
-    JudgeEstimate,
     JudgeInfo,
-    Latency,
-    Origin,
-    Outcome,
     PrimaryInfo,
-    Ranked,
     ScoreLine,
     Selected,
-    Selection,
-    Stage,
     StageUsage,
-    Traffic,
-    Turn,
     TurnFigures,
-    Unjudged,
     UnjudgedAccount,
-    UnjudgedCause,
     UnjudgedSample,
 )
-from xscore.records.judgment import SCORE_TOLERANCE
-from xscore.records.receipt import NEAR_THRESHOLD, SCORE_BINS
+from xscore.records.reports import JudgeEstimate
+from xscore.records.turn import Turn
 from xscore.store.evidence import stale_memory_ids
+
+if TYPE_CHECKING:
+    from xscore.pipeline.ranking import Ranking
+    from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn import TurnRun
 
 UNJUDGED_SHOWN = 20
 
 
 def count_coverage(outcomes: Sequence[Outcome], candidates: int) -> Coverage:
-    """Count the outcomes against the number of candidates that went in. Raises BrokenReceipt when they differ."""
+    """Check the outcomes against the number of candidates. Raises BrokenReceipt when they differ."""
     count = Counter(outcome.origin for outcome in outcomes)
     return Coverage(
         candidates, count[Origin.JUDGED], count[Origin.CACHED], count[Origin.CARRIED], count[Origin.UNJUDGED]
@@ -70,7 +68,7 @@ def to_selected(
     reasons: Mapping[str, str],
     *,
     below_threshold: bool,
-    titles: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] = {},
     stale: Collection[str] = (),
 ) -> Selected:
     """Return a ranked candidate as the receipt shows it.
@@ -95,7 +93,7 @@ def to_selected(
         reason=ranked.judgment.reason or reasons.get(candidate.content_hash, ""),
         cached=ranked.origin is not Origin.JUDGED,
         below_threshold=below_threshold,
-        title=(titles or {}).get(candidate.id, ""),
+        title=titles.get(candidate.id, ""),
         is_stale=candidate.id in stale,
     )
 
@@ -103,71 +101,46 @@ def to_selected(
 def score_lines(
     outcomes: Sequence[Outcome], ranked: Sequence[Ranked], reasons: Mapping[str, str]
 ) -> Iterator[ScoreLine]:
-    """Give every candidate its line: the ranked in their order, then the unjudged by path."""
-    for entry in ranked:
-        reason = entry.judgment.reason or reasons.get(entry.candidate.content_hash, "")
-        yield _score_line(entry.candidate, entry.origin, raw=entry.judgment.score, final=entry.score, reason=reason)
-    absent = sorted(unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line))
-    for candidate, result in absent:
-        yield _score_line(candidate, Origin.UNJUDGED, cause=str(result.cause))
+    """Return a line for every candidate: the ranked in order, then the unjudged by path."""
 
+    def line(one: Candidate, *rest: Any) -> ScoreLine:
+        return ScoreLine(one.id, one.path, one.entity, str(one.layer), str(one.kind), *rest)
 
-def _score_line(
-    one: Candidate,
-    origin: Origin,
-    *,
-    raw: float | None = None,
-    final: float | None = None,
-    reason: str = "",
-    cause: str = "",
-) -> ScoreLine:
-    kind, layer = str(one.kind), str(one.layer)
-    return ScoreLine(one.id, one.path, one.entity, layer, kind, str(origin), raw, final, reason, cause)
+    for one, judgment, origin, _, score in ranked:
+        reason = judgment.reason or reasons.get(one.content_hash, "")
+        yield line(one, str(origin), judgment.score, score, reason, "")
+    for one, absent in sorted(unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)):
+        yield line(one, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
 
 def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unjudged]]:
-    """Walk the outcomes that carry none."""
+    """Yield the candidates without a judgment."""
     for outcome in outcomes:
         if isinstance(outcome.result, Unjudged):
             yield outcome.candidate, outcome.result
 
 
-class TurnOutcome(Struct, kw_only=True):
-    """What a turn has come to so far; `turn` fills it in stage by stage."""
-
-    outcomes: tuple[Outcome, ...] = ()
-    selection: Selection | None = None
-    reasons: Mapping[str, str] = {}
-    """By content hash, of what was not judged this turn."""
-    titles: Mapping[str, str] = {}
-    """By memory id, of memories that belong to no file."""
-    answer: str | None = None
-    bundle: str | None = None
-    """As the receipt shows it."""
-    warnings: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    primary_failed: bool = False
-    refused: str = ""
-    """Why a cap had no room for the answering call; empty: it had."""
+def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
+    """Return the stored reasons of candidates not judged in this turn, by content hash."""
+    pool, parts = run.opened.pool, run.parts
+    stored = [one.candidate.content_hash for one in shown if not pool.judged_here(one.candidate, one.origin)]
+    return stored_reasons(parts.store, run.opened.key, judge_key(parts.judge.identity), stored)
 
 
-def make_receipt(
-    parts: PipelineParts,
-    opened: OpenedTurn,
-    ended: TurnOutcome,
-    resources: TurnResources | None,
-    *,
-    latency: Latency,
-    wants_answer: bool,
-) -> Answer:
+def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
-    chosen, threshold = ended.selection, parts.judge.threshold
-    assert chosen is not None
+    parts, opened, resources = run.parts, run.opened, run.resources
+    chosen, threshold = ranking.selection, parts.judge.threshold
+    shown = (*chosen.kept, *chosen.near_misses)
+    nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
     show = partial(
-        to_selected, reasons=ended.reasons, titles=ended.titles, stale=stale_memory_ids(parts.store.connection)
+        to_selected,
+        reasons=find_reasons(run, shown),
+        titles={id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {},
+        stale=stale_memory_ids(parts.store.connection),
     )
-    coverage = count_coverage(ended.outcomes, len(opened.pool.candidates))
-    answerer = parts.answerer if wants_answer else None
+    coverage = count_coverage(run.outcomes, len(opened.pool.candidates))
+    answerer = parts.answerer if run.options.answer else None
     return Answer(
         turn_id=opened.turn.id,
         continues=opened.turn.continues,
@@ -180,38 +153,59 @@ def make_receipt(
         judge=_judge_info(parts, opened.turn),
         primary=PrimaryInfo(answerer.provider, answerer.model) if answerer else None,
         partial=coverage.unjudged > 0,
-        warnings=tuple(dict.fromkeys(ended.warnings)),
+        warnings=_all_warnings(run),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
         selected=tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]),
         near_misses=tuple([show(one, below_threshold=one.score < threshold) for one in chosen.near_misses]),
-        answer=ended.answer,
-        bundle=ended.bundle,
+        answer=run.answer,
+        bundle=_shown_bundle(run),
         judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
         primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
         probe_usage=_stage_usage(resources, Stage.PROBE),
         embed_usage=_stage_usage(resources, Stage.EMBED),
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
-        latency=latency,
+        latency=run.watch.latency(),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
-        exit_code=_exit_code(coverage, ended),
+        exit_code=_exit_code(coverage, run),
     )
 
 
-def _exit_code(coverage: Coverage, ended: TurnOutcome) -> int:
-    causes = {result.cause for _, result in unjudged_pairs(ended.outcomes)}
+def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
+    said = [*run.warnings, *(run.context.warnings if run.context else ())]
+    if not run.options.isolated and (run.refused or (run.ranking and run.ranking.selection.unjudged)):
+        from xscore.pipeline.budget_messages import how_to_continue
+
+        said += how_to_continue(run.parts, run.opened, run.outcomes, run.refused)
+    return tuple(dict.fromkeys(said))
+
+
+def _shown_bundle(run: "TurnRun") -> str | None:
+    """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged. None: it is not shown."""
+    if run.context is None or not (run.options.bundle or run.answer is None):
+        return None
+    if run.opened.checkpoint is None or run.options.bundle == "json":
+        return run.context.bundle.text
+    from xscore.prompts.answer import SessionContext, checkpoint_block, render_checkpoint
+
+    before = checkpoint_block(SessionContext(checkpoint=render_checkpoint(run.opened.checkpoint)))
+    return f"{before}\n\n{run.context.bundle.text}"
+
+
+def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
+    causes = {result.cause for _, result in unjudged_pairs(run.outcomes)}
     ends = (
-        (ended.interrupted, 130),
-        (bool(ended.refused) or UnjudgedCause.BUDGET in causes, 4),
+        (run.interrupted, 130),
+        (bool(run.refused) or UnjudgedCause.BUDGET in causes, 4),
         (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
-        (ended.primary_failed, 7),
+        (run.primary_failed, 7),
         (coverage.unjudged > 0, 1),
     )
     return next((code for holds, code in ends if holds), 0)
 
 
-def _stage_usage(resources: TurnResources | None, stage: Stage) -> StageUsage | None:
+def _stage_usage(resources: "TurnResources | None", stage: Stage) -> StageUsage | None:
     spent = resources.usage.spent(stage) if resources else StageUsage()
     return spent if spent.attempts else None
 
@@ -230,7 +224,7 @@ def _judge_info(parts: PipelineParts, turn: Turn) -> JudgeInfo:
 
 
 _EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))
-"""Where each bin but the first begins; a score that is a bin's lower end but for dust is in it."""
+"""Lower bounds of all bins but the first, less float error."""
 
 
 def turn_figures(
@@ -238,10 +232,11 @@ def turn_figures(
 ) -> TurnFigures:
     """Return the figures of a finished turn.
 
-    scores: final ones, 0..1, of every judged candidate. forecast: of the judging, before it began; None: none was made.
+    scores: final scores, 0..1, of every judged candidate. forecast: made before judging; None: none was made.
     """
-    ascending = sorted(scores)  # and looked into: a third of the time that a look at each score takes
-    judge = answer.judge
+    ascending = sorted(scores)  # sorted and bisected: a third of the time of a check per score
+    judge, threshold = answer.judge, answer.threshold
+    near_from, near_to = threshold - NEAR_THRESHOLD + SCORE_TOLERANCE, threshold + NEAR_THRESHOLD - SCORE_TOLERANCE
     return TurnFigures(
         command=command,
         judge=f"{judge.provider}:{judge.model}" if judge.is_model else "lexical",
@@ -249,29 +244,21 @@ def turn_figures(
         coverage=answer.coverage,
         unjudged_by_cause=dict(answer.unjudged.by_cause),
         kept=len(answer.selected),
-        threshold=answer.threshold,
-        near=_near(ascending, answer.threshold),
+        threshold=threshold,
+        near=bisect_left(ascending, near_to) - bisect_left(ascending, near_from),
         scores=_bins(ascending),
         latency=answer.latency,
-        expected=_expected(forecast) if forecast else None,
+        expected=Expected(
+            calls=forecast.calls,
+            input_tokens=forecast.input_tokens,
+            output_tokens=forecast.output_tokens,
+            cost_usd=forecast.cost_usd,
+        )
+        if forecast
+        else None,
     )
 
 
 def _bins(ascending: Sequence[float]) -> tuple[int, ...]:
     begins = [0, *(bisect_left(ascending, edge) for edge in _EDGES), len(ascending)]
     return tuple(end - begin for begin, end in pairwise(begins))
-
-
-def _near(ascending: Sequence[float], threshold: float) -> int:
-    """Count the scores less than NEAR away."""
-    above, below = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE, threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
-    return bisect_left(ascending, above) - bisect_left(ascending, below)
-
-
-def _expected(forecast: JudgeEstimate) -> Expected:
-    return Expected(
-        calls=forecast.calls,
-        input_tokens=forecast.input_tokens,
-        output_tokens=forecast.output_tokens,
-        cost_usd=forecast.cost_usd,
-    )

@@ -1,12 +1,12 @@
-"""Where a turn spends: one writing thread, a budget, a ledger, and each model wrapped `Retrying(Limited(Metered(…)))`.
+"""What a turn spends through: a writer thread, budget, ledger, and each model in `Retrying(Limited(Metered(…)))`.
 
-It is opened only when something may be sent or must be scored; closing it commits what is queued and lets the hosts go.
+It is opened only when something may be sent or must be scored; closing it commits the queue and closes connections.
 """
 
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -17,12 +17,13 @@ from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
-from xscore.pipeline.parts import AnswererFactory, TurnResources
+from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.providers.prices import PriceFunction, call_price
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
-from xscore.records import JudgeIdentity, RateLimits, Traffic
+from xscore.records.calls import RateLimits, Traffic
+from xscore.records.judgment import JudgeIdentity
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
@@ -38,25 +39,52 @@ async def open_resources(
     store: Store,
     settings: Settings,
     *,
-    answerer: AnswererFactory | None,
+    answerer: Answerer | None,
     turn_id: str,
     price_of: PriceFunction = call_price,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
-) -> AsyncIterator[TurnResources]:
-    """Open what one turn spends through.
+) -> "AsyncIterator[TurnResources]":
+    """Open the resources of one turn.
 
-    clock: Unix seconds, for stamps and leases. note: tells the user of a host that is silent, while it is tried again.
+    clock: Unix seconds, for timestamps and leases. note: tells the user that a silent host is being retried.
     """
-    async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
-        own = StoredJudgments(commits, clock=clock)
-        budget = turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock)
-        shared: SharedResources = _Unshared(own, budget)
+    async with GroupCommit(store.path, store.keys) as commits:
+        here = SpendingStores(
+            StoredJudgments(commits, clock=clock),
+            turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock),
+        )
+        usage = UsageTotals(Ledger(commits).record)
+        async with resources_over(
+            here, usage, settings, turn_id, store=store, answerer=answerer, price_of=price_of, clock=clock, note=note
+        ) as resources:
+            yield resources
+
+
+@asynccontextmanager
+async def resources_over(
+    spending: "SpendingStores",
+    usage: UsageTotals,
+    settings: Settings,
+    turn_id: str,
+    *,
+    store: Store | None = None,
+    answerer: Answerer | None = None,
+    price_of: PriceFunction = call_price,
+    clock: Callable[[], float] = time.time,
+    note: Callable[[str], None] = lambda _: None,
+) -> "AsyncIterator[TurnResources]":
+    """Open the resources, joined to those of other machines by `extensions.shared`.
+
+    store: None if no memory of the user's own store is judged.
+    """
+    async with AsyncExitStack() as stack:
         for open_shared in implementations("shared_resources", settings):
-            with_others = open_shared(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
-            shared = await stack.enter_async_context(with_others)
-        tab = UsageTotals(Ledger(commits).record)
-        resources = _Resources(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
+            with_others = open_shared(
+                settings.shared, judgments=spending.judgments, budget=spending.budget, note=note, clock=clock
+            )
+            spending = await stack.enter_async_context(with_others)
+        resources = TurnResources(store, settings, answerer, spending, stack, usage, turn_id, price_of, clock, note)
         try:
             yield resources
         finally:
@@ -64,67 +92,56 @@ async def open_resources(
                 await provider.aclose()
 
 
-class SharedResources(Protocol):
-    """Judgments, dollars and rate limits, joined to those of other machines."""
+class SpendingStores(Struct):
+    """Where judgments, dollars and rate limits are kept: here. `extensions.shared` joins them to other machines'."""
 
-    @property
-    def judgments(self) -> JudgmentStore:
-        """Where judgments are read and kept."""
-        ...
-
-    @property
-    def budget(self) -> "DollarBudget":
-        """What calls reserve dollars from."""
-        ...
-
-    def rates(self, own: "LocalRates", *, bucket: str) -> "RateBudget":
-        """Return the limits that the judge's calls to this host and model (`bucket`) take from."""
-        ...
-
-    def warnings(self) -> tuple[str, ...]:
-        """Say for the receipt what could not be shared."""
-        ...
-
-
-class _Unshared(Struct, frozen=True):
     judgments: JudgmentStore
     budget: "DollarBudget"
 
     def rates(self, own: "LocalRates", *, bucket: str) -> "RateBudget":
+        """Return the rate limits of the judge's calls to this host and model (`bucket`)."""
         return own
 
     def warnings(self) -> tuple[str, ...]:
+        """Return warnings for the receipt about what could not be shared."""
         return ()
 
 
-class _Resources(Struct):
-    store: Store
+class TurnResources(Struct):
+    """What a turn spends through: a ledger, a budget, writers of judgments, and the models behind them."""
+
+    store: Store | None
+    """None if no memory of the user's own store is judged."""
     settings: Settings
-    answerer: AnswererFactory | None
-    shared: SharedResources
-    """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
+    answerer: Answerer | None
+    spending: SpendingStores
     stack: AsyncExitStack
-    """What is closed with the resources."""
+    """Closed with the resources."""
     usage: UsageTotals
     turn_id: str
     price_of: PriceFunction
     clock: Callable[[], float]
     note: Callable[[str], None]
     opened: list[Provider] = field(default_factory=list)
+    judging_lines: list[tuple[Provider, Provider]] = field(default_factory=list)
+    """Unwrapped providers, each with its limiter."""
     judging: "Limited | None" = None
     judgments_of_user: JudgmentStore | None = None
     """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
-    """Those that the user was told of."""
+    """Hosts that the user was already told about."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-        return self.shared.judgments.writer(turn_key, judge)
+        """Return the writer of a turn's judgments; when its call returns, they are committed."""
+        return self.spending.judgments.writer(turn_key, judge)
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        return self.shared.judgments.claims(turn_key, judge)
+        """Return the claims that keep processes on one store from paying for the same candidates of a turn."""
+        return self.spending.judgments.claims(turn_key, judge)
 
     async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
-        assert self.store.user_data_dir is not None
+        """Return writer and claims for the user's own store, which holds judgments of the user's memories."""
+        assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
             commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
@@ -133,71 +150,77 @@ class _Resources(Struct):
         return own.writer(turn_key, judge), own.claims(turn_key, judge)
 
     def answering_provider(self) -> Provider:
+        """Return the answering model, within the turn's budget."""
         assert self.answerer is not None
-        provider = connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
-        return self._retrying(self._limited(provider))
+        return self._retrying(connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings))
 
     def judging_provider(
-        self,
-        provider: Provider,
-        *,
-        model: str,
-        rpm: int | None = None,
-        tpm: int | None = None,
-        concurrency: int | None = None,
-        stated: RateLimits | None = None,
+        self, provider: Provider, *, model: str, concurrency: int | None = None, stated: RateLimits | None = None
     ) -> Provider:
-        from xscore.providers.limits import Limited  # the lexical judge makes no call
-        from xscore.providers.rate_limits import LocalRates, bucket_name
+        """Wrap a judging provider, once each, with retries, limits, budget and ledger.
 
-        rates = LocalRates(rpm=rpm, tpm=tpm, remembered=stated)
-        self.judging = Limited(
-            self._metered(provider),
-            concurrency=concurrency,
-            budget=self.shared.budget,
-            price_of=self.price_of,
-            rates=self.shared.rates(rates, bucket=bucket_name(provider, model=model)),
-        )
-        return self._retrying(self.judging)
+        model: its limits may be shared with others. stated: limits that its host named in earlier runs.
+        """
+        for connected, line in self.judging_lines:
+            if connected is provider:
+                return line
+        from xscore.providers.rate_limits import LocalRates, bucket_name  # the lexical judge makes no call
+
+        limits = self.settings.judge
+        own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated)
+        rates = self.spending.rates(own, bucket=bucket_name(provider, model=model))
+        line = self._retrying(provider, concurrency=concurrency, rates=rates)
+        self.judging_lines.append((provider, line))
+        return line
 
     def embedding_provider(self, provider: Provider) -> Provider:
-        return self._retrying(self._limited(provider))
+        """Wrap a provider of embeddings with retries, budget and ledger."""
+        return self._retrying(provider)
 
     def hold_back(self) -> None:
+        """Cancel the judge's queued calls; calls in flight continue."""
         if self.judging is not None:
             self.judging.halt()
 
     def new_stop(self) -> StopSignal:
+        """Return the stop of one turn's judging."""
         return StopSignal(self.hold_back)
 
     def warnings(self) -> tuple[str, ...]:
-        return self.shared.warnings()
+        """Return warnings for the receipt about what could not be shared."""
+        return self.spending.warnings()
 
     def traffic(self) -> Traffic:
+        """Return the traffic of the judge's calls."""
         return self.judging.traffic() if self.judging else Traffic()
 
-    def _limited(self, provider: Provider) -> "Limited":
-        from xscore.providers.limits import Limited
+    def _retrying(
+        self, provider: Provider, *, concurrency: int | None = None, rates: "RateBudget | None" = None
+    ) -> Provider:
+        """Wrap a provider. Retries are outside the limits: each attempt takes its own tokens, dollars and record.
 
-        return Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of)
-
-    def _metered(self, provider: Provider) -> Provider:
+        rates: given for a judge, whose calls are tracked and can be cancelled.
+        """
         if self.settings.judge.replay:  # everything that is sent goes through here
             raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
-        from xscore.providers.attempts import Metered
+        from xscore.providers.attempts import Metered, Retrying
+        from xscore.providers.limits import Limited
 
-        return Metered(provider, turn_id=self.turn_id, record=self.usage.add, price=self.price_of, clock=self.clock)
-
-    def _tell(self, error: ProviderError) -> None:
-        """Say once of each host that it cannot be reached; the tries take some seconds in which nothing is seen."""
-        if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
-            self.silent_hosts.add(error.message)
-            self.note(f"{error.message.rstrip('.')}; trying again for a moment")
-
-    def _retrying(self, limited: "Limited") -> Provider:
-        """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
-        from xscore.providers.attempts import Retrying
-
+        limited = Limited(
+            Metered(provider, turn_id=self.turn_id, record=self.usage.add, price=self.price_of, clock=self.clock),
+            budget=self.spending.budget,
+            price_of=self.price_of,
+            concurrency=concurrency,
+            rates=rates,
+        )
+        if rates is not None:
+            self.judging = limited
         whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell)
         self.opened.append(whole)
         return whole
+
+    def _tell(self, error: ProviderError) -> None:
+        """Report once per host that it cannot be reached, since retries show nothing for some seconds."""
+        if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
+            self.silent_hosts.add(error.message)
+            self.note(f"{error.message.rstrip('.')}; trying again for a moment")

@@ -1,6 +1,6 @@
 """Save a finished turn: its receipt, its answer, what it used, and the memories that its answer cited.
 
-Also writes `--all-scores`, whose place is checked before anything is spent.
+Also writes `--all-scores`, whose path is checked before anything is spent.
 Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
 """
 
@@ -14,7 +14,10 @@ from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
-from xscore.records import Answer, Layer, ScoreLine, Selection, TurnFigures
+from xscore.platform.files import write_atomically
+from xscore.records.judgment import Selection
+from xscore.records.memory import Layer
+from xscore.records.receipt import Answer, ScoreLine, TurnFigures
 from xscore.store import turns
 
 _STATES = {
@@ -28,7 +31,7 @@ _STATES = {
 def save_turn(
     parts: PipelineParts, answer: Answer, selection: Selection, figures: TurnFigures, *, isolated: bool = False
 ) -> tuple[str, ...]:
-    """Write down what came of a turn; return what could not be noted beside it. Raises StoreError.
+    """Save a turn; return a warning if its use could not be counted. Raises StoreError.
 
     isolated: it was an evaluation, so only its receipt is kept.
     """
@@ -60,7 +63,7 @@ def save_turn(
 
 
 def _cited_memories(answer: Answer) -> list[str]:
-    """The kept memories beside code that the answer cites."""
+    """Return the kept memories, other than code, that the answer cites."""
     if not answer.answer:
         return []
     from xscore.prompts.answer import cited_memory_ids
@@ -70,7 +73,7 @@ def _cited_memories(answer: Answer) -> list[str]:
 
 
 def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> None:
-    """Count the use of the user's own memories, and what the answer took up. Raises StoreError."""
+    """Count the use of the user's own memories, and those that the answer cited. Raises StoreError."""
     now = parts.clock()
     own = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
     user = parts.store.user_connection() if own else None
@@ -87,33 +90,18 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
 
 
 def check_scores_path(path: Path, *, store_dir: Path) -> None:
-    """Raise UsageError where no file of this name can be written, before anything is spent; the store is no place."""
+    """Raise UsageError if this file cannot be written, before anything is spent; the store folder is refused."""
     folder = path.parent
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(f"--all-scores: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if not path.name or path.is_dir() or not folder.is_dir():
         raise UsageError(f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first.")
-    written = path if path.exists() and not _is_replaceable(path) else folder
-    if not os.access(written, os.W_OK):
+    is_replaced = not path.exists() or path.is_file()
+    if not os.access(path.resolve().parent if is_replaced else path, os.W_OK):
         raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
 
 
 def write_scores(path: Path, lines: Iterable[ScoreLine]) -> None:
     """Write the lines. Raises UsageError where the file cannot be written; the turn itself is kept."""
-    whole = _is_replaceable(path)
-    target = path.with_name(f".{path.name}.{os.getpid()}") if whole else path
-    try:
-        with target.open("w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(json.dumps(record_json(line), ensure_ascii=False) + "\n")
-        if whole:
-            target.replace(path)
-    except OSError as error:
-        if whole:
-            target.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="The turn itself is kept.") from error
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Whether nothing stands there, or a plain file."""
-    return not os.path.lexists(path) or (path.is_file() and not path.is_symlink())
+    text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
+    write_atomically(path, text.encode())

@@ -2,7 +2,7 @@
 
 from xscore.costs import ledger
 from xscore.platform.paths import user_data_dir
-from xscore.records import StoreStatus
+from xscore.records.reports import StoreStatus
 from xscore.settings import Settings
 from xscore.store import opening
 from xscore.store.store import Store

@@ -5,9 +5,9 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,32 +15,39 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline import budget_messages, receipt
+from xscore.pipeline import receipt
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
-from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnResources
-from xscore.pipeline.pool import stored_reasons
+from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch
 from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.platform.processes import gc_paused, process_identity
-from xscore.records import Answer, JudgeEstimate, Judgment, Ranked, Stage, Turn, TurnFigures, UnjudgedCause
-from xscore.scorer.judge import Judge
+from xscore.records.calls import Stage
+from xscore.records.judgment import Judgment, Outcome, UnjudgedCause
+from xscore.records.receipt import Answer, TurnFigures
+from xscore.records.reports import JudgeEstimate
+from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.fusion import RenderedContext
+    from xscore.pipeline.resources import TurnResources
+    from xscore.scorer.judge import Judge
+
+FORECAST_FROM_S = 20.0
+"""Announce judging that will take this long."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
-    """What the caller wants of a turn beside the selection."""
+    """Options of a turn besides the selection."""
 
     answer: bool
     """Make one call to the answering model, if there is one."""
     command: str = "ask"
     """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
     isolated: bool = False
-    """Not the user's own work: it belongs to no working session, counts no use and learns nothing."""
+    """Belongs to no working session, counts no use and learns nothing (an evaluation, say)."""
     bundle: str = ""
     """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or `memory`."""
     max_tokens: int | None = None
@@ -49,17 +56,13 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     ranked: Callable[[Turn, Ranking], None] | None = None
     """Called with the completed turn and the ranking, before the receipt is made."""
     judged: AbstractSet[str] = frozenset()
-    """Contents judged just before in prompts shared with other turns: they count as judged, not as cached."""
+    """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
 
 
-FORECAST_FROM_S = 20.0
-"""Announce judging that will take this long."""
-
-
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
-    """Take one turn from task to receipt. Raises XscoreError only if there is nothing to account for."""
+    """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     if options.all_scores is not None:
         check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
     watch = Stopwatch()
@@ -73,14 +76,19 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         opened.turn,
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
+        judge_name=parts.judge.identity.spec if parts.judge.is_model else "",
         now=parts.clock(),
         process=process_identity(),
         isolated=options.isolated,
     )
-    run = _TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, watch)
-    run.so_far.warnings += budget_messages.announce_budget(parts, opened, answers=answers, isolated=options.isolated)
+    warnings = [*parts.warnings, *unreadable_layers(opened)]
+    if answers or (opened.pool.misses and parts.judge.is_model):
+        from xscore.pipeline.budget_messages import announce_budget  # most fully cached turns spend nothing
+
+        warnings += announce_budget(parts, opened, answers=answers, isolated=options.isolated)
+    run = TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, watch, warnings)
     try:
-        answer = await run.run()
+        answer = await run.go()
     except BaseException as error:
         turns.abandon_turn(parts.store.connection, turn_id)
         await run.close(error=error)
@@ -89,25 +97,57 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
     return replace(answer, warnings=(*answer.warnings, warning)) if warning else answer
 
 
-class _TurnRun:
-    """One turn under way: what its stages hand on."""
+class TurnRun(Struct):
+    """One running turn: what its stages hand on."""
 
-    def __init__(self, parts: PipelineParts, opened: OpenedTurn, options: TurnOptions, watch: Stopwatch) -> None:
-        self.parts, self.opened, self.options, self.watch = parts, opened, options, watch
-        self.wants_answer = options.answer and parts.answerer is not None
+    parts: PipelineParts
+    opened: OpenedTurn
+    options: TurnOptions
+    watch: Stopwatch
+    warnings: list[str]
+    resources: "TurnResources | None" = None
+    """None: nothing may be spent."""
+    deadline: Deadline | None = None
+    forecast: JudgeEstimate | None = None
+    """Of a model's judging, before it began."""
+    outcomes: tuple[Outcome, ...] = ()
+    ranking: Ranking | None = None
+    context: "RenderedContext | None" = None
+    answer: str | None = None
+    interrupted: bool = False
+    primary_failed: bool = False
+    refused: str = ""
+    """Why a cap had no room for the answering call; empty if it had."""
+    unkept: StoreError | None = None
+    """Why something could not be stored although there is an answer."""
+    figures: TurnFigures | None = None
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether it ends with an answering call."""
+        return self.options.answer and self.parts.answerer is not None
+
+    async def go(self) -> Answer:
+        """Run all stages. Raises StoreError only if there is no answer to return."""
         self.deadline = self._deadline()
-        self.so_far = receipt.TurnOutcome(warnings=[*parts.warnings, *unreadable_layers(opened)])
-        self.forecast: JudgeEstimate | None = None
-        self.figures: TurnFigures | None = None
-
-    def _deadline(self) -> Deadline | None:
-        seconds, started = self.parts.settings.budget.deadline_s, self.options.started
-        if seconds is None:
-            return None
-        from xscore.pipeline.answering import typical_answer_s
-
-        deadline = Deadline((self.watch.started if started is None else started) + seconds)
-        return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
+        with self._answer_comes_first():
+            async with AsyncExitStack() as stack:
+                await self._open_resources(stack)
+                await self._judge()
+                self._rank()
+                self._build_context()
+                await self._answer()
+        assert self.ranking is not None
+        answer = receipt.make_receipt(self, self.ranking)
+        with self._answer_comes_first():
+            scores = (entry.score for entry in self.ranking.ranked)
+            self.figures = receipt.turn_figures(answer, scores, command=self.options.command, forecast=self.forecast)
+            said = save_turn(self.parts, answer, self.ranking.selection, self.figures, isolated=self.options.isolated)
+            answer = replace(answer, warnings=(*answer.warnings, *said))
+        if self.unkept is not None:
+            warning = _with_hint(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
+            return replace(answer, warnings=(*answer.warnings, warning), exit_code=self.unkept.exit_code)
+        return self._write_scores(answer, self.ranking)
 
     async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
         """Tell the listener, if there is one, and return its warning."""
@@ -125,67 +165,60 @@ class _TurnRun:
         )
         return await self.parts.listener(closed)
 
-    async def run(self) -> Answer:
-        unkept: StoreError | None = None  # for example a full disk: an answer that was paid for is still returned
+    @contextmanager
+    def _answer_comes_first(self) -> Iterator[None]:
+        """Return an answer that was paid for although it cannot be stored, for example on a full disk."""
         try:
-            async with AsyncExitStack() as stack:
-                resources = await self._open_resources(stack)
-                judged = await self._judge(resources)
-                ranking = self._rank(judged)
-                context = self._build_context(ranking)
-                self.so_far.answer = await self._answer(resources, context, judged)
+            yield
         except StoreError as error:
-            if self.so_far.answer is None:
+            if self.answer is None:
                 raise
-            unkept = error
-        answer = self._receipt(resources, ranking, context)
-        try:
-            scores = (entry.score for entry in ranking.ranked)
-            self.figures = receipt.turn_figures(answer, scores, command=self.options.command, forecast=self.forecast)
-            warnings = save_turn(self.parts, answer, ranking.selection, self.figures, isolated=self.options.isolated)
-            answer = replace(answer, warnings=(*answer.warnings, *warnings))
-        except StoreError as error:
-            if self.so_far.answer is None:
-                raise
-            unkept = error
-        if unkept is not None:
-            said = _with_hint(f"this turn could not be saved: {unkept.message}", unkept.hint)
-            return replace(answer, warnings=(*answer.warnings, said), exit_code=unkept.exit_code)
-        return self._write_scores(answer, judged, ranking)
+            self.unkept = error
 
-    async def _open_resources(self, stack: AsyncExitStack) -> TurnResources | None:
-        """Open what spending needs only if something may be spent: a cached turn opens nothing, nor does a replay."""
-        judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
-        if not (judges or self.wants_answer):
+    def _deadline(self) -> Deadline | None:
+        seconds, started = self.parts.settings.budget.deadline_s, self.options.started
+        if seconds is None:
             return None
-        return await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
+        from xscore.pipeline.answering import typical_answer_s
 
-    async def _judge(self, resources: TurnResources | None) -> JudgedPool:
+        deadline = Deadline((self.watch.started if started is None else started) + seconds)
+        return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
+
+    async def _open_resources(self, stack: AsyncExitStack) -> None:
+        """Open the resources only if something may be spent: not for a cached turn or a replay."""
+        judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
+        if judges or self.wants_answer:
+            self.resources = await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
+
+    async def _judge(self) -> None:
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
-        watched = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         with self.watch.stage("judge"):
-            if resources is None or not opened.pool.misses:
-                return self._settled(await judge_pool(opened.pool, NoJudge(UnjudgedCause.REPLAY), opened.turn, watched))
-            judge, usage = await self._open_judge(resources), resources.usage
-            watched = replace(watched, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
-            judged = self._settled(await judge_pool(opened.pool, judge, opened.turn, watched))
+            if self.resources is None or not opened.pool.misses:
+                await self._judge_by(NoJudge(UnjudgedCause.REPLAY))
+                return
+            judge = await self._open_judge(self.resources)
+            await self._judge_by(judge)
             try:
                 parts.judge.close()
-            except StoreError as error:  # it can be found out again; what was judged is worth more
+            except StoreError as error:  # it can be probed again; the judgments are worth more
                 self._warn(f"what the host can do was not remembered: {error.message}", error.hint)
         if not isinstance(judge, NoJudge):
-            self.so_far.warnings += (*judge.warnings(), *resources.warnings())
-        return judged
+            self.warnings += (*judge.warnings(), *self.resources.warnings())
 
-    def _settled(self, judged: JudgedPool) -> JudgedPool:
-        self.so_far.outcomes, self.so_far.interrupted = judged.outcomes, judged.interrupted
-        return judged
+    async def _judge_by(self, judge: "Judge | NoJudge") -> None:
+        parts = self.parts
+        watch = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
+        if self.resources is not None:
+            usage = self.resources.usage
+            watch = replace(watch, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
+        judged: JudgedPool = await judge_pool(self.opened.pool, judge, self.opened.turn, watch)
+        self.outcomes, self.interrupted = judged.outcomes, judged.interrupted
 
-    async def _open_judge(self, resources: TurnResources) -> Judge | NoJudge:
+    async def _open_judge(self, resources: "TurnResources") -> "Judge | NoJudge":
         """Open the judge; probe its host first if needed.
 
-        A host that does not answer is an error only if nothing is known: then there is nothing to account for.
+        A silent host is an error only if nothing is cached, since there is nothing to report then.
         """
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
@@ -206,36 +239,36 @@ class _TurnRun:
             self._warn(f"the judge could not be asked: {error.message}", error.hint)
             return NoJudge(UnjudgedCause.PROVIDER, error.message)
 
-    def _rank(self, judged: JudgedPool) -> Ranking:
+    def _rank(self) -> None:
         self.parts.observer.stage("select")
         with gc_paused(), self.watch.stage("select"):
-            ranking = rank(self.parts, judged.outcomes, self.opened.turn)
+            self.ranking = rank(self.parts, self.outcomes, self.opened.turn)
         if self.options.ranked is not None:
-            self.options.ranked(self.opened.turn, ranking)
-        return ranking
+            self.options.ranked(self.opened.turn, self.ranking)
 
-    def _build_context(self, ranking: Ranking) -> "RenderedContext | None":
+    def _build_context(self) -> None:
         """Render the bundle if anyone will see it."""
         if not (self.options.answer or self.options.bundle):
-            return None
+            return
         from xscore.pipeline.fusion import build_context
 
+        assert self.ranking is not None
         with self.watch.stage("select"):
-            return build_context(
+            self.context = build_context(
                 self.parts,
-                ranking.selection,
+                self.ranking.selection,
                 form=self.options.bundle or "xml",
                 max_tokens=self.options.max_tokens,
                 ceilings=self.opened.routing.plan.ceilings,
                 scope=self.opened.turn.scope,
             )
 
-    async def _answer(
-        self, resources: TurnResources | None, context: "RenderedContext | None", judged: JudgedPool
-    ) -> str | None:
-        nothing_judged = judged.outcomes and not any(isinstance(one.result, Judgment) for one in judged.outcomes)
-        if resources is None or context is None or not self.wants_answer or judged.interrupted or nothing_judged:
-            return None
+    async def _answer(self) -> None:
+        nothing_judged = self.outcomes and not any(isinstance(one.result, Judgment) for one in self.outcomes)
+        if self.resources is None or self.context is None or not self.wants_answer:
+            return
+        if self.interrupted or nothing_judged:
+            return
         from xscore.pipeline.answering import ask_primary
 
         self.parts.observer.stage("primary")
@@ -243,50 +276,33 @@ class _TurnRun:
             try:
                 answered = await ask_primary(
                     self.parts,
-                    resources.answering_provider(),
+                    self.resources.answering_provider(),
                     self.opened.turn,
-                    context,
+                    self.context.bundle,
                     within_s=self.deadline.left_s() if self.deadline else None,
                     checkpoint=self.opened.checkpoint,
                 )
             except asyncio.CancelledError:
-                self.so_far.interrupted = True
+                self.interrupted = True
                 take_back_cancellation(asyncio.current_task())
-                return None
+                return
             except BudgetExhausted as error:  # it was not sent
-                self.so_far.refused = error.message
-                return None
+                self.refused = error.message
+                return
             except XscoreError as error:
-                self.so_far.primary_failed = True
+                self.primary_failed = True
                 self._warn(f"the answering call failed: {error.message}", error.hint)
-                return None
-        if not context.bundle.text:
+                return
+        if not self.context.bundle.text:
             self._warn("nothing was chosen, so the answer rests on the task alone")
-        self.so_far.warnings += answered.warnings
-        return answered.text
+        self.answer, said = answered
+        self.warnings += said
 
-    def _receipt(self, resources: TurnResources | None, ranking: Ranking, context: "RenderedContext | None") -> Answer:
-        so_far, options, selection = self.so_far, self.options, ranking.selection
-        if context is not None:
-            so_far.warnings += context.warnings
-        if not options.isolated:
-            so_far.warnings += budget_messages.how_to_continue(self.parts, self.opened, so_far.outcomes, so_far.refused)
-        shown = (*selection.kept, *selection.near_misses)
-        so_far.selection = selection
-        so_far.reasons, so_far.titles = self._reasons(shown), self._titles(shown)
-        if context is not None and (options.bundle or so_far.answer is None):
-            from xscore.pipeline.answering import with_checkpoint
-
-            so_far.bundle = with_checkpoint(context, self.opened.checkpoint, form=options.bundle)
-        return receipt.make_receipt(
-            self.parts, self.opened, so_far, resources, latency=self.watch.latency(), wants_answer=options.answer
-        )
-
-    def _write_scores(self, answer: Answer, judged: JudgedPool, ranking: Ranking) -> Answer:
-        """Write `--all-scores`. If that fails after all, the answer was paid for and is returned with a warning."""
+    def _write_scores(self, answer: Answer, ranking: Ranking) -> Answer:
+        """Write `--all-scores`; if that fails, warn, since the answer was paid for."""
         if self.options.all_scores is None:
             return answer
-        lines = receipt.score_lines(judged.outcomes, ranking.in_order(), self._reasons(ranking.ranked))
+        lines = receipt.score_lines(self.outcomes, ranking.in_order(), receipt.find_reasons(self, ranking.ranked))
         try:
             write_scores(self.options.all_scores, lines)
         except UsageError as error:
@@ -294,18 +310,8 @@ class _TurnRun:
             return replace(answer, warnings=warnings, exit_code=answer.exit_code or error.exit_code)
         return answer
 
-    def _reasons(self, shown: Sequence[Ranked]) -> Mapping[str, str]:
-        here = self.opened.pool.judged_here
-        stored = [one.candidate.content_hash for one in shown if not here(one.candidate, one.origin)]
-        return stored_reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), stored)
-
-    def _titles(self, shown: Sequence[Ranked]) -> dict[str, str]:
-        """Read the titles of memories that have no path to show."""
-        nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
-        return {id_: memory.title for id_, memory in self.parts.store.memories(nameless).items()} if nameless else {}
-
     def _warn(self, message: str, hint: str = "") -> None:
-        self.so_far.warnings.append(_with_hint(message, hint))
+        self.warnings.append(_with_hint(message, hint))
 
 
 def _with_hint(message: str, hint: str) -> str:

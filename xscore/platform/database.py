@@ -1,8 +1,8 @@
 """SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
 
-Every connection of the package comes from here. A database with a note beside it is opened with the user's key
-(`sqlite_drivers`); the source of keys is never asked for a plain one. Trade-off: `synchronous=NORMAL` keeps every
-commit when the process is killed, but may lose the last ones in a power cut.
+Every connection of the package comes from here. A database with a key note beside it is opened with the user's key
+(`sqlite_drivers`); a plain database never asks for one. Trade-off: `synchronous=NORMAL` keeps every commit when the
+process is killed, but may lose the last ones in a power cut.
 """
 
 import os
@@ -23,12 +23,12 @@ IN_MEMORY = ":memory:"
 
 
 class Schema(Struct, frozen=True):
-    """What a database of ours contains."""
+    """The tables of one kind of database."""
 
     file: Path
     """The SQL that creates it; read only for a new database."""
     application_id: int
-    """Written to the header of every such file."""
+    """Written to the header of the file."""
     version: int
 
 
@@ -46,11 +46,11 @@ def connect(path: Path, schema: Schema, keys: KeySource | None = None) -> sqlite
             return _connect(path, schema, keys)
         except StoreError:
             if _inode(path) == before:
-                raise  # else it was encrypted or decrypted while we waited for it
+                raise  # otherwise it was encrypted or decrypted while we waited: open the new file
 
 
 def open_in_memory(schema: Schema) -> sqlite3.Connection:
-    """Open an empty database in memory; what is written to it is lost."""
+    """Open an empty database in memory."""
     connection = open_plain(Path(IN_MEMORY))
     _configure(connection)
     _create_tables(connection, Path(IN_MEMORY), schema)
@@ -58,11 +58,11 @@ def open_in_memory(schema: Schema) -> sqlite3.Connection:
 
 
 def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:
-    """Read one value of table `meta` without writing to, migrating or believing the database.
+    """Read one value of table `meta` without writing to, migrating or trusting the database.
 
     None: no such value. Raises StoreDamaged, StoreError.
     """
-    connection = _open(path, keys, read_only=True)
+    connection = open_unchecked(path, keys, read_only=True)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         with _unless_encrypted(path):
@@ -70,11 +70,6 @@ def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str
     finally:
         connection.close()
     return str(row[0]) if row else None
-
-
-def open_unchecked(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
-    """Open a database that may be damaged, to read what can be read; nothing is configured, migrated or checked."""
-    return _open(path, keys)
 
 
 @contextmanager
@@ -92,7 +87,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several reads see one and the same state, whatever others write meanwhile."""
+    """Let several reads see the same state, whatever others write meanwhile."""
     connection.execute("BEGIN")
     try:
         yield
@@ -103,7 +98,7 @@ def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def damage_if_invalid(what: str) -> Iterator[None]:
-    """Read values that only we write: what cannot be one of them is damage. Raises StoreDamaged."""
+    """Turn the errors of decoding our own rows into StoreDamaged."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -114,7 +109,7 @@ def damage_if_invalid(what: str) -> Iterator[None]:
 
 @contextmanager
 def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let bytes that are no text come out with marks in their place, instead of ending the whole look."""
+    """Replace undecodable bytes with U+FFFD instead of failing the whole query."""
     before = connection.text_factory
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -140,7 +135,7 @@ def _prepare(path: Path) -> None:
 
 
 def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Connection:
-    connection = _open(path, keys)
+    connection = open_unchecked(path, keys)
     try:
         with _unless_encrypted(path):
             _configure(connection)
@@ -151,7 +146,8 @@ def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Conn
     return connection
 
 
-def _open(path: Path, keys: KeySource | None, *, read_only: bool = False) -> sqlite3.Connection:
+def open_unchecked(path: Path, keys: KeySource | None = None, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database that may be damaged, to read what can be read; nothing is configured or checked."""
     if path.is_symlink():
         raise StoreError(f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own.")
     noted = sqlite_drivers.read_note(path)
@@ -162,7 +158,7 @@ def _open(path: Path, keys: KeySource | None, *, read_only: bool = False) -> sql
 
 @contextmanager
 def _unless_encrypted(path: Path) -> Iterator[None]:
-    """Call no store damaged that is only encrypted, and whose note is lost."""
+    """Report an encrypted store that lost its key note as such, not as damaged."""
     try:
         yield
     except StoreDamaged as error:
@@ -187,9 +183,8 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Two processes that create a store at once: SQLite refuses the second at once, without waiting, so we wait."""
     give_up = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
+    while True:  # when two processes create a store at once, SQLite refuses the second without waiting
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
@@ -200,7 +195,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def is_busy(error: StoreError) -> bool:
-    """Whether it says that another process holds the database."""
+    """Whether the error says that another process holds the database lock."""
     code = getattr(error.__cause__, "sqlite_errorcode", 0)
     return (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 

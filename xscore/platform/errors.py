@@ -1,7 +1,7 @@
 """Every way xscore can fail, as one tree.
 
     XscoreError                      70  internal
-    ├── NothingMatched                1  no memory is what was named
+    ├── NothingMatched                1  no memory matches
     ├── UsageError                    2  the command or a setting is wrong
     ├── NoUsableModel                 3  no key, no such model, or nothing could be judged
     ├── BudgetExhausted               4  the next call would pass the cap
@@ -12,7 +12,7 @@
     │   └── StoreDamaged              6  its bytes are wrong
     ├── BrokenReceipt                70  the candidates do not add up
     └── ProviderError                 3  a model call failed
-        ├── NotSent                      the run was stopped before its turn came
+        ├── NotSent                      the run was stopped first
         ├── RateLimited                  retryable, may carry a minimum wait
         ├── Overloaded                   retryable
         ├── ConnectionFailed             retryable, may have been charged
@@ -27,10 +27,10 @@
         └── PromptTooLong                this request will never pass
             └── PromptCut                this request will never pass, may have been charged
 
-A leaf says in one sentence what happened and where; `hint` says what to do next. Whether a call may be tried again
-(`retryable`), whether trying others is pointless (`stops_run`) and whether the host may have charged for it
+A message says in one sentence what happened and where; `hint` says what to do next. Whether a call may be retried
+(`retryable`), whether other calls are pointless too (`stops_run`) and whether the host may have charged for it
 (`may_be_charged`) are facts of the type, never of a message.
-This module does not format for the terminal and knows no SDK; adapters translate into it.
+This module does not format for the terminal and knows no SDK; adapters translate SDK errors into these.
 """
 
 from typing import ClassVar
@@ -42,83 +42,61 @@ class XscoreError(Exception):
     exit_code: ClassVar[int] = 70
     kind: ClassVar[str] = "internal"
 
+    def __init_subclass__(cls, *, kind: str, exit_code: int | None = None, **facts: bool) -> None:
+        cls.kind = kind
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+        for name, value in facts.items():
+            setattr(cls, name, value)
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
 
 
-class NothingMatched(XscoreError):
-    """Nothing in the store is what was named or asked for; the store is as it was."""
-
-    exit_code = 1
-    kind = "nothing_matched"
+class NothingMatched(XscoreError, kind="nothing_matched", exit_code=1):
+    """Nothing in the store matches what was named; the store is unchanged."""
 
 
-class UsageError(XscoreError):
+class UsageError(XscoreError, kind="usage", exit_code=2):
     """The command line, a setting or an argument cannot be used as given."""
 
-    exit_code = 2
-    kind = "usage"
 
-
-class NoUsableModel(XscoreError):
+class NoUsableModel(XscoreError, kind="no_usable_model", exit_code=3):
     """No model can be called, or none of the candidates could be judged."""
 
-    exit_code = 3
-    kind = "no_usable_model"
+
+class BudgetExhausted(XscoreError, kind="budget", exit_code=4):
+    """The next call could exceed the dollar cap; judgments made so far are kept."""
 
 
-class BudgetExhausted(XscoreError):
-    """The next call could pass the dollar cap; what was judged is kept."""
-
-    exit_code = 4
-    kind = "budget"
-
-
-class GateFailed(XscoreError):
+class GateFailed(XscoreError, kind="gate", exit_code=5):
     """A figure is worse than its baseline allows."""
 
-    exit_code = 5
-    kind = "gate"
 
-
-class StoreError(XscoreError):
+class StoreError(XscoreError, kind="store", exit_code=6):
     """The store cannot be opened, read or written."""
 
-    exit_code = 6
-    kind = "store"
+
+class SharedUnavailable(StoreError, kind="shared_unavailable"):
+    """The server that shares judgments, limits and dollars cannot be reached."""
 
 
-class SharedUnavailable(StoreError):
-    """The server on which judgments, limits and dollars are shared cannot be asked."""
-
-    kind = "shared_unavailable"
-
-
-class StoreUntrusted(StoreError):
+class StoreUntrusted(StoreError, kind="store_untrusted"):
     """The store was not made by this user at this place, so its judgments may be planted."""
 
-    kind = "store_untrusted"
 
-
-class StoreDamaged(StoreError):
+class StoreDamaged(StoreError, kind="store_damaged"):
     """The database fails its own integrity check or has an unknown schema."""
 
-    kind = "store_damaged"
+
+class BrokenReceipt(XscoreError, kind="broken_receipt"):
+    """The candidates are not the sum of judged, cached, carried and unjudged."""
 
 
-class BrokenReceipt(XscoreError):
-    """Candidates are not the sum of judged, cached, carried and unjudged."""
-
-    kind = "broken_receipt"
-
-
-class ProviderError(XscoreError):
+class ProviderError(XscoreError, kind="provider", exit_code=3):
     """A call to a model failed."""
 
-    exit_code = 3
-    kind = "provider"
     retryable: ClassVar[bool] = False
     stops_run: ClassVar[bool] = False
     may_be_charged: ClassVar[bool] = False
@@ -128,106 +106,64 @@ class ProviderError(XscoreError):
         self.retry_after_s = retry_after_s
 
 
-class NotSent(ProviderError):
+class NotSent(ProviderError, kind="not_sent"):
     """The run was stopped while the call waited for its turn; nothing was sent."""
 
-    kind = "not_sent"
 
-
-class RateLimited(ProviderError):
+class RateLimited(ProviderError, kind="rate_limited", retryable=True):
     """429: too many requests or tokens a minute."""
 
-    kind = "rate_limited"
-    retryable = True
 
-
-class Overloaded(ProviderError):
+class Overloaded(ProviderError, kind="overloaded", retryable=True):
     """5xx, 529: the provider cannot serve now."""
 
-    kind = "overloaded"
-    retryable = True
+
+class ConnectionFailed(ProviderError, kind="connection", retryable=True, may_be_charged=True):
+    """The connection broke before the whole reply arrived."""
 
 
-class ConnectionFailed(ProviderError):
-    """The connection broke before the whole reply was here."""
-
-    kind = "connection"
-    retryable = True
-    may_be_charged = True
-
-
-class Unreachable(ConnectionFailed):
+class Unreachable(ConnectionFailed, kind="unreachable", may_be_charged=False):
     """No connection could be made, so nothing was sent."""
 
-    kind = "unreachable"
-    may_be_charged = False
 
-
-class CallTimedOut(ProviderError):
+class CallTimedOut(ProviderError, kind="timeout", retryable=True, may_be_charged=True):
     """The deadline of one call passed; it may have been paid for."""
 
-    kind = "timeout"
-    retryable = True
-    may_be_charged = True
+
+class UnreadableResponse(ProviderError, kind="unreadable_response", retryable=True, may_be_charged=True):
+    """A success status with a body that is not in the dialect (HTML, `{}`, an error object)."""
 
 
-class UnreadableResponse(ProviderError):
-    """A success status with a body that is not the dialect's (HTML, `{}`, an error object)."""
-
-    kind = "unreadable_response"
-    retryable = True
-    may_be_charged = True
-
-
-class QuotaExhausted(ProviderError):
+class QuotaExhausted(ProviderError, kind="quota", stops_run=True):
     """The account is out of money or past its spending limit."""
 
-    kind = "quota"
-    stops_run = True
 
-
-class AuthenticationFailed(ProviderError):
+class AuthenticationFailed(ProviderError, kind="authentication", stops_run=True):
     """The key is missing, wrong or not allowed."""
 
-    kind = "authentication"
-    stops_run = True
 
-
-class UnknownModel(ProviderError):
+class UnknownModel(ProviderError, kind="unknown_model", stops_run=True):
     """The host does not serve this model."""
 
-    kind = "unknown_model"
-    stops_run = True
+
+class NoBatchApi(ProviderError, kind="no_batch_api", stops_run=True):
+    """The host has no Batch API; it holds nothing of the batch."""
 
 
-class NoBatchApi(ProviderError):
-    """The host serves no Batch API: nothing of the batch came to be there."""
-
-    kind = "no_batch_api"
-    stops_run = True
+class RequestRejected(ProviderError, kind="rejected"):
+    """400-class: the host refuses this request."""
 
 
-class RequestRejected(ProviderError):
-    """400-class: the host will not take this request."""
-
-    kind = "rejected"
-
-
-class PromptTooLong(ProviderError):
+class PromptTooLong(ProviderError, kind="prompt_too_long"):
     """The prompt does not fit the model's context."""
 
-    kind = "prompt_too_long"
 
-
-class PromptCut(PromptTooLong):
-    """The host answered, but had cut the prompt in silence; its reply is not believed."""
-
-    kind = "prompt_cut"
-    may_be_charged = True
+class PromptCut(PromptTooLong, kind="prompt_cut", may_be_charged=True):
+    """The host silently truncated the prompt; its reply is discarded."""
 
 
 def error_kinds() -> dict[str, type[ProviderError]]:
-    """Return ProviderError and its leaves by their kind."""
+    """Return ProviderError and its subclasses by `kind`."""
     kinds: dict[str, type[ProviderError]] = {}
     waiting: list[type[ProviderError]] = [ProviderError]
     while waiting:

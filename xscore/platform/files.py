@@ -1,8 +1,8 @@
-"""Files opened without believing them: regular ones alone, up to a bound, and in a repository without following a link.
+"""Read untrusted files: regular files only, up to a size limit, and without following links in a repository.
 
-A repository is a stranger: a folder on the way to a file may be a link out of it, a file may be a pipe that never ends.
-So each folder is opened inside the one before it; a file that a person named is opened as named. It decides nothing
-about what a file may be used for. Trade-off: one system call a folder, some microseconds a file.
+A repository is untrusted: a folder on the path may be a link out of it, a file may be a pipe that never ends. So each
+folder is opened relative to its parent; a file that a person named is opened as named. What a file may be used for is
+decided elsewhere. Trade-off: one system call per folder, a few microseconds per file.
 """
 
 import os
@@ -13,19 +13,19 @@ from pathlib import Path
 from xscore.platform.errors import UsageError
 
 FINE_GRAIN_NS = 50_000_000
-"""Two writes closer than this may leave the same time on a file system that counts nanoseconds."""
+"""Two writes closer than this may get the same mtime on a file system with nanosecond timestamps."""
 COARSE_GRAIN_NS = 2_000_000_000
-"""The same on one that counts seconds."""
+"""The same on one with whole-second timestamps."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
 
 
-class FileRefused(Exception):  # not of the XscoreError tree: whoever reads files says what it means there
-    """The file is not read; the argument is the reason."""
+class FileRefused(Exception):  # not an XscoreError: each caller decides what a refusal means
+    """The file was not read; the argument is the reason."""
 
 
 def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:
-    """Read a regular file under the open folder `top` without following a link at any step. Raises Refused, OSError."""
+    """Read a regular file under the open folder `top`, following no link on the way. Raises FileRefused, OSError."""
     *folders, base = name.split("/")
     place = os.dup(top)
     try:
@@ -40,16 +40,15 @@ def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:
 
 
 def read_named_file(path: Path, *, max_bytes: int, follow: bool) -> bytes:
-    """Read the regular file that a person named; it neither waits nor reads on for ever. Raises Refused, OSError.
+    """Read the regular file that a person named, without blocking on a pipe. Raises FileRefused, OSError.
 
-    follow: whether the name may be that of a link; folders on the way may be links in any case.
+    follow: whether the file may be a link; folders on the path may be links in any case.
     """
     flags = _READ_FLAGS & ~os.O_NOFOLLOW if follow else _READ_FLAGS
     return _whole(os.open(path, flags), max_bytes)
 
 
 def _whole(descriptor: int, max_bytes: int) -> bytes:
-    """Read an open file to its end, and close it."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileRefused("not_a_file")
@@ -63,70 +62,66 @@ def _whole(descriptor: int, max_bytes: int) -> bytes:
 
 
 def settled_mtime_ns(info: os.stat_result, *, now: float) -> int:
-    """The time to remember of a file as it was read; 0 where a later write could leave the same. now: Unix seconds."""
+    """Return the mtime to store for a file; 0 if a later write could leave the same mtime. now: Unix seconds."""
     mtime = info.st_mtime_ns
     grain = FINE_GRAIN_NS if mtime % 1_000_000_000 else COARSE_GRAIN_NS
     return 0 if mtime > int(now * 1e9) - grain else mtime
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Put a file into place whole; 0o600 makes it the user's alone. Links stay, and what they lead to is replaced.
+    """Replace a file in one step; mode 0o600 makes it private. A link stays, and its target is replaced.
 
-    A pipe or a device is written into as it stands. Raises UsageError; what stood there is then as it was.
+    A pipe or device is written to directly. Raises UsageError and leaves the old file unchanged.
     """
     place = path.resolve()
     try:
         if place.exists() and not place.is_file():
             place.write_bytes(content)
-            return
-        aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-        try:
-            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(content)
-            aside.replace(place)
-        finally:
-            aside.unlink(missing_ok=True)
+        else:
+            _replace(place, content, mode)
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
 
 
-def unwritable_file(path: Path, why: str | None) -> UsageError:
-    """Return the error of a file that cannot be written."""
-    return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")
-
-
-def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:
-    """Read a file that must belong to this user alone (0600); None: there is none. Raises FileRefused, OSError."""
-    try:
-        descriptor = os.open(path, _READ_FLAGS)
-    except FileNotFoundError:
-        return None
-    status = os.fstat(descriptor)
-    reason = (
-        "it is not a file of yours"
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid()
-        else "others may open it"
-        if status.st_mode & 0o077
-        else ""
-    )
-    if reason:
-        os.close(descriptor)
-        raise FileRefused(reason)
-    return _whole(descriptor, max_bytes)
-
-
 def write_private_file(path: Path, data: bytes) -> None:
-    """Replace a file of this user alone (0600) in one durable step. Raises OSError."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.unlink(missing_ok=True)
-    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    scratch.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    """Replace a private file (0600) in one durable step. Raises OSError."""
+    _replace(path, data, 0o600)
+
+
+def _replace(place: Path, content: bytes, mode: int) -> None:
+    aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(place)
+    finally:
+        aside.unlink(missing_ok=True)
+    folder = os.open(place.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def unwritable_file(path: Path, why: str | None) -> UsageError:
+    """Return the error for a file that cannot be written."""
+    return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")
+
+
+def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:
+    """Read a file that must be private to this user (0600); None if it is missing. Raises FileRefused, OSError."""
+    try:
+        descriptor = os.open(path, _READ_FLAGS)
+    except FileNotFoundError:
+        return None
+    status, reason = os.fstat(descriptor), ""
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        reason = "it is not a file of yours"
+    elif status.st_mode & 0o077:
+        reason = "others may open it"
+    if reason:
+        os.close(descriptor)
+        raise FileRefused(reason)
+    return _whole(descriptor, max_bytes)

@@ -1,28 +1,77 @@
-"""JSON lines that a person wrote: a regular file of bounded size, each line validated and named in what is wrong.
+"""JSON lines that a person wrote: a regular file of limited size, each line validated, errors with line numbers.
 
-Blank lines are skipped, ids are told apart, no key may stand twice in an object. What a line means is its reader's
-business. Trade-off: the whole file is read at once, since what a person wrote is small.
-
-JSON whose objects name each key once: what a reviewer reads in a diff is then what a program holds.
-
-Parsers take the last of two equal keys, people often the first. It checks that alone, of text that is JSON already and
-not nested beyond reason. Trade-off: the text is parsed once more.
+Blank lines are skipped; a repeated id, or a key twice in one object, is an error: parsers take the last of two equal
+keys, people often mean the first. What a line means is up to the caller. Trade-off: the whole file is read at once and
+each line is parsed twice; hand-written files are small.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from msgspec import Struct
-from pydantic import BaseModel, ValidationError
+import msgspec
 
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, read_named_file
 
+MAX_BYTES = 50_000_000
+TOO_LARGE = f"has more than {MAX_BYTES:,} bytes"
+_NO_FILE = {"not_a_file": "is no regular file", "too_large": TOO_LARGE}
+_NAME_ONE = "Name a file of JSON lines."
+
+
+class HasId(Protocol):
+    """A line with an id."""
+
+    @property
+    def id(self) -> str:
+        """Unique within the file."""
+        ...
+
+
+Line = TypeVar("Line", bound=HasId)
+
+
+def read_lines_file(path: Path) -> bytes:
+    """Return the bytes of the file. Raises UsageError."""
+    try:
+        return read_named_file(path, max_bytes=MAX_BYTES, follow=True)
+    except FileRefused as error:
+        raise UsageError(f"{path} {_NO_FILE[str(error)]}", hint=_NAME_ONE) from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_NAME_ONE) from error
+
+
+def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tuple[Line, ...]:
+    """Return the parsed lines. name: their source, for errors. hint: what a line looks like.
+
+    Raises UsageError with the line number for a line of another shape or a repeated id.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint) from error
+    found: dict[str, tuple[int, Line]] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            refuse_repeated_keys(line)
+            read = msgspec.json.decode(line, type=shape)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{name}:{number}: {error}", hint=hint) from error
+        if read.id in found:
+            raise UsageError(
+                f"{name}:{number}: id `{read.id}` is that of line {found[read.id][0]} as well",
+                hint="Give each question an id of its own.",
+            )
+        found[read.id] = number, read
+    return tuple(read for _, read in found.values())
+
 
 def refuse_repeated_keys(text: str) -> None:
-    """Raise ValueError that names a key which one object has twice. text: valid JSON."""
+    """Raise ValueError for a key that one object has twice, or for invalid JSON."""
     json.loads(text, object_pairs_hook=_once)
 
 
@@ -33,73 +82,3 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
             raise ValueError(f"the key {json.dumps(key[:80])} stands twice in one object")
         found[key] = value
     return found
-
-
-MAX_BYTES = 50_000_000
-TOO_LARGE = f"has more than {MAX_BYTES:,} bytes"
-_NO_FILE = {"not_a_file": "is no regular file", "too_large": TOO_LARGE}
-_NAME_ONE = "Name a file of JSON lines."
-
-
-class HasId(Protocol):
-    """A line with an id of its own."""
-
-    id: str
-
-
-Shape = TypeVar("Shape", bound=BaseModel)
-NamedLine = TypeVar("NamedLine", bound=HasId)
-
-
-class JsonLinesReader(Struct, Generic[Shape], frozen=True):
-    """How the lines of a file are read, and what is said of one that cannot be."""
-
-    shape: type[Shape]
-    """Strict."""
-    hint: str
-    """What a line looks like."""
-
-    def read(self, path: Path) -> bytes:
-        """Return the bytes of the file. Raises UsageError."""
-        try:
-            return read_named_file(path, max_bytes=MAX_BYTES, follow=True)
-        except FileRefused as error:
-            raise UsageError(f"{path} {_NO_FILE[str(error)]}", hint=_NAME_ONE) from error
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_NAME_ONE) from error
-
-    def of(self, data: bytes, name: str) -> Iterator[tuple[str, Shape]]:
-        """Yield `name:line` and what stands there. Raises UsageError that names the line."""
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=self.hint) from error
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                yield f"{name}:{number}", self._line(line, f"{name}:{number}")
-
-    def _line(self, line: str, where: str) -> Shape:
-        try:
-            read = self.shape.model_validate_json(line)
-            refuse_repeated_keys(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "line"
-            said = first["msg"].removeprefix("Value error, ")
-            raise UsageError(f"{where}: {field}: {said}", hint=self.hint) from error
-        except ValueError as error:
-            raise UsageError(f"{where}: {error}", hint=self.hint) from error
-        return read
-
-
-def with_unique_ids(lines: Iterator[tuple[str, NamedLine]]) -> Iterator[NamedLine]:
-    """Yield the lines, each with an id of its own. Raises UsageError that names the second line of an id."""
-    first_at: dict[str, str] = {}
-    for where, line in lines:
-        before = first_at.setdefault(line.id, where)
-        if before != where:
-            raise UsageError(
-                f"{where}: id `{line.id}` is that of line {before.rpartition(':')[2]} as well",
-                hint="Give each question an id of its own.",
-            )
-        yield line

@@ -1,12 +1,13 @@
 """Where things are: the root of a repository, its store, the user's own files, and names that are not UTF-8.
 
-It looks but creates nothing, and runs no git: the root is the nearest folder that holds a `.git`. Trade-off: a `.git`
-is believed by its looks (a folder with a HEAD, a file that starts with `gitdir:`), which git would examine closer.
+It creates nothing and runs no git: the root is the nearest folder that holds a `.git`. Trade-off: any folder with a
+HEAD, or file that starts with `gitdir:`, counts as a `.git`; git would check more.
 """
 
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -22,7 +23,7 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 class RepositoryRoot(Struct, frozen=True):
-    """A repository, worktree or plain folder, and where its store stands."""
+    """A repository, worktree or plain folder, and the location of its store."""
 
     path: Path
     """Absolute, symlinks resolved."""
@@ -31,7 +32,7 @@ class RepositoryRoot(Struct, frozen=True):
     """The `.git` folder, or for a worktree or submodule the folder its `.git` file names."""
     store_dir: Path
     read_only: bool
-    """The root cannot be written, so the store stands in the user's cache folder."""
+    """The root cannot be written, so the store is in the user's cache folder."""
 
     @property
     def store_file(self) -> Path:
@@ -40,71 +41,57 @@ class RepositoryRoot(Struct, frozen=True):
 
 
 def find_root(start: Path) -> RepositoryRoot:
-    """Find what `start` (a file or folder) belongs to: the nearest git worktree, else a store above, else its folder.
+    """Find the root of `start` (a file or folder): the nearest git worktree, else a store above, else its folder.
 
-    A store above counts only in plain folders and only when it is this user's. Never raises: a path that does not
+    A store above counts only in plain folders and only when this user owns it. Never raises: a path that does not
     exist is its own root.
     """
     folder = Path(os.path.realpath(start))
     if folder.is_file():
         folder = folder.parent
     line = (folder, *folder.parents)
-    for place in line:
-        git_dir = _git_dir(place)
-        if git_dir is not None:
-            return _root(place, git_dir)
-    for place in line:
-        if _has_own_store(place):
-            return _root(place, None)
-    return _root(folder, None)
+    found = next(((place, git_dir) for place in line if (git_dir := _git_dir(place)) is not None), None)
+    path, git_dir = found or (next(filter(_has_own_store, line), folder), None)
+    inside = path / STORE_DIR
+    effective = os.access in os.supports_effective_ids
+    read_only = not os.access(inside if inside.is_dir() else path, os.W_OK | os.X_OK, effective_ids=effective)
+    store_dir = _users("cache") / "stores" / digest("root", str(path)) if read_only else inside
+    return RepositoryRoot(path, git_dir is not None, git_dir, store_dir, read_only)
 
 
 def user_data_dir(chosen: Path | None) -> Path:
-    """Where the per-user secret and the user layer live: the setting, or the platform's place. Raises UsageError."""
+    """Return the folder of the user secret and user layer: as set, or the platform's default. Raises UsageError."""
     if chosen is not None:
         try:
             return chosen.expanduser().absolute()
         except RuntimeError as error:
             raise UsageError(
-                f"store.user_data_dir: {chosen} names the home of no one", hint="Write the path without `~`."
+                f"store.user_data_dir: {chosen} names an unknown user", hint="Write the path without `~`."
             ) from error
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("xscore", appauthor=False))
+    return _users("data")
 
 
 def user_config_file() -> Path:
     """The user's settings file, whether or not it exists."""
+    return _users("config") / "config.toml"
+
+
+def _users(kind: Literal["data", "config", "cache"]) -> Path:
     import platformdirs
 
-    return Path(platformdirs.user_config_dir("xscore", appauthor=False)) / "config.toml"
+    return Path(getattr(platformdirs, f"user_{kind}_dir")("xscore", appauthor=False))
 
 
 def portable_name(name: str | bytes) -> str:
-    """Write a file name as UTF-8 text: other bytes become `%XX`, a `%` that would read so becomes `%25`."""
+    """Return a file name as UTF-8 text: other bytes become `%XX`, a `%` that could be mistaken for one `%25`."""
     data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
     text = _AMBIGUOUS.sub("%25", data.decode("utf-8", "surrogateescape"))
     return _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 
 
 def native_name(name: str) -> str:
-    """Undo `portable`: the name as Python's file functions take it (`os.fsencode` gives the bytes)."""
-    return _ESCAPED.sub(_unescape, name)
-
-
-def _unescape(match: re.Match[str]) -> str:
-    value = int(match[1], 16)
-    return "%" if value == 0x25 else chr(0xDC00 + value)
-
-
-def _root(path: Path, git_dir: Path | None) -> RepositoryRoot:
-    inside = path / STORE_DIR
-    target = inside if inside.is_dir() else path
-    writable = _may_write(target)
-    store_dir = inside if writable else _cache_store(path)
-    return RepositoryRoot(
-        path=path, is_git=git_dir is not None, git_dir=git_dir, store_dir=store_dir, read_only=not writable
-    )
+    """Undo `portable_name`: the name as Python's file functions take it (`os.fsencode` gives the bytes)."""
+    return _ESCAPED.sub(lambda match: "%" if match[1] == "25" else chr(0xDC00 + int(match[1], 16)), name)
 
 
 def _git_dir(folder: Path) -> Path | None:
@@ -127,15 +114,3 @@ def _has_own_store(folder: Path) -> bool:
         return (folder / STORE_DIR / STORE_FILE).lstat().st_uid == os.geteuid()
     except OSError:
         return False
-
-
-def _may_write(folder: Path) -> bool:
-    effective = os.access in os.supports_effective_ids
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
-
-
-def _cache_store(root: Path) -> Path:
-    import platformdirs
-
-    stores = Path(platformdirs.user_cache_dir("xscore", appauthor=False)) / "stores"
-    return stores / digest("root", str(root))

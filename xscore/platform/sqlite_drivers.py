@@ -1,15 +1,13 @@
-"""The two SQLites that open a store, Python's own and SQLCipher's, and the note beside an encrypted database.
+"""The two SQLites that open a store, Python's own and SQLCipher, and the key note beside an encrypted database.
 
-Damage and refusals leave a connection as leaves of `StoreError`. The note, one line in `<database>-key`, holds the id
-of the key and never where the key is; keys come from whoever opens the database. Trade-offs: a bug in a statement of
-ours would be called damage; the two libraries do not see each other's locks within a process, so a process must open a
-file with one of them; and a lost note must be written again (`xscore store encrypt`) before the store opens.
+SQLite errors become `StoreError` or `StoreDamaged`. The note, one line in `<database>-key`, holds the id of the key;
+the caller supplies the key. Trade-offs: a bug in our SQL would be reported as damage; the libraries do not see each
+other's locks within a process, so a process must open a file with only one of them; a lost note must be rewritten
+(`xscore store encrypt`) before the store opens.
 """
 
-import os
 import re
 import sqlite3
-import stat
 from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
@@ -17,12 +15,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.files import FileRefused, read_named_file, write_private_file
 
 BUSY_TIMEOUT_S = 30.0
 REBUILD_HINT = "Rebuild it with `xscore store rebuild`: its readable, valid rows are kept."
-"""What to do about a store that is damaged."""
 USER_STORE_FILE = "user.db"
-"""The file of the user's own store, which is mended by itself."""
+"""The file of the user's own store, which has its own rebuild command."""
 REBUILD_USER_HINT = (
     "Rebuild it with `xscore store rebuild --user`: its readable, valid rows are kept,"
     " and no project's store is touched."
@@ -39,10 +37,8 @@ _REASONS = {
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
-_UNUSABLE = re.compile(
-    "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
-)
-"""What SQLite calls a plain error, and is damage: our statements and schema are tried."""
+_UNUSABLE = "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
+"""Generic SQLite errors that mean damage, since our statements and schema are tested."""
 _TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")
 
 
@@ -54,9 +50,8 @@ def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite3.Connection:
     """Open an encrypted database with SQLCipher; key: 32 bytes. Raises StoreError.
 
-    One that is not encrypted is opened as it is: a conversion that was killed leaves such. An empty one will be
-    encrypted. Raises StoreDamaged where the key is not its key, or its first page is damaged: one cannot be told from
-    the other here.
+    A plain database is opened as it is: a killed conversion can leave one. An empty one will be encrypted. Raises
+    StoreDamaged for a wrong key or a damaged first page, which look the same.
     """
     try:
         return open_with_cipher(path, key, read_only=read_only)
@@ -68,13 +63,13 @@ def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite
 
 
 def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database with SQLCipher, and see that it can be read so; key None: as one that is not encrypted."""
+    """Open a database with SQLCipher and check that it is readable; key None: it is not encrypted."""
     connection = _open_with(_cipher(), path, read_only=read_only)
     try:
         connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
         if key is not None:
             connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
-        connection.execute("PRAGMA temp_store = MEMORY")  # or what is sorted would lie in a plain file
+        connection.execute("PRAGMA temp_store = MEMORY")  # otherwise sorting would write plain text to a temporary file
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
@@ -83,14 +78,14 @@ def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) 
 
 
 def recovery_hint(path: Path | None) -> str:
-    """Say what to do about the damaged database at `path`; None: about one that is not named, so about either."""
+    """Return the hint for a damaged database; path None: it may be either store."""
     if path is None:
         return f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore store rebuild --user`."
     return REBUILD_USER_HINT if path.name == USER_STORE_FILE else REBUILD_HINT
 
 
 def key_literal(key: bytes) -> str:
-    """Write a raw key as SQLCipher takes it, so that no password is stretched to one."""
+    """Format a raw key for SQLCipher, so that it is not derived from a password."""
     return f"x'{key.hex()}'"
 
 
@@ -111,31 +106,31 @@ def _open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connectio
             timeout=BUSY_TIMEOUT_S,
             isolation_level=None,
             check_same_thread=False,
-            factory=_speaking(driver),
+            factory=_translating_connection(driver),
         )
     except driver.Error as error:
         _translate(error, path)
-    opened.place = path  # type: ignore[attr-defined]  # of a class of our own, which has room for it
+    opened.place = path  # type: ignore[attr-defined]  # our subclass has a `__dict__`
     return opened
 
 
 @cache
-def _speaking(driver: Any) -> Any:
-    """Make the class of a driver's connections whose cursors speak in leaves of `StoreError`."""
+def _translating_connection(driver: Any) -> Any:
+    """Return a connection class whose cursors raise `StoreError`."""
     failures = (driver.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
 
-    def speaking(name: str) -> Any:
+    def translating(name: str) -> Any:
         method = getattr(driver.Cursor, name)
 
-        def spoken(*arguments: Any) -> Any:
+        def translated(*arguments: Any) -> Any:
             try:
                 return method(*arguments)
             except failures as error:
                 _translate(error, getattr(arguments[0].connection, "place", None))
 
-        return spoken
+        return translated
 
-    cursor: Any = type("Cursor", (driver.Cursor,), {name: speaking(name) for name in _TRANSLATED_METHODS})
+    cursor: Any = type("Cursor", (driver.Cursor,), {name: translating(name) for name in _TRANSLATED_METHODS})
     methods = {
         "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
         "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
@@ -145,9 +140,9 @@ def _speaking(driver: Any) -> Any:
 
 
 def _translate(error: Exception, path: Path | None) -> NoReturn:
-    """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
+    """Raise the StoreError for this error, or the error itself if our own statement is wrong."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
+    unusable = code == sqlite3.SQLITE_ERROR and re.match(_UNUSABLE, str(error))
     undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
     if code in _DAMAGED or unusable or undecodable:
         raise StoreDamaged(f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)) from error
@@ -164,7 +159,6 @@ def _named(path: Path | None) -> str:
 
 
 def _as_pythons(error: Exception) -> sqlite3.Error:
-    """Return the error of Python's own driver that means the same."""
     kind = getattr(sqlite3, type(error).__name__, sqlite3.OperationalError)
     same: sqlite3.Error = kind(str(error))
     same.sqlite_errorcode = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
@@ -173,62 +167,50 @@ def _as_pythons(error: Exception) -> sqlite3.Error:
 
 
 KeySource = Callable[[], bytes]
-"""Gives the user's key, 32 bytes; raises StoreError where there is none. Called only for an encrypted database."""
+"""Returns the user's key, 32 bytes; raises StoreError if there is none. Called only for an encrypted database."""
 
 NOTE_SUFFIX = "-key"
-"""What the note's name ends in."""
 _SQLITE_HEADER = b"SQLite format 3\0"
 _PAGE_BYTES = 4096
-_NOTE_PATTERN = re.compile(rb"encrypted with key ([0-9a-f]{16})\n?")
+_NOTE_PATTERN = rb"encrypted with key ([0-9a-f]{16})\n?"
 _DISTINCT_BYTES = 240
-"""Of the 256 values that a byte can have, a page of cipher text shows nearly all; a damaged page seldom does."""
-_REWRITE_NOTE_HINT = "`xscore store encrypt` writes it anew, if your key is the right one."
+"""A page of ciphertext has nearly all 256 byte values; a damaged page rarely does."""
+_REWRITE_NOTE_HINT = "`xscore store encrypt` writes it again, if your key is the right one."
 
 
 def key_id(key: bytes) -> str:
-    """Name a key without telling anything of it."""
+    """Return an id that reveals nothing about the key."""
     return blake2b(key, digest_size=8, person=b"xscore-key").hexdigest()
 
 
 def note_path(path: Path) -> Path:
-    """Where the note of the database at `path` is, or would be."""
+    """Return where the note of the database at `path` is, or would be."""
     return path.with_name(path.name + NOTE_SUFFIX)
 
 
 def read_note(path: Path) -> str | None:
-    """Return the id of the key in the note of the database at `path`; None: it has no note. Raises StoreError."""
+    """Return the key id in the note of the database at `path`; None if there is no note. Raises StoreError."""
     place = note_path(path)
     try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        found = re.fullmatch(_NOTE_PATTERN, read_named_file(place, max_bytes=100, follow=False))
     except FileNotFoundError:
         return None
+    except FileRefused:
+        found = None
     except OSError as error:
         raise StoreError(
             f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {_REWRITE_NOTE_HINT}"
         ) from error
-    try:
-        found = (
-            _NOTE_PATTERN.fullmatch(os.read(descriptor, 100)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-        )
-    finally:
-        os.close(descriptor)
     if found is None:
         raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {_REWRITE_NOTE_HINT}")
     return found[1].decode()
 
 
 def write_note(path: Path, key: bytes) -> None:
-    """Note that the database at `path` is, or is about to be, encrypted with this key. Raises StoreError."""
+    """Write the note that the database at `path` is, or will be, encrypted with this key. Raises StoreError."""
     place = note_path(path)
-    scratch = place.with_name(f"{place.name}.new")
     try:
-        scratch.unlink(missing_ok=True)
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(f"encrypted with key {key_id(key)}\n".encode())
-            file.flush()
-            os.fsync(descriptor)
-        scratch.replace(place)
+        write_private_file(place, f"encrypted with key {key_id(key)}\n".encode())
     except OSError as error:
         raise StoreError(
             f"{place} cannot be written: {error.strerror}", hint="Check that its folder is yours."
@@ -236,7 +218,7 @@ def write_note(path: Path, key: bytes) -> None:
 
 
 def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
-    """Return the key of a database whose note names this id. Raises StoreError where the user has none, or another."""
+    """Return the key with this id. Raises StoreError if the user has none or another."""
     if keys is None:
         raise StoreError(f"{path} is encrypted, and no key was given", hint="Open it with `Store.open`.")
     key = keys()
@@ -249,7 +231,7 @@ def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
 
 
 def looks_encrypted(path: Path) -> bool:
-    """Whether this file could be an encrypted database. Ask only where it was refused as no database at all."""
+    """Whether a file that is not a readable database could be an encrypted one."""
     try:
         with path.open("rb") as file:
             page = file.read(_PAGE_BYTES)
@@ -259,7 +241,7 @@ def looks_encrypted(path: Path) -> bool:
 
 
 def missing_note_error(path: Path) -> StoreError:
-    """Return the error of an encrypted database whose note was lost."""
+    """Return the error for an encrypted database without its note."""
     return StoreError(
         f"{path} seems to be encrypted, and its note {note_path(path).name} is missing", hint=_REWRITE_NOTE_HINT
     )

@@ -1,14 +1,8 @@
-"""Words for figures, the same wherever they are read: dollars, tokens, seconds, shares, moments, places. Rounded.
+"""Format numbers for people, and make text safe to display.
 
-A terminal and a page say an amount alike; the exact figures are in the JSON. It knows nothing of turns, holds no
-sentence, and is without a clock.
-Trade-off: two or three figures of each amount, so that a column of them can be read at a glance, not added up.
-
-Text that is safe to look at: nothing out of a repository may move a cursor, recolour or reorder what is read.
-
-Control characters (C0, DEL, C1), separators of lines that are none, bidirectional overrides, lone surrogates and code
-points that are no characters are shown as escapes, on a terminal and on a page. It changes what is seen, never what is
-stored; piped data keeps its bytes.
+Dollars, tokens, seconds, shares and times are formatted the same everywhere, rounded to two or three digits; the JSON
+has the exact values. Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so
+that text from a repository cannot move the cursor, recolor or reorder the output. Stored text is never changed.
 """
 
 import re
@@ -24,7 +18,7 @@ _UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
 
 
 def escape_controls(text: str) -> str:
-    """Show control characters of a block of text as escapes; line ends and tabs stay."""
+    """Escape the control characters of a block of text; line ends and tabs stay."""
     return _UNSAFE.sub(_escape, text)
 
 
@@ -34,17 +28,17 @@ def one_line(text: str) -> str:
 
 
 def ellipsize(text: str, limit: int) -> str:
-    """Show at most `limit` characters of a text on one line, spaces run together; an ellipsis stands for the rest."""
+    """Show at most `limit` characters of a text on one line, with whitespace collapsed and an ellipsis if cut."""
     line = escape_controls(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def safe_json(value: object, *, ascii_only: bool = False) -> str:
-    """Render JSON whose every character is safe to show and to encode."""
+    """Render JSON in which every character is safe to display and encode."""
     import json
 
     text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    return _UNSAFE_IN_JSON.sub(_json_escape, text)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -52,34 +46,27 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def _json_escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
 ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
-"""From here on an amount is said with two, with three decimals."""
+"""From here on an amount is shown with two, with three decimals."""
 DASH = "–"
-"""Stands where a figure is not known."""
+"""Shown for an unknown number."""
 
 
 def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
     """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where nothing is charged.
 
-    Below a cent two figures are kept, however small the amount is.
+    Below a cent it keeps two significant digits.
     """
     if amount is None:
         return "unpriced"
     if amount == 0:
         return "$0"
-    return ("~$" if estimated else "$") + _readable(amount)
-
-
-def _readable(amount: Decimal) -> str:
+    sign = "~$" if estimated else "$"
     if amount >= ABOUT_A_DOLLAR:
-        return f"{amount:,.2f}"
+        return f"{sign}{amount:,.2f}"
     if amount >= ABOUT_A_CENT:
-        return f"{amount:.3f}"
-    return f"{round(amount, 1 - amount.adjusted()):f}"
+        return f"{sign}{amount:.3f}"
+    return f"{sign}{round(amount, 1 - amount.adjusted()):f}"
 
 
 def format_tokens(count: int) -> str:
@@ -93,7 +80,7 @@ def format_tokens(count: int) -> str:
 
 
 def format_mean(amount: float) -> str:
-    """`0.3`, `12.5`, `98k`: as tokens are said, with one decimal below 100."""
+    """`0.3`, `12.5`, `98k`: like tokens, with one decimal below 100."""
     return f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else format_tokens(round(amount))
 
 
@@ -110,14 +97,14 @@ def format_seconds(duration: float) -> str:
 
 
 def format_duration(duration: float) -> str:
-    """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash for what is no duration."""
+    """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash if not finite."""
     if not isfinite(duration):
         return DASH
     return f"{duration * 1_000:.0f} ms" if duration < 0.9995 else format_seconds(duration)
 
 
 def format_share(part: float, whole: float) -> str:
-    """`97 %`, `0.4 %`; a dash of nothing. Never rounded to all or none."""
+    """`97 %`, `0.4 %`; a dash if `whole` is 0. Never rounded to 0 % or 100 %."""
     if whole <= 0:
         return DASH
     percent = part / whole * 100
@@ -127,7 +114,7 @@ def format_share(part: float, whole: float) -> str:
 
 
 def format_difference(actual: float, expected: float) -> str:
-    """`+4 %`, `−12 %`, of what was expected; a dash where nothing was."""
+    """`+4 %`, `−12 %` against `expected`; a dash if that is 0."""
     if expected <= 0:
         return DASH
     percent = round((actual / expected - 1) * 100)
@@ -135,7 +122,7 @@ def format_difference(actual: float, expected: float) -> str:
 
 
 def format_time(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Unix seconds as UTC, so that the same moment is said alike everywhere; a dash for what no calendar has."""
+    """Unix seconds as UTC; a dash if outside the calendar."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime(form)
     except (OverflowError, ValueError, OSError):
@@ -157,13 +144,13 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
-def join_sentences(*said: str) -> str:
-    """Join what is said, each as a sentence; the last keeps its own end."""
-    *firsts, last = [one.strip() for one in said if one.strip()] or [""]
+def join_sentences(*texts: str) -> str:
+    """Join texts as sentences, adding missing periods; the last keeps its own ending."""
+    *firsts, last = [one.strip() for one in texts if one.strip()] or [""]
     return " ".join([*(one if one[-1] in ".!?" else f"{one}." for one in firsts), last])
 
 
 def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
-    """`path:12-40`, harmless on a terminal."""
+    """`path:12-40`, safe for a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines

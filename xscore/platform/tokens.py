@@ -1,13 +1,13 @@
-"""How many tokens a text is likely to be, from its length alone.
+"""Estimate the tokens of a text from its length alone.
 
-Ratios measured against the o200k vocabulary; a single text is off by 11–23 %, sums by far less. What a model really
-counts corrects them online (`cost_reports.ledger.chars_per_token`). Trade-off: no vocabulary is loaded or downloaded.
+Ratios measured against the o200k vocabulary; a single text is off by 11–23 %, sums by far less. Actual usage corrects
+them per model (`costs.ledger.learned_chars_per_token`). Trade-off: no vocabulary is loaded or downloaded.
 """
 
 from math import ceil
 
 UPPER_BOUND_CHARS_PER_TOKEN = 2.5
-"""Text that takes fewer characters a token is rare enough to reserve by."""
+"""Text with fewer characters per token is rare; used for reservations."""
 
 PYTHON = 3.9
 PROSE = 4.2
@@ -17,7 +17,7 @@ MIXED = 3.7
 """A whole judging prompt, until the model's own ratio is learned."""
 
 REPLY_FRAME = 12
-"""Usual tokens of a judging reply beside its scores and reasons: braces and names."""
+"""Typical tokens of a judging reply besides its scores and reasons: braces and names."""
 
 _BY_LANGUAGE = {
     "python": PYTHON,
@@ -32,12 +32,12 @@ _CODE_KINDS = frozenset({"", "function", "method", "class", "test", "block", "co
 
 
 def size(*texts: str) -> int:
-    """Count characters as UTF-8 bytes: equal for ASCII, and an honest bound where a character is several tokens."""
+    """Count UTF-8 bytes: equal to characters for ASCII, and an upper bound where a character is several tokens."""
     return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts)
 
 
 def chars_per_token(kind: str, language: str = "") -> float:
-    """Return the expected characters a token for a memory of this kind (`records.Kind`) and language."""
+    """Return the expected characters per token of a memory of this kind (`records.Kind`) and language."""
     known = _BY_LANGUAGE.get(language)
     if known is not None:
         return known
@@ -50,5 +50,5 @@ def estimate(chars: int, *, kind: str = "", language: str = "") -> int:
 
 
 def upper_bound(chars: int) -> int:
-    """Return a number of tokens that a text of `chars` characters will hardly pass; for reservations."""
+    """Return a number of tokens that a text of `chars` characters rarely exceeds; for reservations."""
     return ceil(chars / UPPER_BOUND_CHARS_PER_TOKEN)

@@ -1,1 +1,1 @@
-"""What models are shown: records in, text out."""
+"""Prompts and bundles: records in, text out."""

@@ -1,9 +1,9 @@
-"""The answering prompt: what was said before, the bundle, a checkpoint, the current file, then the task; one call.
+"""The answering prompt: the session, the bundle, a checkpoint, the current file, then the task; one call.
 
-The system text (`answer_system.md` and a sentence for the tone) is ours alone; whatever comes from the repository, from
-memory or from earlier exchanges stands in the user message, fenced, as data. It chooses nothing: bundle and session are
-given. Trade-off: what changes least stands first and the task last, where models weigh it most; and only the latest
-exchange may be shortened to fit.
+The system text is only `answer_system.md` and a sentence for the tone; everything from the repository, from memory or
+from earlier exchanges is fenced data in the user message. Nothing is selected here: bundle and session are given.
+Trade-off: stable parts come first and the task last, where models weigh it most; only the latest exchange may be
+shortened to fit.
 """
 
 import re
@@ -16,10 +16,12 @@ from msgspec import Struct
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.fences import escape_attribute, escape_tags, lines_around, shorten_middle, well_formed
-from xscore.records import Checkpoint, Memory, Request, Stage, Turn
+from xscore.records.calls import Request, Stage
+from xscore.records.memory import Memory
+from xscore.records.turn import Checkpoint, Turn
 
 SESSION_TOKENS = 3_200
-"""Most that the session block takes."""
+"""Most tokens of the session block."""
 CHECKPOINT_CHARS = 12_000
 PERSONAS = {
     "concise": "Answer in as few words as the task allows: the change first, no preamble, no recap.",
@@ -35,7 +37,7 @@ class SessionContext(Struct, frozen=True, kw_only=True):
     exchanges: Sequence[Memory] = ()
     """Earlier exchanges of this thread, in any order; the latest that fit are shown."""
     summary: str = ""
-    """A summary of the exchanges before those."""
+    """A summary of earlier exchanges."""
     checkpoint: str = ""
     """A saved state to continue from, as text."""
     persona: str = ""
@@ -47,7 +49,7 @@ EMPTY_SESSION_CONTEXT = SessionContext()
 
 
 def session_block(conversation: SessionContext) -> str:
-    """The summary, then the latest exchanges that fit, oldest of them first; empty: there was nothing before."""
+    """Return the summary, then the latest exchanges that fit, oldest first; empty for a new session."""
     summary = escape_tags(shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens))
     parts = [f"<session_summary>\n{summary}\n</session_summary>"] if summary else []
     shown: list[str] = []
@@ -64,7 +66,7 @@ def session_block(conversation: SessionContext) -> str:
 
 
 def render_checkpoint(checkpoint: Checkpoint) -> str:
-    """Return the checkpoint in words, for the answer prompt: notes first, then what its session came to."""
+    """Return the checkpoint as text for the answer prompt: notes first, then the summary of its session."""
     ids = ", ".join(checkpoint.memory_ids)
     parts = [
         f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
@@ -76,7 +78,7 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
 
 
 def checkpoint_block(conversation: SessionContext) -> str:
-    """The saved state in its own fence; empty: there is none."""
+    """Return the saved state, fenced; empty if there is none."""
     text = shorten_middle(conversation.checkpoint.strip(), CHECKPOINT_CHARS)
     return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>" if text else ""
 
@@ -127,13 +129,13 @@ def answer_request(
 
 
 def cited_memory_ids(answer: str) -> tuple[str, ...]:
-    """Memory ids that an answer cites in square brackets, in order of first use; abbreviated ones as written."""
+    """Return the ids that an answer cites in square brackets, in order of first use, abbreviated as written."""
     cited = [found for bracket in _BRACKETS.findall(answer) for found in _ID.findall(bracket)]
     return tuple(dict.fromkeys(cited))
 
 
 def unknown_cited_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
-    """Cited ids that were not in the context. An abbreviation counts as known if just one id begins with it."""
+    """Return the cited ids that were not in the context. A prefix of exactly one known id counts as known."""
     return tuple(cited for cited in cited_memory_ids(answer) if sum(each.startswith(cited) for each in known) != 1)
 
 

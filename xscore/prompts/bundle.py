@@ -1,12 +1,13 @@
 """The bundle: the chosen memories as one text in two sections, in order, within a token budget.
 
-*System context* is what is known of the work, the project and the user; *evidence* is places in the repository, and
-decisions. Each layer fills up to its ceiling, best first, and code gets what the others leave. A class leaves out the
-stubs of those methods that the bundle also shows. What does not fit is named, never cut silently. Trade-off: a memory
-larger than the room left is passed over for a smaller one behind it.
+*System context* is the session, project and user layers; *evidence* is code, documents and decisions. Each layer fills
+up to its ceiling, best first, and code gets the rest. A class omits the stubs of methods that the bundle also shows.
+Memories that do not fit are named, never dropped silently. Trade-off: a memory larger than the remaining budget is
+skipped in favor of a smaller one ranked lower.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -23,19 +24,22 @@ from xscore.prompts.bundle_parts import (
     memory_value,
     provenance_text,
 )
-from xscore.records import Kind, Layer, Memory
+from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
-"""What other layers leave of their ceilings goes to these."""
+"""Layers that get what the others leave of their ceilings."""
+STUB_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
+"""Kinds whose text holds the stubs of their members."""
+HEADER_SHARE = 0.1
+"""Largest share of the budget for one file's header."""
 
 
 def choose_fitting(ordered: Sequence[BundleEntry], *, max_tokens: int, ceilings: Mapping[Layer, float]) -> set[str]:
     """Choose the ids of the entries that fit, best first.
 
-    ceilings: layer -> share of the budget in 0..1; where they come to more than 1 they are taken in proportion. A share
-    of a code layer keeps that much from the others. Details of summaries get what is left of their layer's share when
-    all chosen ones are in.
+    ceilings: layer -> share of the budget in 0..1, scaled down if their sum exceeds 1. A ceiling of a code layer
+    reserves that share for code. Details of summaries get what the selected memories leave of their layer's share.
     """
     chosen: set[str] = set()
     whole = max(1.0, sum(ceilings.values()))
@@ -54,7 +58,7 @@ def choose_fitting(ordered: Sequence[BundleEntry], *, max_tokens: int, ceilings:
 
 
 def memory_tokens(memory: Memory, chars: int) -> int:
-    """Estimate the tokens of so many characters of this memory."""
+    """Estimate the tokens of `chars` characters of this memory."""
     return tokens.estimate(chars, kind=memory.kind.value, language=memory.language)
 
 
@@ -71,50 +75,22 @@ def _fill(entries: Sequence[BundleEntry], budget: int, chosen: set[str]) -> int:
     return spent
 
 
-Signatures = Mapping[tuple[str, str], Sequence[str]]
-"""(path, entity) of an owner -> signatures of its members that are shown."""
+def without_stubs(text: str, signatures: Sequence[str]) -> str:
+    """Remove the stubs of these members from a class as the indexer renders it, each once.
 
-
-def member_signatures(memories: Sequence[Memory]) -> Signatures:
-    """Collect the signatures of shown members by their owner."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for memory in memories:
-        owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
-        if owner != memory.entity and memory.facts.signature:
-            found.setdefault((memory.path, owner), []).append(memory.facts.signature)
-    return found
-
-
-def without_shown_members(memory: Memory, text: str, shown: Signatures) -> str:
-    """Return the text without the stubs of members that the bundle shows in full."""
-    if memory.kind not in {Kind.CLASS, Kind.TEST, Kind.BLOCK}:
-        return text
-    return without_signatures(text, shown.get((memory.path, memory.entity.removeprefix("module:")), ()))
-
-
-def without_signatures(text: str, stubs: Sequence[str]) -> str:
-    """Take the one-line stubs of these members out of a class as the indexer shows it; each is taken out once."""
+    A stub is the lines of the signature, the last followed only by a placeholder.
+    """
     lines = text.split("\n")
-    for stub in stubs:
-        wanted = [line.strip() for line in stub.split("\n") if line.strip()]
-        place = _find(lines, wanted) if wanted else -1
-        if place >= 0:
-            del lines[place : place + len(wanted)]
+    for signature in signatures:
+        wanted = [line.strip() for line in signature.split("\n") if line.strip()]
+        for place in range(1, len(lines) - len(wanted) + 1) if wanted else ():
+            window = [line.strip() for line in lines[place : place + len(wanted)]]
+            rest = window[-1].removeprefix(wanted[-1])
+            is_stub = window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest))
+            if is_stub and window[:-1] == wanted[:-1]:
+                del lines[place : place + len(wanted)]
+                break
     return "\n".join(lines)
-
-
-def _find(lines: Sequence[str], wanted: Sequence[str]) -> int:
-    """Where a stub stands: the signature's lines, the last with nothing but a placeholder behind it."""
-    for place in range(1, len(lines) - len(wanted) + 1):
-        window = [line.strip() for line in lines[place : place + len(wanted)]]
-        rest = window[-1].removeprefix(wanted[-1])
-        if window[:-1] == list(wanted[:-1]) and window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest)):
-            return place
-    return -1
-
-
-HEADER_SHARE = 0.1
-"""Most of the budget that one file's header may take."""
 
 
 def render_bundle(
@@ -129,11 +105,15 @@ def render_bundle(
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
-    form: `xml`, `markdown`, `json` or `memory`. now: unix seconds. ceilings: layer -> share of the budget; None: those
-    of the settings. repository: what the form `memory` says beside the memories.
+    form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds. ceilings: layer -> share of the budget; None: those
+    of the settings. repository: what the form `memory` shows besides the memories.
     """
-    affordable = [_with_affordable_header(entry, max_tokens) for entry in entries]
-    ordered = sorted(affordable, key=lambda entry: _worth(entry, settings, now))
+    by_worth = sorted(entries, key=lambda entry: _worth(entry, settings, now))
+    most = HEADER_SHARE * max_tokens
+    ordered = [
+        entry if memory_tokens(entry.memory, len(entry.header)) <= most else replace(entry, header="")
+        for entry in by_worth
+    ]
     if ceilings is None:
         ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
     chosen = choose_fitting(ordered, max_tokens=max_tokens, ceilings=ceilings)
@@ -144,21 +124,15 @@ def render_bundle(
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
-            return _bundle(text, included, omitted, size)
+            break
         chosen.discard(max(included, key=lambda entry: (entry.ranked is None, *_worth(entry, settings, now))).memory.id)
-
-
-def _bundle(text: str, included: Sequence[BundleEntry], omitted: Sequence[BundleEntry], size: int) -> Bundle:
-    left_out = [id_ for entry in omitted for id_ in (entry.memory.id, *entry.others)]
-    merged = tuple(id_ for entry in included for id_ in entry.others)
-    return Bundle(text, tuple(entry.memory.id for entry in included), tuple(left_out), size, merged)
-
-
-def _with_affordable_header(entry: BundleEntry, max_tokens: int) -> BundleEntry:
-    """Leave out a header that would take more than its share of the budget: memories come first."""
-    if memory_tokens(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
-        return entry
-    return replace(entry, header="")
+    return Bundle(
+        text=text,
+        included=tuple(entry.memory.id for entry in included),
+        omitted=tuple(id_ for entry in omitted for id_ in (entry.memory.id, *entry.others)),
+        tokens=size,
+        merged=tuple(id_ for entry in included for id_ in entry.others),
+    )
 
 
 def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:
@@ -166,9 +140,9 @@ def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[fl
 
 
 def _in_place(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
-    """Put system context before evidence, summaries first; bring together what belongs together, at its best's place.
+    """Order system context before evidence, summaries first; groups take the place of their best member.
 
-    Together belong the memories of a file, a summary and its details, and short facts.
+    A group is the memories of a file, a summary with its details, or short facts.
     """
     groups: dict[tuple[int, str], list[BundleEntry]] = {}
     summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
@@ -190,16 +164,22 @@ def _group(entry: BundleEntry, summaries: set[str]) -> tuple[int, str]:
 
 
 def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[BundlePiece, ...]:
-    shown = member_signatures([entry.memory for entry in included])
+    """Render each memory; a file's header is shown once, and a class omits members that are shown themselves."""
     own_text = {entry.memory.text.strip() for entry in included}
-    pieces, opened = [], set[str]()
+    members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for entry in included:
         memory = entry.memory
+        owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
+        if owner != memory.entity and memory.facts.signature:
+            members[memory.path, owner].append(memory.facts.signature)
+    pieces, opened = [], set[str]()
+    for entry in included:
+        memory, piece = entry.memory, _piece(entry, now)
         header = entry.header.strip("\n") if memory.path not in opened else ""
         opened.add(memory.path)
-        header = "" if header.strip() in own_text else header
-        piece = _piece(entry, now)
-        pieces.append(replace(piece, text=without_shown_members(memory, piece.text, shown), header=header))
+        stubs = members[memory.path, memory.entity.removeprefix("module:")] if memory.kind in STUB_KINDS else ()
+        shown_header = "" if header.strip() in own_text else header
+        pieces.append(replace(piece, text=without_stubs(piece.text, stubs), header=shown_header))
     return tuple(pieces)
 
 
@@ -209,7 +189,7 @@ def _piece(entry: BundleEntry, now: float) -> BundlePiece:
 
 
 def _shown(entry: BundleEntry) -> str:
-    """The text, with what was said beside it and does not stand in it; of a settled conflict the sentence alone."""
+    """Return the text with the details missing from it; for a settled conflict, only its sentence."""
     if entry.resolved:
         return entry.resolved
     text, details = entry.memory.text, entry.memory.particulars
@@ -223,7 +203,7 @@ def _shown(entry: BundleEntry) -> str:
 
 
 def _size(text: str, included: Sequence[BundleEntry]) -> int:
-    """Memories by the ratio of their language, the rest by the ratio of plain text."""
+    """Estimate tokens: memories by the ratio of their language, the rest as plain text."""
     shown = [(entry.memory, len(entry.resolved or entry.memory.text)) for entry in included]
     inner = sum(chars for _, chars in shown)
     rest = max(0, len(text) - inner)

@@ -1,13 +1,13 @@
 """How a bundle looks: XML fences for models, Markdown for people, JSON for programs, numbered memories for agents.
 
 Every form shows each memory's id, so that an answer can cite it, and names what was left out. Order, sections, headers
-and what fits are given. Three or more short facts in a row become one TOON table where that is shorter than a fence for
-each (docs/internals/decisions/0014-toon.md); `toon-format` is loaded only then. Trade-off: a table is read a little
-less easily than fences.
+and selection are given. Three or more short facts in a row become one TOON table if that is shorter than separate
+fences (docs/internals/decisions/0014-toon.md); `toon-format` is loaded only then. Trade-off: a table is slightly harder
+to read.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from xscore.platform import tokens
@@ -23,31 +23,22 @@ from xscore.prompts.bundle_parts import (
     piece_remarks,
 )
 from xscore.prompts.fences import escape_attribute, escape_tags, markdown_block, well_formed
-from xscore.records import Kind, Memory
+from xscore.records.memory import Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3
-"""Fewer facts are no table."""
+"""Fewer facts are not put in a table."""
 MAX_FACT_CHARS = 400
-"""Characters of a fact that still is a row."""
-
-FactRow = Mapping[str, str | float]
+"""Longest fact in a table."""
 
 
 def is_fact(memory: Memory) -> bool:
-    """Whether this memory may be a row: of such a kind, of no file, and short."""
+    """Whether this memory may be a table row: a fact, without a file, and short."""
     return memory.kind in FACT_KINDS and not memory.path and len(memory.text) <= MAX_FACT_CHARS
 
 
-def toon_table(rows: Sequence[FactRow]) -> str:
-    """Return the facts as a TOON table, `facts[3]{id,kind,…}:` and a line each; all rows have the same names."""
-    import toon_format
-
-    return toon_format.dumps({"facts": list(rows)})
-
-
 def render_memory_context(layout: BundleLayout) -> str:
-    """Return `[1] (decision, 0.95) …` for each memory, branch and files, and the decision history; empty: nothing."""
+    """Return `[1] (decision, 0.95) …` per memory, then branch, files and decision history; empty without any."""
     if not (layout.pieces or layout.omitted):
         return ""
     parts = ["## Semantic Memory Context"]
@@ -70,15 +61,20 @@ def _memory(number: int, piece: BundlePiece) -> str:
     below = " (below the threshold)" if piece.entry.below_threshold else ""
     beside = f"[{memory.id}] {piece_remarks(piece)}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
-    parts = [collapse_blanks(first), collapse_blanks(beside)]
-    if piece.header:
-        parts.append(markdown_block(piece.header, memory.language))
-    parts.append(markdown_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
-    return "\n".join(parts)
+    return "\n".join([collapse_blanks(first), collapse_blanks(beside), *_header_block(piece), _text_block(piece)])
+
+
+def _header_block(piece: BundlePiece) -> list[str]:
+    return [markdown_block(piece.header, piece.memory.language)] if piece.header else []
+
+
+def _text_block(piece: BundlePiece) -> str:
+    language = piece.memory.language if piece.memory.kind in CODE_KINDS else "text"
+    return markdown_block(piece.text.strip("\n"), language)
 
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
-    """The branch with its commit, and the files of what is shown."""
+    """Return the branch with its commit, and the files of the memories."""
     around = layout.repository
     lines = []
     if around and around.branch:
@@ -90,9 +86,9 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
 
 
 def render_xml(layout: BundleLayout) -> str:
-    """`<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under a line with its id.
+    """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under its caption.
 
-    They stand in `<system_context>` and `<evidence>`; short facts may share a TOON table in `<facts>`.
+    They are in `<system_context>` and `<evidence>`; short facts may share a TOON table in `<facts>`.
     """
     parts = []
     for is_system, pieces in _sections(layout):
@@ -108,7 +104,7 @@ def render_xml(layout: BundleLayout) -> str:
 
 
 def render_markdown(layout: BundleLayout) -> str:
-    """The two sections, in each a heading for each file, a caption and a fenced block for each memory."""
+    """Return two sections with a heading per file, and a caption and fenced block per memory."""
     parts = []
     for is_system, pieces in _sections(layout):
         parts.append("# System context" if is_system else "# Evidence")
@@ -152,13 +148,13 @@ FORMS: dict[str, Callable[[BundleLayout], str]] = {
 
 
 def _sections(layout: BundleLayout) -> Iterator[tuple[bool, list[BundlePiece]]]:
-    """Yield whether it is system context, and its pieces; a section without pieces is left out."""
+    """Yield the sections with pieces, and whether each is system context."""
     for is_system, pieces in groupby(layout.pieces, key=lambda piece: piece.memory.layer in SYSTEM_CONTEXT_LAYERS):
         yield is_system, list(pieces)
 
 
 def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
-    """Yield neighbouring facts together and everything else one by one."""
+    """Yield consecutive facts together and everything else one by one."""
     for are_facts, run in groupby(pieces, key=lambda piece: is_fact(piece.memory)):
         if are_facts:
             yield list(run)
@@ -167,20 +163,21 @@ def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
 
 
 def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]) -> str:
-    """Return the facts in a table where that is shorter, else as they are."""
+    """Return the facts as a TOON table (`facts[3]{id,kind,…}:` and a line each) if that is shorter."""
     if len(run) < MIN_TABLE_ROWS:
         return fenced
-    framed = frame(toon_table([_row(piece) for piece in run]))
+    import toon_format
+
+    framed = frame(toon_format.dumps({"facts": [_row(piece) for piece in run]}))
     is_shorter = tokens.estimate(tokens.size(framed)) < tokens.estimate(tokens.size(fenced))
     return framed if is_shorter else fenced
 
 
-def _row(piece: BundlePiece) -> FactRow:
-    memory = piece.memory
+def _row(piece: BundlePiece) -> dict[str, str | float]:
     remarks = piece_remarks(piece) + ("; below the threshold" if piece.entry.below_threshold else "")
     return {
-        "id": memory.id,
-        "kind": memory.kind.value,
+        "id": piece.memory.id,
+        "kind": piece.memory.kind.value,
         "score": "" if piece.score is None else round(piece.score, 2),
         "told": collapse_blanks(remarks),
         "text": well_formed(piece.text).strip(),
@@ -204,12 +201,9 @@ def _xml_piece(piece: BundlePiece) -> str:
 
 def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    parts = [markdown_block(piece.header, memory.language)] if piece.header else []
     entity = f" `{collapse_blanks(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
     score = "" if piece.score is None else f" score {piece.score:.2f}"
-    parts.append(f"{piece_caption(piece)}{entity}{score}")
-    parts.append(markdown_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
-    return "\n\n".join(parts)
+    return "\n\n".join([*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)])
 
 
 def _named(piece: BundlePiece) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""What goes into a bundle and comes out of it, and what every form says about one memory: value, caption, provenance.
+"""Input and output of a bundle, and what every form shows of one memory: value, caption, provenance.
 
-A memory's place comes from one five-term score. What we say of it (who wrote it, how long ago) is ours and comes before
-anything quoted. Ages stand only in the answering prompt: in the judging prompt they would make every memory a new one
-each day. Trade-off: ages are coarse, so that the same question asked twice in an hour reads the same.
+A five-term score orders the memories. Provenance (who wrote it, how long ago) is our own text and precedes anything
+quoted. Only the answering prompt has ages: in the judging prompt they would change every content hash each day.
+Trade-off: ages are coarse, so that the same question asked twice in an hour gives the same text.
 """
 
 import re
@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import escape_tags, well_formed
-from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus, Ranked
+from xscore.records.judgment import Ranked
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
 SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
-"""Layers of the first section, *system context*: what is known of the work, the project, the user. The others are
-*evidence*: places in the repository, and decisions."""
+"""Layers of the first section, *system context*; the others are *evidence*."""
 
 
 class BundleEntry(Struct, frozen=True):
@@ -26,19 +26,19 @@ class BundleEntry(Struct, frozen=True):
 
     memory: Memory
     ranked: Ranked | None
-    """None: a detail of a kept summary, which was not chosen for itself."""
+    """None: a detail of a kept summary, not selected itself."""
     header: str = ""
     """Imports and module head of its file, the same for every memory of that file."""
     below_threshold: bool = False
     """Taken in by `min_keep`."""
     alike: tuple[str, ...] = ()
-    """Ids of chosen memories that say nearly the same, which this one stands for."""
+    """Ids of selected near duplicates that this one represents."""
     resolved: str = ""
-    """The one sentence that settles it against others; shown in place of its text."""
+    """The sentence that resolves a conflict with others, shown instead of its text."""
     settles: tuple[str, ...] = ()
-    """Ids of the chosen memories that the sentence settles as well."""
+    """Ids of the other selected memories in that conflict."""
     changed: tuple[Citation, ...] = ()
-    """Spans it rests on that are no longer what was cited."""
+    """Cited spans that changed."""
     summary: str = ""
     """Id of the kept summary that it is a detail of."""
 
@@ -49,18 +49,18 @@ class BundleEntry(Struct, frozen=True):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Ids of the chosen memories that are shown through this one."""
+        """Ids of the selected memories that this one represents."""
         return (*self.alike, *self.settles)
 
 
 class RepositoryContext(Struct, frozen=True):
-    """What the `memory` form says beside the memories."""
+    """What the `memory` form shows besides the memories."""
 
     branch: str = ""
     commit: str = ""
     """Short hash of the commit that is checked out."""
     history: tuple[str, ...] = ()
-    """Decisions made lately, one line each, newest first."""
+    """Recent decisions, one line each, newest first."""
 
 
 class Bundle(Struct, frozen=True):
@@ -72,9 +72,9 @@ class Bundle(Struct, frozen=True):
     omitted: tuple[str, ...]
     """Memory ids that did not fit."""
     tokens: int
-    """Estimated; at most the budget, but for the note when even that does not fit."""
+    """Estimated; at most the budget, unless the list of omissions alone exceeds it."""
     merged: tuple[str, ...] = ()
-    """Chosen memories that are named beside another one that says it for them: near duplicates, settled conflicts."""
+    """Selected memories represented by another one: near duplicates, settled conflicts."""
 
     @property
     def citable(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class BundlePiece(Struct, frozen=True):
     text: str
     tokens: int
     header: str = ""
-    """Head of its file; empty where it was shown already."""
+    """Head of its file; empty if already shown."""
     note: str = ""
     """Who said it and when, in our words."""
 
@@ -105,7 +105,7 @@ class BundlePiece(Struct, frozen=True):
 
     @property
     def score(self) -> float | None:
-        """None: a detail of a summary, which has no score of its own."""
+        """Its final score; None for a detail of a summary."""
         return self.entry.ranked.score if self.entry.ranked else None
 
 
@@ -134,7 +134,7 @@ def piece_caption(piece: BundlePiece) -> str:
 
 
 def piece_remarks(piece: BundlePiece) -> str:
-    """Who said it and when, and for which other memories it stands; empty: there is nothing to say."""
+    """Return provenance and the memories it represents; may be empty."""
     remarks = [piece.note] if piece.note else []
     if piece.entry.summary:
         remarks.append(f"a detail of [{piece.entry.summary}]")
@@ -146,7 +146,7 @@ def piece_remarks(piece: BundlePiece) -> str:
 
 
 def omission_lines(omitted: Sequence[BundlePiece]) -> list[str]:
-    """Name what was chosen and has no room, with its place and size."""
+    """Return the selected memories that did not fit, with place and size."""
     lines = ["Chosen as well, but without room in the token budget or in their layer's share; ask for what you need:"]
     for piece in omitted[:MAX_NAMED_OMISSIONS]:
         memory = piece.memory
@@ -165,7 +165,7 @@ def memory_place(memory: Memory) -> str:
 
 
 def piece_heading(piece: BundlePiece) -> str:
-    """Return the place, unless that is a title which says no more than the text."""
+    """Return the place, unless it is a title that repeats the text."""
     memory = piece.memory
     title = collapse_blanks(memory.title).rstrip("…")
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
@@ -173,7 +173,7 @@ def piece_heading(piece: BundlePiece) -> str:
 
 
 def collapse_blanks(text: str) -> str:
-    """Collapse every run of blanks."""
+    """Collapse runs of whitespace."""
     return " ".join(well_formed(text).split())
 
 
@@ -184,7 +184,7 @@ def _ids(ids: Sequence[str]) -> str:
 def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: float) -> float:
     """Return `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance`.
 
-    rel: the final score in 0..1. now: unix seconds; what is dated later counts as of today.
+    rel: the final score in 0..1. now: Unix seconds; later dates count as now.
     """
     days = max(0.0, now - memory.updated_at) / DAY_S
     return (
@@ -197,13 +197,13 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 
 
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
-"""What is said of every decision."""
+"""Added to every decision."""
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans; count the rest."""
 
 
 def provenance_text(entry: BundleEntry, *, now: float) -> str:
-    """Return what is said of a memory beside its text, such as `said by the user 3 days ago`; empty: nothing is."""
+    """Return the provenance of a memory, such as `said by the user 3 days ago`; may be empty."""
     memory = entry.memory
     said = [_who(entry, age_text(now - memory.updated_at))]
     if memory.kind is Kind.DECISION:
@@ -221,7 +221,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """Say how long ago: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years ago`."""
+    """Return an age: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years ago`."""
     days = max(0.0, seconds) / DAY_S
     if days < 1 / 24:
         return "within the hour"

@@ -1,7 +1,7 @@
-"""Keep quoted text inside its fence: what a repository holds is data, also when it looks like our own tags.
+"""Keep quoted text inside its fence: repository text is data, even if it looks like our own tags.
 
-Each prompt names its tags (`opening`); it knows no layout. Trade-off: only our own tags are escaped, not every `<`,
-because `&lt;` all over a C++ template costs tokens and reads worse than the code it stands for.
+Each prompt passes its tags; layouts are elsewhere. Trade-off: only our own tags are escaped, not every `<`, because
+`&lt;` all over a C++ template costs tokens and is hard to read.
 """
 
 import re
@@ -14,27 +14,27 @@ ANSWER_TAGS = (
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"}
-"""The same for text of ASCII alone, which is translated, twice as fast."""
+"""The same for ASCII text, with `str.translate`, twice as fast."""
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
 
 @cache
 def tag_pattern(tags: str) -> re.Pattern[str]:
-    """Return what finds a `<`, or a look-alike of it, where one of these tag names (blanks between) follows.
+    """Return a pattern for `<`, or a look-alike, before one of these tag names (separated by spaces).
 
-    Between the two may stand spaces, slashes, what is invisible, and what `well_formed` puts for control characters.
+    Spaces, slashes, invisible characters and the replacement character of `well_formed` may be in between.
     """
     names = "|".join(tags.split())
     return re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{names})\b)", re.IGNORECASE)
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
-    """Make text unable to close its fence, to open one of these tags, or to break the transport; all else stays."""
+    """Escape these tags and invalid characters, so that text can neither close its fence nor open a tag."""
     return tag_pattern(tags).sub("&lt;", well_formed(text))
 
 
 def escape_attribute(text: str) -> str:
-    """Make text safe between double quotes, on one line."""
+    """Escape text for a double-quoted attribute, on one line."""
     return well_formed(text).translate(_IN_ATTRIBUTE)
 
 
@@ -46,7 +46,7 @@ def markdown_block(text: str, language: str) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Keep the first third and the last two thirds of `limit` characters: errors say where first, and what last."""
+    """Keep `limit` characters, a third from the start and the rest from the end, where errors say what failed."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
@@ -54,7 +54,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def lines_around(text: str, line: int, limit: int) -> str:
-    """Keep about `limit` characters of whole lines around a 1-based line, and say what is left out."""
+    """Keep about `limit` characters of whole lines around a 1-based line, marking what is left out."""
     if len(text) <= limit:
         return text
     lines = text.splitlines(keepends=True)

@@ -1,34 +1,35 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
-Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn
-stand in the user message, fenced. It does not decide what goes into a pack, nor assign ids. Trade-off: a long file is
-shown by characters around the cursor, so that the size of a prompt is known to the byte.
+Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn are
+fenced in the user message. Packs and ids are decided elsewhere. Trade-off: a long file is cut by characters around the
+cursor, not by lines, so that the size of a prompt is known exactly.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from math import ceil
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
-from xscore.records import Request, Stage, Turn
+from xscore.records.calls import Request, Stage
+from xscore.records.turn import Turn
 
 PROMPT_VERSION = "judge-2"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
 
 ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
-"""Longer error output, files and diffs are shown in part, with a mark where something is left out."""
+"""Longer error output, files and diffs are shortened, with a mark."""
 
 _TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 class PackEntry(NamedTuple):
-    """One memory as the judge is shown it. A named tuple: there is one for each candidate."""
+    """One memory as the judge sees it. A named tuple: there is one per candidate."""
 
     code_id: str
     """Its id in this prompt only, from the codebook."""
@@ -42,11 +43,11 @@ class PackEntry(NamedTuple):
 @cache
 def judge_rubric() -> str:
     """Return the frozen system text."""
-    return (files("xscore.prompts") / "judge_rubric.md").read_text("utf-8").strip()
+    return Path(__file__).with_name("judge_rubric.md").read_text("utf-8").strip()
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack: each file named once around its memories, memories without a file first and bare."""
+    """Render a pack: memories grouped by file, those without a file first."""
     by_path: dict[str, list[PackEntry]] = {}
     for entry in entries:
         by_path.setdefault(entry.path, []).append(entry)
@@ -59,7 +60,7 @@ def pack_block(entries: Sequence[PackEntry]) -> str:
 
 
 def turn_block(turn: Turn, *, context: str = "task") -> str:
-    """Render what the judge sees of the turn, and what the turn key is made of.
+    """Render what the judge sees of the turn; the turn key is derived from it.
 
     context: `task` shows task and errors; `full` adds the current file, the diff and the recently opened files.
     """
@@ -72,16 +73,9 @@ def turn_block(turn: Turn, *, context: str = "task") -> str:
 
 
 def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
-    """Name the parts of the turn that `turn_block` shows, for the receipt."""
-    full = context == "full"
-    shown = {
-        "task": True,
-        "errors": bool(turn.errors),
-        "file": full and bool(turn.file),
-        "diff": full and bool(turn.diff),
-        "recent": full and bool(turn.recent),
-    }
-    return tuple(name for name, is_shown in shown.items() if is_shown)
+    """Return the names of the parts that `turn_block` shows, for the receipt."""
+    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if context == "full" else ()
+    return ("task", *(name for name, value in (("errors", turn.errors), *more) if value))
 
 
 class PromptOptions(Struct, frozen=True, kw_only=True):
@@ -92,13 +86,12 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     order: str = "memory_first"
     """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them."""
     reasons_from: float = 0.3
-    """Lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary without
-    touching the prefix."""
+    """Lowest score, 0..1, that asks for a reason; 0 asks for all. It is rendered after the prefix."""
     cache_key: str = ""
     is_kept: bool = True
-    """These entries will stand in the same prompt in later turns."""
+    """The same entries will share a prompt in later turns."""
     prefix_ttl_s: int = 0
-    """How long a host that charges for keeping a prefix then keeps it; 0: not at all."""
+    """How long a host that charges for it should cache the prefix; 0: not."""
     reasoning: str = ""
     temperature: float | None = None
     timeout_s: float = 60.0
@@ -128,8 +121,8 @@ def make_judging_request(
 ) -> Request:
     """Build a judging request from its rendered parts.
 
-    is_stable: the first part is the same in later turns. frame_chars: what a prompt of its own would repeat for each
-    judgment. questions: codes of the questions that share the prompt; none: it has one turn.
+    is_stable: the first part is the same in later turns. frame_chars: what separate prompts would repeat per
+    judgment. questions: codes of the questions that share the prompt; empty: one turn.
     """
     chars = tokens.size(system, *content)
     ratio = options.chars_per_token

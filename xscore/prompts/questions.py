@@ -1,8 +1,8 @@
-"""The judging prompt that several questions share: rubric, the pack once, then the questions, and what is asked for.
+"""The judging prompt that several questions share: rubric, the pack once, then the questions and the request.
 
-Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, but not that of
-`judge`, so it has a version of its own, also with one question. It does not decide which questions share a prompt.
-Trade-off: the model sees the questions beside one another, which may colour its scores; so they are another judge's.
+Public contract: `docs/protocol.md`. Its prefix (rubric and pack) does not depend on the questions, but differs from
+that of `judge`, so it has its own version, even for one question. Which questions share a prompt is decided elsewhere.
+Trade-off: the model sees the questions together, which may bias its scores, so they are stored under another judge key.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,13 @@ from math import ceil
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_tags
 from xscore.prompts.judge import PackEntry, PromptOptions, make_judging_request, pack_block
-from xscore.records import Request
+from xscore.records.calls import Request
 
 QUESTIONS_VERSION = "questions-1"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
 
-MAX_QUESTIONS = 16
-"""More never share a prompt (`batch.questions_a_call`)."""
-
 _TAGS = "question questions"
-"""Beside those of the prompt of one turn, by which texts are escaped before."""
+"""Besides the tags of `judge`, which are escaped first."""
 _TURN, _END = "<turn>\n", "\n</turn>"
 
 
@@ -38,12 +35,12 @@ def question_codes(count: int) -> tuple[str, ...]:
 
 
 def shared_pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack, in which no text can pass for a question."""
+    """Render a pack in which no text can imitate a question."""
     return escape_tags(pack_block(entries), tags=_TAGS)
 
 
 def questions_block(turn_texts: Sequence[str]) -> str:
-    """Render questions out of their turn blocks (`judge.turn_block`); none can pass for another, or end its own."""
+    """Render turn blocks (`judge.turn_block`) as questions that can neither imitate another nor close their own."""
     asked = [
         f'<question id="{code}">\n{escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'
         for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)
@@ -68,12 +65,12 @@ def questions_request(entries: Sequence[PackEntry], turn_texts: Sequence[str], o
 
 
 def asked_alone_chars(turn_text: str, memories: int, *, reasons_from: float) -> int:
-    """Return the size of what stands after the pack in a prompt with this one question."""
+    """Return the size of the text after the pack in a prompt with only this question."""
     return tokens.size(questions_block((turn_text,)), "\n\n", _asked(memories, 1, reasons_from))
 
 
 def _repeated_chars(judgments: int, questions: int, frame: int, whole: int) -> int:
-    """Return what each further judgment would add if each stood in a prompt with only its memory and its question."""
+    """Return what each further judgment would repeat in a prompt of one memory and one question."""
     if judgments == 1:
         return frame
     one = tokens.size(questions_rubric()) + (frame - tokens.size(questions_rubric())) / questions

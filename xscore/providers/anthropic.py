@@ -13,73 +13,25 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from xscore.platform.errors import (
-    AuthenticationFailed,
-    ConnectionFailed,
-    Overloaded,
-    PromptTooLong,
-    ProviderError,
-    QuotaExhausted,
-    RateLimited,
-    RequestRejected,
-    UnknownModel,
-    UnreadableResponse,
-)
+from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import HOUR_S
 from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
-from xscore.providers.hosts import DUMMY_KEY, host_of, usable_key
+from xscore.providers.hosts import DUMMY_KEY
 from xscore.providers.provider import OnText
 from xscore.providers.reply_schema import reply_schema
 from xscore.providers.transport import Route
-from xscore.providers.wire import LookUp, SdkClient, StreamReader, WireProvider, prompt_content
+from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
-from xscore.settings import Settings
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 THINKING = frozenset({"disabled", "between_tools", "adaptive"})
 """Reasoning words that name a way of thinking; every other is an effort."""
 FORM_WORDS = ("output_config", "output_format", "json_schema")
 """Words by which hosts name the part of the request that asks for JSON."""
 LONGEST_UNSTREAMED_TOKENS = 21_333
-"""A longer reply is streamed even if nobody watches: idle connections are closed after ten minutes, and the SDK's own
+"""A longer reply is streamed even if no one watches: idle connections are closed after ten minutes, and the SDK's own
 typed call refuses it."""
-
-SDK_ERRORS: dict[str, type[ProviderError]] = {
-    "AnthropicError": RequestRejected,
-    "APIError": UnreadableResponse,
-    "APIConnectionError": ConnectionFailed,  # timeouts too: the deadline is ours
-    "APIStatusError": RequestRejected,
-    "RetryableError": Overloaded,
-    "CredentialsError": AuthenticationFailed,
-    "WorkloadIdentityError": AuthenticationFailed,
-    "MutuallyExclusiveAuthError": AuthenticationFailed,
-    "StreamAlreadyConsumed": UnreadableResponse,
-    "MissingDependencyError": RequestRejected,
-    "ToolsetUsageError": RequestRejected,
-}
-"""Name of the SDK's class -> ours; those with a status go by it."""
-
-BY_CODE: dict[str, type[ProviderError]] = {
-    "billing_error": QuotaExhausted,
-    "credit_balance_too_low": QuotaExhausted,
-    "linked_organization_billing_unavailable": QuotaExhausted,
-    "authentication_error": AuthenticationFailed,
-    "permission_error": AuthenticationFailed,
-    "organization_on_hold": AuthenticationFailed,
-    "not_found_error": UnknownModel,
-    "request_too_large": PromptTooLong,
-    "request_body_too_large_after_decoding": PromptTooLong,
-    "ramp_limit_exceeded": RateLimited,
-    "rate_limit_error": RateLimited,
-    "timeout_error": Overloaded,
-    "conflict_error": Overloaded,
-    "api_error": Overloaded,
-    "overloaded_error": Overloaded,
-    "invalid_request_error": RequestRejected,
-}
-"""`details.error_code` or `type` of the error body -> ours; outranks the status. A prompt that is too long comes as a
-plain 400 without a code: a rejection of that request."""
 
 ANTHROPIC = DialectProfile(
     name="Anthropic",
@@ -87,9 +39,6 @@ ANTHROPIC = DialectProfile(
     setting="anthropic.base_url",
     base_url_ends="without /v1",
     path="/v1/messages",
-    by_class=SDK_ERRORS,
-    by_code=BY_CODE,
-    money_endings=("_spend_limit_reached",),
 )
 
 FINISH: dict[str, Finish] = {
@@ -103,34 +52,56 @@ LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
 """What the host limits, as its headers name it."""
 
 
-def connect(model: str, settings: Settings) -> WireProvider:
-    """Return a provider for the host in the settings; nothing is sent yet.
+class AnthropicStream(StreamReader):
+    """The state of one streamed reply; thinking is not shown, and unknown events are skipped as the API asks."""
 
-    Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
-    """
-    base_url = settings.anthropic.base_url
-    key = usable_key(settings.anthropic, host=host_of(base_url, setting=ANTHROPIC.setting), model=model)
-    return WireProvider(AnthropicDialect(), base_url=base_url, api_key=key)
+    def __init__(self, call: CallContext, on_text: OnText) -> None:
+        super().__init__(call, on_text)
+        self._counts: dict[str, object] = {}
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take the next event; raise the error that it carries."""
+        ANTHROPIC.raise_inner(event.get("error"), self.call)
+        match event.get("type"):
+            case "message_start":
+                message = sub_object(event, "message")
+                self.model = str(message.get("model") or self.model)
+                self._count(sub_object(message, "usage"))
+            case "content_block_start":
+                self.show(_text_of(event.get("content_block")))
+            case "content_block_delta":
+                delta = sub_object(event, "delta")
+                self.show(delta.get("text") if delta.get("type") == "text_delta" else None)
+            case "message_delta":
+                self._count(sub_object(event, "usage"))
+                reason = sub_object(event, "delta").get("stop_reason")
+                self.finish = _finish_of(reason) if reason else self.finish
+
+    def _count(self, usage: Mapping[str, object]) -> None:
+        """Keep the counts that are stated: later events repeat some cumulatively and leave others out."""
+        self._counts |= {name: value for name, value in usage.items() if value is not None}
+        self.usage = reported_usage(self._counts)
 
 
-class AnthropicDialect:
+class AnthropicProvider(WireProvider):
     """Anthropic's messages, as the vendor and compatible hosts speak them."""
 
     name = "anthropic"
     profile = ANTHROPIC
-    forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
-    longest_unstreamed_tokens: int | None = LONGEST_UNSTREAMED_TOKENS
-    must_read_all = True
+    forms = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
+    longest_unstreamed_tokens = LONGEST_UNSTREAMED_TOKENS
+    stream_reader = AnthropicStream
+    cached_count = ("", "cache_read_input_tokens")
 
-    def load(self, base_url: str, *, key: str, route: Route) -> SdkClient:
+    def load(self, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
         from anthropic import AnthropicError, AsyncAnthropic, AsyncStream, DefaultAioHttpClient
 
         http = route.client(DefaultAioHttpClient)
-        client = AsyncAnthropic(api_key=key or DUMMY_KEY, base_url=base_url, max_retries=0, http_client=http)
+        client = AsyncAnthropic(api_key=self.key or DUMMY_KEY, base_url=self.base_url, max_retries=0, http_client=http)
         return SdkClient(client, AsyncStream[object], AnthropicError)
 
-    def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text here."""
         fields: dict[str, Any] = {
             "model": request.model,
@@ -165,7 +136,7 @@ class AnthropicDialect:
         ANTHROPIC.raise_inner(found.get("error"), call)
         blocks = found.get("content")
         if not isinstance(blocks, list):
-            raise ANTHROPIC.unreadable("a JSON object without content", host=call.host, model=call.model)
+            raise ANTHROPIC.unreadable("a JSON object without content", call)
         return make_completion(
             call,
             "".join(_text_of(block) for block in blocks),
@@ -174,14 +145,6 @@ class AnthropicDialect:
             model=str(found.get("model") or call.model),
             limits=limits,
         )
-
-    def stream_reader(self, call: CallContext, on_text: OnText) -> StreamReader:
-        """Return the reader of one stream."""
-        return AnthropicStream(call, on_text)
-
-    def reports_cached(self, usage: object) -> bool:
-        """Say whether this usage tells what came from a prefix cache."""
-        return isinstance(usage, Mapping) and token_count(usage.get("cache_read_input_tokens")) is not None
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
         """Return the limits a minute that the reply's headers state.
@@ -197,47 +160,19 @@ class AnthropicDialect:
             output_tokens_per_minute=stated["output-tokens"],
         )
 
-    async def models(self, look_up: LookUp) -> tuple[str, ...]:
+    async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the host lists."""
-        return host_facts.listed_model_names(await look_up("/v1/models?limit=1000"))
+        return host_facts.listed_model_names(await self.look_up("/v1/models?limit=1000"))
 
-    async def context_tokens(self, look_up: LookUp, model: str) -> int | None:
+    async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""
         with suppress(ProviderError):
-            found = await look_up(f"/v1/models/{quote(model, safe='')}")
+            found = await self.look_up(f"/v1/models/{quote(model, safe='')}")
             return token_count(found.get("max_input_tokens")) or host_facts.served_context({"data": [found]}, model)
         return None
 
 
-class AnthropicStream(StreamReader):
-    """The state of one streamed reply; thinking is not shown, and unknown events are skipped as the API asks."""
-
-    def __init__(self, call: CallContext, on_text: OnText) -> None:
-        super().__init__(call, on_text)
-        self._counts: dict[str, object] = {}
-
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Take the next event; raise the error that it carries."""
-        ANTHROPIC.raise_inner(event.get("error"), self.call)
-        match event.get("type"):
-            case "message_start":
-                message = sub_object(event, "message")
-                self.model = str(message.get("model") or self.model)
-                self._count(sub_object(message, "usage"))
-            case "content_block_start":
-                self.show(_text_of(event.get("content_block")))
-            case "content_block_delta":
-                delta = sub_object(event, "delta")
-                self.show(delta.get("text") if delta.get("type") == "text_delta" else None)
-            case "message_delta":
-                self._count(sub_object(event, "usage"))
-                reason = sub_object(event, "delta").get("stop_reason")
-                self.finish = _finish_of(reason) if reason else self.finish
-
-    def _count(self, usage: Mapping[str, object]) -> None:
-        """Keep the counts that are stated: later events repeat some cumulatively and leave others out."""
-        self._counts |= {name: value for name, value in usage.items() if value is not None}
-        self.usage = reported_usage(self._counts)
+connect = AnthropicProvider.connect
 
 
 def reported_usage(found: object) -> Usage | None:

@@ -1,9 +1,9 @@
 """Wrappers around one call: try again where that may help, and write one ledger row for every attempt.
 
-Retrying goes by the type of error, never by its message. It stands outside the limits, so each attempt takes its own
+Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt takes its own
 tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed attempt: the call waits as long as
 the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. Metering is innermost, so it times each call
-by itself. Trade-off: without adaptive concurrency within, each call meets a storm of 429s alone.
+separately. Trade-off: without adaptive concurrency inside, each call handles a storm of 429s on its own.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LON
 from xscore.providers.hosts import is_loopback
 from xscore.providers.prices import PriceFunction, call_price, counterfactual_cost
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
-from xscore.records import CallRecord, Completion, Request, Usage
+from xscore.records.calls import CallRecord, Completion, Request, Usage
 
 MAX_REFUSALS = 20
-"""429s that one call meets before it is given up."""
+"""Give up a call after this many 429s."""
 JITTER_SHARE = 0.25
 """Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
 OUTCOME_OK = "ok"
@@ -32,7 +32,7 @@ OUTCOME_CANCELLED = "cancelled"
 
 
 class Retrying(ProviderWrapper):
-    """A provider that tries again."""
+    """A provider that retries."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Retrying(ProviderWrapper):
         jitter: Callable[[], float] = random.random,
         tell: Callable[[ProviderError], None] = lambda _: None,
     ) -> None:
-        """tell: called with each failure that will be tried again, before the wait."""
+        """tell: called with each failure that will be retried, before the wait."""
         super().__init__(provider)
         self._attempts = attempts
         self._sleep = sleep
@@ -69,7 +69,7 @@ class Retrying(ProviderWrapper):
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
                 is_last = failed >= self._attempts or refused >= MAX_REFUSALS
-                if is_last or shown or not may_retry(error):  # text that was shown would be shown twice
+                if is_last or shown or not may_retry(error):  # a retry would show the same text twice
                     raise
                 last = error
             self._tell(last)
@@ -84,7 +84,7 @@ class Retrying(ProviderWrapper):
 
 
 def may_retry(error: BaseException) -> bool:
-    """Whether another attempt may succeed within reason."""
+    """Return whether another attempt may succeed."""
     if not isinstance(error, ProviderError) or error.stops_run:
         return False
     return error.retryable and (error.retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
@@ -93,7 +93,7 @@ def may_retry(error: BaseException) -> bool:
 class Metered(ProviderWrapper):
     """A provider whose attempts are written to a ledger; a ledger that fails stops the call.
 
-    An attempt that may have been charged without reporting its usage is written at our estimate of its input and its
+    An attempt that may have been charged without reporting its usage is recorded at our estimate of its input and its
     whole output cap, and marked as estimated.
     """
 
@@ -105,20 +105,18 @@ class Metered(ProviderWrapper):
         record: Callable[[CallRecord], None],
         price: PriceFunction = call_price,
         clock: Callable[[], float] = time.time,
-        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """clock: Unix seconds, for stamps. stopwatch: seconds that only go forward, for durations."""
+        """clock: Unix seconds, for stamps; durations are of a clock that only goes forward."""
         super().__init__(provider)
         self._turn_id = turn_id
         self._run, self._rows = uuid4().hex[:16], 0
         self._record = record
         self._price = price
         self._clock = clock
-        self._stopwatch = stopwatch
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Make one attempt and record it, whatever becomes of it."""
-        begin = (self._clock(), self._stopwatch())
+        """Make one attempt and record it, whether it succeeds or fails."""
+        begin = (self._clock(), time.monotonic())
         feared = Usage(input_tokens=request.input_tokens, output_tokens=request.max_output_tokens)
         try:
             completion = await self.provider.complete(request, on_text)
@@ -146,7 +144,7 @@ class Metered(ProviderWrapper):
                 host=self.host,
                 model=request.model,
                 started_at=begin[0],
-                duration_s=self._stopwatch() - begin[1],
+                duration_s=time.monotonic() - begin[1],
                 outcome=outcome,
                 candidates=request.candidates,
                 usage=usage,

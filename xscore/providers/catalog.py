@@ -1,4 +1,4 @@
-"""What is declared of each model family: the settings a judge runs with, and how its host caches prefixes.
+"""Declared settings of each model family: how a judge calls it, and how its host caches prefixes.
 
 A model that is not listed gets cautious settings (small context, no reasoning field). Prices come from genai-prices.
 Trade-off: the table ages, so it names families by the start of the model's name, and a new member inherits.
@@ -7,8 +7,7 @@ Trade-off: the table ages, so it names families by the start of the model's name
 from msgspec import Struct
 from msgspec.structs import replace
 
-MINUTE_S = 60
-HOUR_S = 3_600
+MINUTE_S, HOUR_S = 60, 3_600
 
 
 class CacheWrite(Struct, frozen=True):
@@ -23,8 +22,6 @@ class CacheWrite(Struct, frozen=True):
 class ModelSettings(Struct, frozen=True, kw_only=True):
     """Declared settings of one model family."""
 
-    known: bool = True
-    """False: nothing is declared for this model, these are the cautious defaults."""
     reasoning: str = ""
     """Lowest effort the model takes, in the vendor's words; empty: the field is not sent."""
     reasoning_reserve: int = 0
@@ -46,7 +43,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """`memory_first` or `turn_first`."""
 
 
-UNKNOWN = ModelSettings(known=False, temperature=0.0, context_tokens=8_192, max_output_tokens=4_096)
+UNKNOWN = ModelSettings(temperature=0.0, context_tokens=8_192, max_output_tokens=4_096)
 
 _MARKED = ModelSettings(
     reasoning="none",
@@ -94,7 +91,7 @@ _CLAUDE = ModelSettings(
 _SHORT = replace(_CLAUDE, context_tokens=200_000, max_output_tokens=64_000)
 _UNTHINKING = replace(_CLAUDE, reasoning="disabled", cache_floor=512)
 _THINKING = replace(_CLAUDE, reasoning="low", reasoning_reserve=4_096, cache_floor=512)
-"""Thinks whatever it is told; the effort says how much."""
+"""Always reasons; the effort says how much."""
 
 CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("claude-haiku-5", _UNTHINKING),

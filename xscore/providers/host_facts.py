@@ -1,4 +1,4 @@
-"""What is read of every reply, whatever the dialect: its JSON, the numbers a host states, and whether it read it all.
+"""Read what every dialect's reply has: its JSON, the numbers a host states, and whether the host read the whole prompt.
 
 Servers cut silently what their loaded context does not hold (Ollama past `num_ctx`, LM Studio in the middle). Two signs
 show it: a context full to the brim, where it is known, and text that would need more characters a token than text has.
@@ -9,22 +9,17 @@ is not known, a cut of less than a third goes unseen.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from xscore.platform.tokens import MIXED, size
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records import Completion, Finish, RateLimits, Request, Usage
+from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
 
 OUTPUT_CHARS_PER_TOKEN = 4
 MAX_COUNT = 1_000_000_000_000
-"""A higher count makes no sense, and would not fit into the ledger."""
-UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-"""Units of durations as Go writes them, and as hosts therefore do."""
-MAX_DURATION_CHARS = 32
-
+"""A higher count is invalid and would not fit into the ledger."""
 MIN_SEEN_SHARE = 0.65
 """Share of the estimate that a whole prompt counts at least. Single texts are off by 11–23 %, and a large vocabulary
 counts a tenth fewer tokens than the one estimates are made by; a prompt of many texts is off by less."""
@@ -32,8 +27,6 @@ MIN_CHECKED_TOKENS = 400
 """Shorter text fits every context, and its estimate is the worst."""
 FULL_CONTEXT_MARGIN_TOKENS = 8
 """A prompt that leaves no more of the context than this was cut to it: it leaves no room for a reply."""
-INDENTATION = (" " * 16, " " * 8, " " * 4)
-"""What most runs of one character are; replacing them takes a tenth of the time that finding every run does."""
 
 LOCAL_PATHS = ("/props", "/api/ps", "/api/v1/models", "/api/v0/models")
 """Where servers on this machine or network tell what they have loaded, beside `/v1`: llama.cpp, Ollama, LM Studio."""
@@ -51,18 +44,15 @@ NESTED_FIELDS = ("meta", "top_provider", "config")
 MIN_CONTEXT, MAX_CONTEXT = 128, 1_000_000_000
 
 
-def json_object(
-    data: bytes, headers: Mapping[str, str], *, profile: DialectProfile, host: str, model: str
-) -> dict[str, Any]:
+def json_object(data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext) -> dict[str, Any]:
     """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the body."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         kind = headers.get("content-type", "").split(";", maxsplit=1)[0].strip() or "no content type"
-        what = f"{len(data)} bytes of {kind} that are not JSON"
-        raise profile.unreadable(what, host=host, model=model) from error
+        raise profile.unreadable(f"{len(data)} bytes of {kind} that are not JSON", call) from error
     if not isinstance(found, dict):
-        raise profile.unreadable(f"a JSON {type(found).__name__} where an object belongs", host=host, model=model)
+        raise profile.unreadable(f"a JSON {type(found).__name__} where an object belongs", call)
     return found
 
 
@@ -82,28 +72,14 @@ def make_completion(
 
 
 def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int | None:
-    """Return a number of tokens; None for what cannot be one."""
+    """Return a number of tokens; None if invalid."""
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
 
 
 def header_count(value: str | None) -> int | None:
-    """Return a limit stated in a header; None for what cannot be one."""
+    """Return a limit stated in a header; None if invalid or 0."""
     is_number = value is not None and len(value) <= len(str(MAX_COUNT)) and value.isdecimal()
     return int(value) or None if value and is_number else None
-
-
-@cache
-def _duration_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    part = r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|[dhms])"
-    return re.compile(part), re.compile(f"(?:{part})+")
-
-
-def duration_s(value: str | None) -> float | None:
-    """Return a time stated as `6m0s`, `2m59.56s` or `120ms`; None for anything else, such as a date or bare number."""
-    part, whole = _duration_patterns()
-    if not value or len(value) > MAX_DURATION_CHARS or not whole.fullmatch(value):
-        return None
-    return sum(float(number) * UNIT_S[unit] for number, unit in part.findall(value))
 
 
 def sub_object(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -140,18 +116,13 @@ def is_prompt_cut(
     if not _is_too_dense(found, ratio, shortest):
         return False
     # Runs of one character (rules, indentation) are a token or two however long: measure again without them.
-    texts = (request.system, *request.content)
-    for indentation in INDENTATION:
-        texts = tuple(text.replace(indentation, "   ") for text in texts)
-    if not _is_too_dense(PromptCount(size(*texts), found.tokens), ratio, shortest):
-        return False
     runs = re.compile(r"(.)\1{3,}", re.DOTALL)
-    packed = size(*(runs.sub(r"\1\1\1", text) for text in texts))
+    packed = size(*(runs.sub(r"\1\1\1", text) for text in (request.system, *request.content)))
     return _is_too_dense(PromptCount(packed, found.tokens), ratio, shortest)
 
 
 def _is_too_dense(found: PromptCount, ratio: float, shortest: PromptCount | None) -> bool:
-    """Whether this few tokens cannot hold this many characters, as a whole or beyond the shortest prompt."""
+    """Return whether these tokens are too few for the characters, in total or beyond the shortest prompt."""
     most = ratio / MIN_SEEN_SHARE
     if found.chars > most * found.tokens:
         return True
@@ -181,14 +152,6 @@ def trained_context(listing: Mapping[str, Any], model: str) -> int | None:
     return _lowest_count(_entry(listing, model), TRAINED_FIELDS)
 
 
-def loaded_context(found: Mapping[str, Any], model: str) -> int | None:
-    """Return the context that a server has loaded the model with, from one of `LOCAL_PATHS`."""
-    defaults = found.get("default_generation_settings")
-    if isinstance(defaults, Mapping):
-        return token_count(defaults.get("n_ctx"), least=MIN_CONTEXT, most=MAX_CONTEXT)
-    return served_context(found, model)
-
-
 def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """Return the entry of a model; the only one there is, because llama.cpp takes any name for the model it has."""
     entries = list(_entries(listing))
@@ -200,6 +163,8 @@ def _entry(listing: Mapping[str, Any], model: str) -> Mapping[str, Any]:
 
 
 def _entries(listing: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if loaded := sub_object(listing, "default_generation_settings"):  # llama.cpp
+        return [loaded]
     found: list[object] = next((listing[key] for key in ("data", "models") if isinstance(listing.get(key), list)), [])
     return [entry for entry in found if isinstance(entry, Mapping)]
 

@@ -1,4 +1,4 @@
-"""Where the text goes: the host of a base URL, whether it is this machine, and the key that may be sent to it.
+"""The host of a base URL, whether it is this machine, and the key that may be sent to it.
 
 It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
 answers. A host on this machine needs no key. Trade-off: a local server behind a name of its own is priced and limited
@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from xscore.platform.errors import AuthenticationFailed, UsageError
 
 if TYPE_CHECKING:
-    from xscore.settings import AnthropicSettings, OpenAISettings
+    from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 NO_HOST = "-"
-"""Host of a provider whose text leaves no process."""
+"""Host of a provider that sends nothing."""
 LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 64
 LOOPBACK_TIMEOUT_FACTOR = 5
@@ -34,17 +34,14 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     """
     try:
         parts = urlsplit(base_url)
-    except ValueError as error:  # a bracket that is not closed
-        raise UsageError(f"{setting} cannot be read: {error}", hint=_LIKE) from error
+        port = parts.port
+    except ValueError as error:  # its words may repeat a password
+        raise UsageError(f"{setting} has an open bracket, or a port that is not a number", hint=_LIKE) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{setting} is not an http or https URL", hint=_LIKE)
     if parts.username or parts.password:
         raise UsageError(f"{setting} carries a user or password", hint="Put the key into the environment instead.")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise UsageError(f"{setting} has a port that is not a number", hint="Write it like :8080.") from error
     return name if port is None else f"{name}:{port}"
 
 
@@ -75,6 +72,13 @@ def default_concurrency(host: str) -> int:
 def host_deadline_s(timeout_s: float, host: str) -> float:
     """The deadline of one call at this host, from the one set for remote hosts."""
     return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
+
+
+def vendor_settings(settings: "Settings", vendor: str) -> "OpenAISettings | AnthropicSettings":
+    """Return the base URL and key of a vendor. Raises KeyError for a vendor without settings."""
+    groups: dict[str, OpenAISettings | AnthropicSettings]
+    groups = {"openai": settings.openai, "anthropic": settings.anthropic}
+    return groups[vendor]
 
 
 def usable_key(settings: "OpenAISettings | AnthropicSettings", *, host: str, model: str) -> str:

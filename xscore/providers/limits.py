@@ -1,7 +1,7 @@
 """Hold one provider to its limits: calls in flight, requests and tokens a minute, and the dollars of the turn.
 
 Everything is reserved before the send, at an upper bound, and the rest is given back afterwards; a call that may have
-been charged without reporting its usage stays charged in full. Callers stand in one line: the first takes its tokens,
+been charged without reporting its usage stays charged in full. Callers queue: the first takes its tokens,
 then its slot, so no slot idles while its call waits for tokens. Dollars come last, because that may wait for calls in
 flight. Trade-off: limits are this process's own unless `rates` is shared.
 """
@@ -25,7 +25,7 @@ from xscore.providers.rate_limits import (
     reserved_share,
     used_share,
 )
-from xscore.records import Completion, RateLimits, Request, Traffic
+from xscore.records.calls import Completion, Request, Traffic
 
 
 class DollarBudget(Protocol):
@@ -47,21 +47,15 @@ class Limited(ProviderWrapper):
         self,
         provider: Provider,
         *,
-        rpm: int | None = None,
-        tpm: int | None = None,
         concurrency: int | None = None,
         budget: DollarBudget | None = None,
         price_of: PriceFunction = call_price,
-        initial: RateLimits | None = None,
         rates: RateBudget | None = None,
     ) -> None:
-        """concurrency: most calls in flight, found by trying. initial: what the host stated in earlier runs.
-
-        rates: limits a minute shared with others; None: local ones, of rpm, tpm and initial.
-        """
+        """concurrency: most calls in flight, found by trying. rates: limits a minute; None: those the host states."""
         super().__init__(provider)
         self._front = asyncio.Lock()
-        self._rates: RateBudget = rates or LocalRates(rpm=rpm, tpm=tpm, remembered=initial)
+        self._rates: RateBudget = rates or LocalRates()
         self._gate = AdaptiveConcurrency(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of
@@ -69,10 +63,9 @@ class Limited(ProviderWrapper):
         self._waiting: set[asyncio.Task[object]] = set()
 
     def halt(self) -> None:
-        """Send nothing more: calls in line, or asleep before another try, get NotSent at once.
+        """Send nothing more: calls that are queued or waiting to retry get NotSent at once.
 
-        Calls in flight go on. A second halt does nothing: two judges may share this line, and a task that is cancelled
-        twice would not be forgiven by one `uncancel`.
+        Calls in flight continue. A second halt does nothing, since one `uncancel` would not undo two.
         """
         if self._halted.is_set():
             return
@@ -81,7 +74,7 @@ class Limited(ProviderWrapper):
             task.cancel()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep between two tries of a call. Raises NotSent at a halt."""
+        """Sleep between two attempts of a call. Raises NotSent at a halt."""
         with self._until_halted():
             await asyncio.sleep(seconds)
 
@@ -90,10 +83,9 @@ class Limited(ProviderWrapper):
         return Traffic(self._rates.stated, self._gate.history)
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Wait in line within the limits, then make one attempt.
+        """Queue for the limits, then make one attempt.
 
-        Raises BudgetExhausted and NotSent before anything is sent, and RateLimited when the host has refused everybody
-        for long.
+        Raises BudgetExhausted and NotSent before anything is sent, RateLimited when the host refuses for long.
         """
         share = reserved_share(request)
         ticket = await self._admitted(share)
@@ -109,10 +101,9 @@ class Limited(ProviderWrapper):
             spent = _feared_share(error, share)
             self._gate.leave(ticket)
             raise
-        else:
-            self._gate.answered(ticket)
         finally:
             self._rates.settle(share, spent)
+        self._gate.answered(ticket)
         self._rates.learn(completion.limits)
         return completion
 
@@ -128,7 +119,7 @@ class Limited(ProviderWrapper):
 
     @contextmanager
     def _until_halted(self) -> Iterator[None]:
-        """Let this task wait only as long as something may still be sent. Raises NotSent."""
+        """Cancel the wait of this task at a halt. Raises NotSent."""
         if self._halted.is_set():
             raise _not_sent()
         task = asyncio.current_task()
@@ -165,7 +156,7 @@ def _not_sent() -> NotSent:
 
 
 def _feared_share(error: BaseException, share: RateShare) -> RateShare:
-    """Return what a failed call is taken to have used."""
+    """Return what to assume that a failed call used."""
     if isinstance(error, Unreachable):
         return UNSENT_SHARE
     if isinstance(error, ProviderError) and not error.may_be_charged:

@@ -14,29 +14,16 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from xscore.platform.errors import (
-    AuthenticationFailed,
-    ConnectionFailed,
-    Overloaded,
-    PromptTooLong,
-    ProviderError,
-    QuotaExhausted,
-    RateLimited,
-    RequestRejected,
-    UnknownModel,
-    UnreadableResponse,
-)
+from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import model_settings
-from xscore.providers.host_facts import duration_s, header_count, make_completion, sub_object, token_count
-from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, is_loopback, usable_key
-from xscore.providers.provider import OnText
+from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
+from xscore.providers.hosts import DUMMY_KEY, is_loopback
 from xscore.providers.reply_schema import response_format
 from xscore.providers.transport import Route
-from xscore.providers.wire import LookUp, SdkClient, StreamReader, WireProvider, prompt_content
+from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
-from xscore.settings import Settings
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 WEAKER_FORMS = {ReplyForm.JSON_SCHEMA: ReplyForm.JSON_OBJECT, ReplyForm.JSON_OBJECT: ReplyForm.TEXT}
 FORM_WORDS = ("response_format", "json_schema", "json_object", "grammar", "guided")
@@ -46,94 +33,57 @@ OPTIONAL_FIELDS = ("prompt_cache_options", "prompt_cache_breakpoint", "prompt_ca
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
 """The SDK fills these from the environment; they are for the vendor and for no other host."""
 
-SDK_ERRORS: dict[str, type[ProviderError]] = {
-    "OpenAIError": RequestRejected,
-    "APIError": UnreadableResponse,
-    "APIConnectionError": ConnectionFailed,  # timeouts too: the deadline is ours
-    "APIStatusError": RequestRejected,
-    "SubjectTokenProviderError": AuthenticationFailed,
-    "LengthFinishReasonError": UnreadableResponse,
-    "ContentFilterFinishReasonError": UnreadableResponse,
-    "WebSocketConnectionClosedError": ConnectionFailed,
-    "WebSocketQueueFullError": Overloaded,
-    "StreamAlreadyConsumed": UnreadableResponse,
-    "MutuallyExclusiveAuthError": AuthenticationFailed,
-    "APIRemovedInV1": RequestRejected,
-    "_AmbiguousModuleClientUsageError": RequestRejected,
-}
-"""Name of the SDK's class -> ours; those with a status go by it."""
-
-BY_CODE: dict[str, type[ProviderError]] = {
-    "insufficient_quota": QuotaExhausted,
-    "credit_balance_exhausted": QuotaExhausted,
-    "billing_hard_limit_reached": QuotaExhausted,
-    "billing_not_active": QuotaExhausted,
-    "invalid_api_key": AuthenticationFailed,
-    "API_KEY_INVALID": AuthenticationFailed,
-    "account_deactivated": AuthenticationFailed,
-    "model_not_found": UnknownModel,
-    "context_length_exceeded": PromptTooLong,
-    "exceed_context_size_error": PromptTooLong,
-    "string_above_max_length": PromptTooLong,
-    "rate_limit_exceeded": RateLimited,
-    "server_overloaded": Overloaded,
-    "server_error": Overloaded,
-    "invalid_request_error": RequestRejected,
-}
-"""`code`, `type` or Google's `details[].reason` of the error body -> ours; outranks the status."""
-
 OPENAI = DialectProfile(
     name="OpenAI",
     vendor="openai.com",
     setting="openai.base_url",
     base_url_ends="with /v1",
     path="/chat/completions",
-    by_class=SDK_ERRORS,
-    by_code=BY_CODE,
-    money_endings=("_spend_limit_exceeded",),
-    refusal_codes=frozenset({"content_filter", "content_policy_violation", "moderation_blocked"}),
 )
 
 FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
 """`finish_reason` -> ours; every other is a stop."""
-ROUNDING_S = 0.001
-"""Hosts write the time until a reset to the millisecond."""
-LENIENCE = 2
-"""A window may be off by this factor and still counts as a minute: other calls are in flight while it is stated."""
 
 
-def connect(model: str, settings: Settings) -> WireProvider:
-    """Return a provider for the host in the settings; nothing is sent yet.
+class OpenAIStream(StreamReader):
+    """The state of one streamed reply; chunks of an unknown kind are skipped, since hosts add their own."""
 
-    Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
-    """
-    base_url = settings.openai.base_url
-    key = usable_key(settings.openai, host=host_of(base_url, setting=OPENAI.setting), model=model)
-    return WireProvider(OpenAIDialect(base_url), base_url=base_url, api_key=key)
+    _is_refused = False
+    _reason: object = None
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take the next chunk; raise the error that it carries."""
+        self.usage = reported_usage(event.get("usage")) or self.usage
+        self.model = str(event.get("model") or self.model)
+        OPENAI.raise_inner(event.get("error"), self.call)
+        if not event.get("choices"):
+            return  # the last chunk carries usage only
+        choice = _first_choice(event, self.call)
+        delta = sub_object(choice, "delta")
+        self._is_refused = self._is_refused or bool(delta.get("refusal"))
+        self.show(delta.get("content"))
+        self._reason = choice.get("finish_reason") or self._reason
+        self.finish = _finish_of(self._reason, refused=self._is_refused) if self._reason else None
 
 
-class OpenAIDialect:
+class OpenAIProvider(WireProvider):
     """OpenAI's chat completions, as the vendor and compatible hosts speak them."""
 
     name = "openai"
     profile = OPENAI
-    forms: tuple[ReplyForm, ...] = tuple(ReplyForm)
-    longest_unstreamed_tokens: int | None = None
-    must_read_all = True
+    forms = tuple(ReplyForm)
+    stream_reader = OpenAIStream
+    cached_count = ("prompt_tokens_details", "cached_tokens")
 
-    def __init__(self, base_url: str) -> None:
-        self._base_url = base_url
-        self._is_official = is_host_within(base_url, OPENAI.vendor)
-
-    def load(self, base_url: str, *, key: str, route: Route) -> SdkClient:
+    def load(self, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
         from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit, OpenAIError
 
-        withheld: dict[str, Any] = {} if self._is_official else dict.fromkeys(ACCOUNT_HEADERS, Omit())
+        withheld: dict[str, Any] = {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS, Omit())
         http = route.client(DefaultAioHttpClient)
         client = AsyncOpenAI(
-            api_key=key or DUMMY_KEY,
-            base_url=base_url,
+            api_key=self.key or DUMMY_KEY,
+            base_url=self.base_url,
             max_retries=0,
             timeout=http.timeout,
             default_headers=withheld,
@@ -141,7 +91,7 @@ class OpenAIDialect:
         )
         return SdkClient(client, AsyncStream[object], OpenAIError)
 
-    def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /chat/completions`."""
         without = frozenset(known.without)
         marked = model_settings("openai", request.model).cache_breakpoints and "prompt_cache_breakpoint" not in without
@@ -166,7 +116,7 @@ class OpenAIDialect:
             fields["reasoning_effort"] = request.reasoning
         if request.temperature is not None and "temperature" not in without:
             fields["temperature"] = request.temperature
-        if self._is_official:
+        if self.is_vendors_own:
             fields["store"] = False  # the vendor keeps completions unless told not to
         if stream:
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -190,7 +140,7 @@ class OpenAIDialect:
         choice = _first_choice(found, call)
         message = choice.get("message")
         if not isinstance(message, Mapping):
-            raise OPENAI.unreadable("a choice without a message", host=call.host, model=call.model)
+            raise OPENAI.unreadable("a choice without a message", call)
         refusal = message.get("refusal")
         return make_completion(
             call,
@@ -201,71 +151,39 @@ class OpenAIDialect:
             limits=limits,
         )
 
-    def stream_reader(self, call: CallContext, on_text: OnText) -> StreamReader:
-        """Return the reader of one stream."""
-        return OpenAIStream(call, on_text)
-
-    def reports_cached(self, usage: object) -> bool:
-        """Say whether this usage tells what came from a prefix cache."""
-        details = sub_object(usage, "prompt_tokens_details") if isinstance(usage, Mapping) else {}
-        return token_count(details.get("cached_tokens")) is not None
-
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits a minute that the reply's headers state.
-
-        Limits of tokens are per minute wherever they are documented; some hosts state those of requests for a day
-        (Groq, by what its users report).
-        """
-        requests = header_count(headers.get("x-ratelimit-limit-requests"))
+        """Return the limits a minute that the reply's headers state; where a host counts by the day, they bind less."""
         return RateLimits(
-            requests_per_minute=requests if requests and _is_per_minute(requests, headers) else None,
+            requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
             tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
         )
 
-    async def models(self, look_up: LookUp) -> tuple[str, ...]:
+    async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the host lists."""
-        return host_facts.listed_model_names(await look_up("/models"))
+        return host_facts.listed_model_names(await self.look_up("/models"))
 
-    async def context_tokens(self, look_up: LookUp, model: str) -> int | None:
+    async def context_tokens(self, model: str) -> int | None:
         """Return the longest input: as loaded, where the host tells, else as the model was made."""
         listing: Mapping[str, Any] = {}
         with suppress(ProviderError):
-            listing = await look_up("/models")
+            listing = await self.look_up("/models")
         served = host_facts.served_context(listing, model)
-        if served is None and (is_loopback(host_of(self._base_url)) or self._base_url.startswith("http:")):
-            served = await self._loaded_context(look_up, model)
+        if served is None and (is_loopback(self.host) or self.base_url.startswith("http:")):
+            served = await self._loaded_context(model)
         return served or host_facts.trained_context(listing, model)
 
-    async def _loaded_context(self, look_up: LookUp, model: str) -> int | None:
+    async def _loaded_context(self, model: str) -> int | None:
         """Ask a server on this machine or network, at the path of each kind we know, what it has loaded."""
-        parts = urlsplit(self._base_url)
+        parts = urlsplit(self.base_url)
         for path in host_facts.LOCAL_PATHS:
             with suppress(ProviderError):
-                found = host_facts.loaded_context(await look_up(f"{parts.scheme}://{parts.netloc}{path}"), model)
+                found = host_facts.served_context(await self.look_up(f"{parts.scheme}://{parts.netloc}{path}"), model)
                 if found is not None:
                     return found
         return None
 
 
-class OpenAIStream(StreamReader):
-    """The state of one streamed reply; chunks of an unknown kind are skipped, since hosts add their own."""
-
-    _is_refused = False
-    _reason: object = None
-
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Take the next chunk; raise the error that it carries."""
-        self.usage = reported_usage(event.get("usage")) or self.usage
-        self.model = str(event.get("model") or self.model)
-        OPENAI.raise_inner(event.get("error"), self.call)
-        if not event.get("choices"):
-            return  # the last chunk carries usage only
-        choice = _first_choice(event, self.call)
-        delta = sub_object(choice, "delta")
-        self._is_refused = self._is_refused or bool(delta.get("refusal"))
-        self.show(delta.get("content"))
-        self._reason = choice.get("finish_reason") or self._reason
-        self.finish = _finish_of(self._reason, refused=self._is_refused) if self._reason else None
+connect = OpenAIProvider.connect
 
 
 def reported_usage(found: object) -> Usage | None:
@@ -294,7 +212,7 @@ def _first_choice(found: Mapping[str, Any], call: CallContext) -> Mapping[str, A
     choices = found.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):
-        raise OPENAI.unreadable("a JSON object without choices", host=call.host, model=call.model)
+        raise OPENAI.unreadable("a JSON object without choices", call)
     OPENAI.raise_inner(choice.get("error"), call)
     return choice
 
@@ -320,18 +238,3 @@ def _names_in(error_body: object) -> str:
     if isinstance(detail, list):
         places += [json.dumps(entry.get("loc")) for entry in detail if isinstance(entry, Mapping)]
     return " ".join(place for place in places if isinstance(place, str))
-
-
-def _is_per_minute(limit: int, headers: Mapping[str, str]) -> bool:
-    """Whether nothing says that this many requests are for another time than a minute.
-
-    What was used comes back in the time that the reset header states (`1s` after one request of 60, `2m59.56s` after
-    30 of 14400), so the whole limit does in proportion. Both have to be stated, and the reset is rounded.
-    """
-    reset_s = duration_s(headers.get("x-ratelimit-reset-requests"))
-    remaining = headers.get("x-ratelimit-remaining-requests", "")
-    used = limit - int(remaining) if remaining.isdecimal() and len(remaining) <= len(str(limit)) else 0
-    if reset_s is None or used <= 0:
-        return True
-    shortest, longest = ((reset_s + rounding) * limit / used for rounding in (-ROUNDING_S, ROUNDING_S))
-    return shortest <= 60 * LENIENCE and longest >= 60 / LENIENCE

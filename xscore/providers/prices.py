@@ -1,18 +1,18 @@
-"""What a call costs, and what it would have cost otherwise: each call by itself, because prices have tiers by length.
+"""What a call costs, and would have cost in other ways; priced per call, because prices have tiers by length.
 
-The offline tables of genai-prices are compiled, for each model, host and quarter of an hour, into whole numbers: a
-price is then a few products and one division, 2 µs instead of the table's 120. A host is known by its whole name. A
-model or host that the tables do not know is unpriced (None), never free; only text that stays on this machine costs $0.
-Trade-off: nothing is fetched, so the tables are as old as the installed package.
+The offline tables of genai-prices are asked once for the rates of each model, host and quarter of an hour: a price is
+then a few products, 2 µs instead of the table's 120. A host is known by its whole name. A model or host that the tables
+do not know is unpriced (None), never free; only text that stays on this machine costs $0. Trade-off: nothing is
+fetched, so the tables are as old as the installed package.
 """
 
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import HOUR_S
 from xscore.providers.hosts import is_loopback
-from xscore.records import CounterfactualCost, Request, Stage, Usage
+from xscore.records.calls import CounterfactualCost, Request, Stage, Usage
 
 PriceOf = Callable[[Usage], Decimal | None]
 """Usage of one call -> dollars; None where it used what no rate is named for."""
@@ -32,67 +32,43 @@ PERIOD_S = 900.0
 """Prices may begin on a day or hold at certain hours; in the tables all of them change at :00 or :30 UTC."""
 BOUND_STEP_TOKENS = 64
 """An upper bound's input is rounded up to this."""
-TOKEN_KEYS = (
-    "input_mtok",
-    "cache_read_mtok",
-    "cache_write_mtok",
-    "cache_write_1h_mtok",
-    "output_mtok",
-    "output_reasoning_mtok",
-)
-"""Prices of a million tokens that a call of ours may need; those of parts default to the whole's."""
-CALL_KEY = "requests_kcount"
-"""Price of a thousand calls, beside their tokens."""
-PLACES = {CALL_KEY: 3} | dict.fromkeys(TOKEN_KEYS, 6)
-"""Decimal places that a table's unit adds to a price."""
 BATCH = {"processing": "batch"}
 
 
-class PriceBand(Struct, frozen=True):
-    """Rates of the calls whose prompts are longer than `above` tokens."""
+class PriceBand(Struct, frozen=True, kw_only=True):
+    """Dollars a token in calls whose prompts are longer than `above` tokens; all their tokens pay these."""
 
     above: int
-    """Tokens of input that a call must exceed; -1: every call does."""
-    rates: Mapping[str, int]
-    """Key of the table -> rate for one token or call, counted in `PriceBands.per_dollar`."""
-
-
-class PriceBands(Struct, frozen=True):
-    """What one model costs at one host, at one time, by the length of the prompt."""
-
-    bands: tuple[PriceBand, ...]
-    """The longest prompts' first; the last one holds for every call. A longer prompt pays its rates for all tokens."""
-    per_dollar: Decimal
-    """A power of ten, so that nothing is rounded on the way."""
+    """-1: every call is longer."""
+    fee: Decimal
+    """Of a call, beside its tokens."""
+    fresh: Decimal
+    cached: Decimal
+    written: Decimal
+    written_1h: Decimal
+    output: Decimal | None
+    """None: the table states no price of output."""
+    reasoning: Decimal
 
     def price(self, usage: Usage) -> Decimal | None:
-        """Return the dollars of one call; None where it used what no rate is named for.
-
-        A call without tokens was not charged. What a usage counts twice (more cached than came in) is charged at least
-        once.
-        """
-        given, written = usage.input_tokens, usage.output_tokens
-        if not (given or written):
-            return Decimal(0)
-        rates = next(band.rates for band in self.bands if given > band.above)
-        if (given and "input_mtok" not in rates) or (written and "output_mtok" not in rates):
-            return None
-        amount = rates.get(CALL_KEY, 0)
-        written_1h = usage.cache_write_1h_tokens if "cache_write_1h_mtok" in rates else 0
-        fresh, spoken = given, written
-        for key, count in (
-            ("cache_read_mtok", usage.cached_input_tokens),
-            ("cache_write_1h_mtok", written_1h),
-            ("cache_write_mtok", usage.cache_write_tokens - written_1h),
-        ):
-            if key in rates and count > 0:
-                fresh -= count
-                amount += count * rates[key]
-        if "output_reasoning_mtok" in rates:
-            spoken -= usage.reasoning_tokens
-            amount += usage.reasoning_tokens * rates["output_reasoning_mtok"]
-        amount += max(0, fresh) * rates.get("input_mtok", 0) + max(0, spoken) * rates.get("output_mtok", 0)
-        return Decimal(amount) / self.per_dollar
+        """Return the dollars of one call; what a usage counts twice (more cached than came in) is charged once."""
+        if self.output is None:
+            if usage.output_tokens:
+                return None
+            output = Decimal(0)
+        else:
+            output = max(0, usage.output_tokens - usage.reasoning_tokens) * self.output
+        written = usage.cache_write_tokens - usage.cache_write_1h_tokens
+        fresh = max(0, usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens)
+        return (
+            self.fee
+            + fresh * self.fresh
+            + usage.cached_input_tokens * self.cached
+            + written * self.written
+            + usage.cache_write_1h_tokens * self.written_1h
+            + output
+            + usage.reasoning_tokens * self.reasoning
+        )
 
 
 def call_price(provider: str, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
@@ -151,64 +127,46 @@ def _price_at(model: str, host: str, batch: bool, period: int) -> PriceOf:
 
 
 def compile_prices(prices: Any) -> PriceOf:
-    """Turn a price of the table (`ModelPrice`) into rates; where they cannot express it, into the table's own sum."""
-    stated = {key: value for key, value in vars(prices).items() if value is not None and not _unused_keys().search(key)}
-    if set(stated) - set(PLACES):
-        return lambda usage: _by_table(prices, usage)
-    if not stated:
+    """Turn a price of the table (`ModelPrice`) into rates, by asking it for each kind of token in each band."""
+    if prices.input_mtok is None:
         return _not_known
-    starts = sorted({tier.start for price in stated.values() for tier in getattr(price, "tiers", ())}, reverse=True)
-    bands = [(start, {key: _above(price, start) for key, price in stated.items()}) for start in (*starts, -1)]
-    places = max(PLACES[key] + _decimals(amount) for _, band in bands for key, amount in band.items())
-    compiled = [
-        PriceBand(start, {key: int(amount.scaleb(places - PLACES[key])) for key, amount in band.items()})
-        for start, band in bands
-    ]
-    return PriceBands(tuple(compiled), Decimal(10) ** places).price
+    tiers = [tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())]
+    bands = [_band(prices, above) for above in (*sorted(set(tiers), reverse=True), -1)]
+
+    def price(usage: Usage) -> Decimal | None:
+        if not (usage.input_tokens or usage.output_tokens):
+            return Decimal(0)  # a call without tokens was not charged
+        return next(band for band in bands if usage.input_tokens > band.above).price(usage)
+
+    return price
 
 
-@cache
-def _unused_keys() -> re.Pattern[str]:
-    """Return what finds price keys of things that no call of ours sends or asks for."""
-    return re.compile(
-        r"audio|image|video|_hours$|chars$|pixels$|pages$|messages|_searches_|_executions_|citation|_tool_"
-    )
-
-
-def _above(price: Any, start: int) -> Decimal:
-    """Return what holds for prompts longer than this."""
-    if isinstance(price, Decimal):
-        return price
-    passed = [tier.price for tier in price.tiers if tier.start <= start]
-    found: Decimal = passed[-1] if passed else price.base
-    return found
-
-
-def _decimals(amount: Decimal) -> int:
-    exponent = amount.as_tuple().exponent
-    assert isinstance(exponent, int)  # a price is finite
-    return max(0, -exponent)
-
-
-def _by_table(prices: Any, usage: Usage) -> Decimal | None:
-    """Let genai-prices price one call; None where it says that the usage cannot be."""
+def _band(prices: Any, above: int) -> PriceBand:
     from genai_prices import Usage as TableUsage
 
-    if not (usage.input_tokens or usage.output_tokens):
-        return Decimal(0)
-    counted = TableUsage(
-        input_tokens=usage.input_tokens,
-        cache_read_tokens=usage.cached_input_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
-        output_tokens=usage.output_tokens,
-        output_reasoning_tokens=usage.reasoning_tokens,
+    def dollars(**counts: int) -> Decimal:
+        total: Decimal = prices.calc_price(TableUsage(**counts))["total_price"]
+        return total
+
+    fee, shortest = dollars(), max(1, above + 1)
+    whole = dollars(input_tokens=shortest)
+
+    def input_rate(*kinds: str) -> Decimal:
+        return (dollars(input_tokens=shortest, **dict.fromkeys(kinds, shortest)) - fee) / shortest
+
+    def output_rate(*kinds: str) -> Decimal:
+        return dollars(input_tokens=shortest, output_tokens=1, **dict.fromkeys(kinds, 1)) - whole
+
+    return PriceBand(
+        above=above,
+        fee=fee,
+        fresh=input_rate(),
+        cached=input_rate("cache_read_tokens"),
+        written=input_rate("cache_write_tokens"),
+        written_1h=input_rate("cache_write_tokens", "cache_write_1h_tokens"),
+        output=None if prices.output_mtok is None else output_rate(),
+        reasoning=output_rate("output_reasoning_tokens"),
     )
-    try:
-        total: Decimal = prices.calc_price(counted)["total_price"]
-    except ValueError:
-        return None
-    return total
 
 
 def _not_known(usage: Usage) -> Decimal | None:

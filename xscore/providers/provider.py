@@ -1,4 +1,4 @@
-"""The seam to a model: one method. Rate limit, retry and metering are each a Provider around a Provider.
+"""The interface to a model: one method. Rate limit, retry and metering are each a Provider around a Provider.
 
 A dialect that hosts speak more or less completely is also `Adaptable`, as connected, without its wrappers.
 """
@@ -6,10 +6,10 @@ A dialect that hosts speak more or less completely is also `Adaptable`, as conne
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from xscore.records import Capability, Completion, ReplyForm, Request
+from xscore.records.calls import Capability, Completion, ReplyForm, Request
 
 OnText = Callable[[str], None]
-"""Receives pieces of the reply as they arrive; given, it asks the dialect to stream."""
+"""Receives pieces of the reply as they arrive; if given, the dialect streams."""
 
 
 class Provider(Protocol):

@@ -1,15 +1,8 @@
 """A model that follows a script: for tests, demonstrations and dry runs, without a network.
 
-It reads the prompt as a model would and answers through the same seam, so everything above it runs for real. The
-script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function:
-
-    {"default": 0.03,
-     "rules": [{"path": "*/cache/*", "text": "INSERT INTO judgment", "score": 0.92, "reason": "writes it"}],
-     "answer": "Judgments are written in …", "latency_s": 0.1, "noise": 0.02, "seed": 7,
-     "errors": [{"at": 3, "kind": "rate_limited", "retry_after_s": 0.5}]}
-
-The first rule whose every given pattern fits decides; a pattern with `*` or `?` is a glob over the whole text, any
-other a part of it. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and its calls cost $0.
+It reads the prompt as a model would and answers through the same interface, so the whole pipeline runs. The
+script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function; the first rule whose
+every pattern fits decides. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and cost $0.
 """
 
 import asyncio
@@ -17,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from html import unescape
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +17,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from xscore.platform.errors import ProviderError, UsageError, error_kinds
-from xscore.platform.hashing import digest
 from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
 from xscore.providers.reply_schema import SCORE_MAX
-from xscore.records import Completion, Finish, Request, Usage
+from xscore.records.calls import Completion, Finish, Request, Usage
 from xscore.settings import Settings
 
 CHARS_PER_TOKEN = 4
@@ -89,9 +80,6 @@ class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: str = "A scripted answer."
     """Reply to what is not a judging request."""
     latency_s: Seconds = 0.0
-    noise: UnitShare = 0.0
-    """Added to or taken from rule and default scores, at most; fixed for each memory and seed."""
-    seed: int = 0
     errors: tuple[PlannedError, ...] = ()
 
 
@@ -130,16 +118,13 @@ def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
     path = ""
     found: list[ShownMemory] = []
     for match in _TAG.finditer(prompt):
-        if match[0].startswith("<file"):
-            path = _attributes(match[1]).get("path", "")
-        elif match[0] == "</file>":
-            path = ""
-        else:
-            attributes = _attributes(match[2])
-            entity = attributes.get("name", attributes.get("entity", ""))
-            own_path = attributes.get("path", path)
-            memory_id = attributes.get("id", "")
-            found.append(ShownMemory(memory_id, attributes.get("kind", ""), own_path, entity, match[3].strip("\n")))
+        if not match[0].startswith("<memory"):
+            path = _attributes(match[1] or "").get("path", "")
+            continue
+        said = _attributes(match[2])
+        entity = said.get("name", said.get("entity", ""))
+        text = match[3].strip("\n")
+        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text))
     return tuple(found)
 
 
@@ -154,6 +139,8 @@ def text_around_memories(prompt: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
+    from html import unescape
+
     return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
 
 
@@ -181,7 +168,7 @@ class ScriptedProvider:
         score: ScoreFunction | None = None,
         tamper: TamperFunction | None = None,
     ) -> None:
-        """`score` stands over the script's rules; `tamper` may spoil any reply."""
+        """`score` overrides the script's rules; `tamper` may alter any reply."""
         self.script = script or Script()
         self.requests: list[Request] = []
         """Every request, in order of arrival."""
@@ -189,7 +176,7 @@ class ScriptedProvider:
         self._tamper = tamper
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Answer after the script's latency, within the request's deadline; raise the error it has for this call."""
+        """Answer after the script's latency, within the request's deadline; raise the planned error of this call."""
         self.requests.append(request)
         call = len(self.requests)
         if self.script.latency_s:
@@ -204,7 +191,7 @@ class ScriptedProvider:
         return _completion(request, text, Finish.REFUSAL if refuses else Finish.STOP, on_text)
 
     async def aclose(self) -> None:
-        """Hold nothing, release nothing."""
+        """Do nothing: there is no connection."""
 
     def _text(self, request: Request) -> str:
         prompt = "\n\n".join(request.content)
@@ -236,9 +223,7 @@ class ScriptedProvider:
             given = self._score(memory, turn)
             return given if isinstance(given, tuple) else (given, "scripted")
         rule = self._rule(memory, turn)
-        score = self.script.default if rule is None else rule.score
-        reason = "no rule fits" if rule is None else rule.reason
-        return min(1.0, max(0.0, score + self._noise(memory))), reason
+        return (self.script.default, "no rule fits") if rule is None else (rule.score, rule.reason)
 
     def _rule(self, memory: ShownMemory, turn: str) -> ScriptRule | None:
         return next((rule for rule in self.script.rules if rule.fits(memory, turn)), None)
@@ -247,16 +232,8 @@ class ScriptedProvider:
         if not any(rule.refuse for rule in self.script.rules):
             return False
         prompt = "\n\n".join(request.content)
-        turn = text_around_memories(prompt)
-        rules = [self._rule(memory, turn) for memory in shown_memories(prompt)]
+        rules = [self._rule(memory, text_around_memories(prompt)) for memory in shown_memories(prompt)]
         return any(rule is not None and rule.refuse for rule in rules)
-
-    def _noise(self, memory: ShownMemory) -> float:
-        """Return this memory's own noise, in ±`noise`: the same in every call with the same seed."""
-        if not self.script.noise:
-            return 0.0
-        drawn = int(digest(str(self.script.seed), memory.path, memory.entity, memory.text)[:8], 16) / 0xFFFFFFFF
-        return (2 * drawn - 1) * self.script.noise
 
 
 def _completion(request: Request, text: str, finish: Finish, on_text: OnText | None) -> Completion:

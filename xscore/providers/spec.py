@@ -2,36 +2,29 @@
 
 Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
 (model, settings) and return a Provider. Installed packages are searched only for names that are not ours, since the
-search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import, so that happens in a daemon thread that
-nobody has to wait for. Trade-off: the thread shares the interpreter, so what goes on meanwhile is slower.
+search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import, so it is imported in a daemon thread that
+need not be joined. Trade-off: the thread shares the interpreter, so other work is slower meanwhile.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
 from importlib import import_module
 
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.providers.catalog import vendor_by_family
-from xscore.providers.hosts import host_of, usable_key
+from xscore.providers.hosts import host_of, usable_key, vendor_settings
 from xscore.providers.provider import Provider
 from xscore.settings import Settings
 from xscore.settings.load import VENDORS
 
 ENTRY_POINT_GROUP = "xscore.providers"
-BUILT_IN = {
-    "anthropic": "xscore.providers.anthropic:connect",
-    "openai": "xscore.providers.openai:connect",
-    "scripted": "xscore.providers.scripted:connect",
-}
+BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scripted")}
 """Same names and places as the package's own entry points."""
-SDKS: dict[str, tuple[str, ...]] = {
-    "anthropic": ("aiohttp", "httpx2", "anthropic"),
-    "openai": ("aiohttp", "httpx2", "openai"),
-}
+SDKS = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS}
 """What the first call of our dialects imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
@@ -64,12 +57,10 @@ def parse_model_spec(text: str) -> ModelSpec:
     if not colon and provider not in BUILT_IN and (vendor := _vendor_of(provider)):
         return ModelSpec(vendor, provider)
     if not colon:
-        raise UsageError(
-            f"`{text}` names no known model",
-            hint="Write provider:model, such as openai:gpt-6-luna, or lexical.",
-        )
-    if provider not in BUILT_IN and provider not in _installed():
-        known = ", ".join(sorted({*BUILT_IN, *_installed(), LEXICAL}))
+        hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
+        raise UsageError(f"`{text}` names no known model", hint=hint)
+    if provider not in BUILT_IN and provider not in (others := _installed()):
+        known = ", ".join(sorted({*BUILT_IN, *others, LEXICAL}))
         raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {known}.")
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
@@ -92,13 +83,12 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
     Raises UsageError or AuthenticationFailed where the settings do not suffice.
     """
     if spec.provider in BUILT_IN:
-        module, _, function = BUILT_IN[spec.provider].partition(":")
-        ours: Connect = getattr(import_module(module), function)
-        return ours(spec.model, settings)
-    found = _installed().get(spec.provider)
-    if found is None:
+        connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
+    elif found := _installed().get(spec.provider):
+        connect = found()
+    else:
         raise UsageError(f"`{spec}` is not a model behind a provider", hint="Write provider:model.")
-    return found()(spec.model, settings)
+    return connect(spec.model, settings)
 
 
 def host_with_key(spec: ModelSpec, settings: Settings) -> str:
@@ -108,7 +98,7 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
     """
     if spec.provider not in VENDORS:
         return connect_provider(spec, settings).host
-    group = settings.openai if spec.provider == "openai" else settings.anthropic
+    group = vendor_settings(settings, spec.provider)
     host = host_of(group.base_url, setting=f"{spec.provider}.base_url")
     usable_key(group, host=host, model=spec.model)
     return host
@@ -127,24 +117,18 @@ async def import_sdk(dialect: str) -> None:
     """
     if dialect not in SDKS or dialect in _finished:
         return
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[ImportError | None] = loop.create_future()
-
-    def tell(failed: ImportError | None) -> None:
-        if not done.done():
-            done.set_result(failed)
+    imported: Future[None] = Future()
+    imported.set_running_or_notify_cancel()  # from here on a cancelled caller does not cancel the import
 
     def work() -> None:
-        failed: ImportError | None = None
         try:
             for name in SDKS[dialect]:
                 import_module(name)
-            _finished.add(dialect)
         except ImportError as error:
-            failed = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, failed)
+            imported.set_exception(error)
+        else:
+            _finished.add(dialect)
+            imported.set_result(None)
 
     threading.Thread(target=work, name=f"import {dialect}", daemon=True).start()
-    if error := await done:
-        raise error
+    await asyncio.wrap_future(imported)

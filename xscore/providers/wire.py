@@ -1,37 +1,51 @@
-"""One request over a vendor's SDK, whatever the dialect: opened late, within its deadline, read whole.
+"""One request over a vendor's SDK, in any dialect: the SDK is opened late, the deadline kept, the reply read whole.
 
 It sends, sends again without fields that the host refuses, reads the reply or the stream, translates the SDK's errors
-and checks that the host read all of the prompt. A `Dialect` holds the rest: SDK, bodies, readers, error tables. The
-SDK is imported at the first call (a second of CPU) and only moves bytes: its low-level `post` takes 1.0 ms of CPU where
-typed calls take 1.3 to 3. Trade-off: the SDKs are alike because one generator writes them; here clients are `Any`.
+and checks that the host read all of the prompt. A vendor's module holds the rest: SDK, bodies, readers, error tables.
+The SDK is imported at the first call (a second of CPU) and only moves bytes: its low-level `post` takes 1.0 ms of CPU
+where typed calls take 1.3 to 3. Trade-off: the SDKs are alike because one generator writes them; clients are `Any`.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
-from xscore.providers.host_facts import PromptCount, count_prompt, is_prompt_cut, json_object, make_completion
-from xscore.providers.hosts import host_of, is_host_within
+from xscore.providers.host_facts import (
+    PromptCount,
+    count_prompt,
+    is_prompt_cut,
+    json_object,
+    make_completion,
+    sub_object,
+    token_count,
+)
+from xscore.providers.hosts import host_of, is_host_within, usable_key, vendor_settings
 from xscore.providers.provider import OnText
 from xscore.providers.transport import Route, expecting_tokens, route_to
-from xscore.providers.wire_errors import CallContext, DialectProfile, StreamCleaner, clean_completion, error_body
-from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
+from xscore.providers.wire_errors import (
+    REFUSAL_CODES,
+    CallContext,
+    DialectProfile,
+    StreamCleaner,
+    clean_completion,
+    error_body,
+)
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 if TYPE_CHECKING:
     import httpx2
+
+    from xscore.settings import Settings
 
 LOOK_UP_TIMEOUT_S = 10.0
 """Deadline of a look-up at the host, which no model works on."""
 FIELD_REFUSAL_STATUSES = (400, 422)
 """Statuses by which a host may say that it does not take a field."""
-
-LookUp = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Gets the JSON object at a path of the host, or raises a leaf of `ProviderError`."""
 
 
 class SdkClient(Struct, frozen=True):
@@ -63,65 +77,90 @@ class StreamReader:
         raise NotImplementedError
 
     def show(self, piece: object) -> None:
-        """Pass a piece of text on; anything else, or nothing, is skipped."""
+        """Pass a piece of text on; skip anything else."""
         if isinstance(piece, str) and piece:
             self.pieces.append(piece)
             self._on_text(piece)
 
 
-class Dialect(Protocol):
-    """What one dialect brings."""
+class WireProvider:
+    """A host reached through a vendor's SDK; subclasses hold what differs. It is `Adaptable`."""
 
     name: str
     profile: DialectProfile
     forms: tuple[ReplyForm, ...]
     """Of the reply, from the strongest."""
-    longest_unstreamed_tokens: int | None
-    """A longer reply is streamed even if nobody watches; None: never."""
-    must_read_all: bool
+    stream_reader: type[StreamReader]
+    """Reads one stream."""
+    longest_unstreamed_tokens: int | None = None
+    """A longer reply is streamed even if no one watches; None: never."""
+    must_read_all = True
     """Whether a reply to a prompt that the host cut is worthless."""
+    cached_count: tuple[str, str] = ("", "")
+    """Place of the cached tokens in the usage: the part of it (empty: itself) and the name."""
 
-    def load(self, base_url: str, *, key: str, route: Route) -> SdkClient:
+    def __init__(self, base_url: str, api_key: str) -> None:
+        self.base_url = base_url
+        self.key = api_key
+        self.host = host_of(base_url, setting=self.profile.setting)
+        self.is_vendors_own = is_host_within(base_url, self.profile.vendor)
+        self.caught: tuple[type[Exception], ...] = ()
+        """What the SDK and its transport raise, once it is open."""
+        self._route = Route(self.host, None)
+        self._sdk: SdkClient | None = None
+        self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
+        self._shortest: PromptCount | None = None
+
+    @classmethod
+    def connect(cls, model: str, settings: "Settings") -> Self:
+        """Return a provider for the host in the settings; nothing is sent yet.
+
+        Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
+        """
+        group = vendor_settings(settings, cls.name)
+        host = host_of(group.base_url, setting=cls.profile.setting)
+        return cls(group.base_url, usable_key(group, host=host, model=model))
+
+    def load(self, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
+        raise NotImplementedError
 
-    def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of a request to a host of this capability."""
+        raise NotImplementedError
 
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
         """Return what to try after this error object; None: it names nothing that can be left out."""
+        raise NotImplementedError
 
     def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
-
-    def stream_reader(self, call: CallContext, on_text: OnText) -> StreamReader:
-        """Return the reader of one stream."""
+        raise NotImplementedError
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
         """Return the limits a minute that the reply's headers state."""
+        raise NotImplementedError
 
-    def reports_cached(self, usage: object) -> bool:
-        """Say whether this usage tells what came from a prefix cache."""
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
+        raise NotImplementedError
 
-    async def models(self, look_up: LookUp) -> tuple[str, ...]:
-        """Return the names of the models that the host lists."""
-
-    async def context_tokens(self, look_up: LookUp, model: str) -> int | None:
+    async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""
+        raise NotImplementedError
 
+    def adopt(self, capability: Capability) -> None:
+        """Ask from now on in this form and without these fields."""
+        self._capability = capability
 
-class HostConnection:
-    """A host, reached through an SDK once something is sent; every failure on it becomes one of ours."""
+    def learned(self, model: str) -> Capability:
+        """Return what was adopted, corrected by every reply since."""
+        return self._capability if self._capability.model else replace(self._capability, model=model)
 
-    def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
-        self.host = host_of(base_url, setting=dialect.profile.setting)
-        self.profile = dialect.profile
-        self.base_url = base_url
-        self.key = api_key
-        self.caught: tuple[type[Exception], ...] = ()
-        """What the SDK and its transport raise, once it is open."""
-        self._dialect = dialect
-        self._route = Route(self.host, None)
-        self._sdk: SdkClient | None = None
+    def body(self, request: Request) -> bytes:
+        """Return the JSON body of a request as it would be sent now, not streamed."""
+        fields = self.fields(request, self._capability, stream=False)
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     def open(self) -> SdkClient:
         """Return the SDK with its client; import it the first time."""
@@ -130,7 +169,7 @@ class HostConnection:
             import httpx2
 
             self._route = route_to(self.base_url)
-            self._sdk = self._dialect.load(self.base_url, key=self.key, route=self._route)
+            self._sdk = self.load(self._route)
             self.caught = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
         return self._sdk
 
@@ -139,12 +178,12 @@ class HostConnection:
         ours = self.profile.translate(error, call or CallContext(self.host, self.key))
         return self._route.explained(ours, error)
 
-    def json(self, response: "httpx2.Response", *, model: str = "") -> dict[str, Any]:
+    def json(self, response: "httpx2.Response", call: CallContext | None = None) -> dict[str, Any]:
         """Return the JSON object of a success. Raises UnreadableResponse."""
-        return json_object(response.content, response.headers, profile=self.profile, host=self.host, model=model)
+        return json_object(response.content, response.headers, self.profile, call or CallContext(self.host))
 
     async def look_up(self, path: str) -> Mapping[str, Any]:
-        """Return the JSON object at this path of the base URL, or at this URL."""
+        """Return the JSON object at this path of the base URL, or at this URL. Raises leaves of `ProviderError`."""
         sdk = self.open()
         import httpx2
 
@@ -166,32 +205,9 @@ class HostConnection:
             await self._sdk.client.close()
             self._sdk = None
 
-
-class WireProvider:
-    """A host that speaks a dialect. It is `Adaptable`."""
-
-    def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
-        self.name = dialect.name
-        self.connection = HostConnection(dialect, base_url=base_url, api_key=api_key)
-        self.dialect = dialect
-        self.host = self.connection.host
-        self.forms = dialect.forms
-        self.is_vendors_own = is_host_within(base_url, dialect.profile.vendor)
-        self._key = api_key
-        self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
-        self._shortest: PromptCount | None = None
-
-    def adopt(self, capability: Capability) -> None:
-        """Ask from now on in this form and without these fields."""
-        self._capability = capability
-
-    def learned(self, model: str) -> Capability:
-        """Return what was adopted, corrected by every reply since."""
-        return self._capability if self._capability.model else replace(self._capability, model=model)
-
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`; fields that the host refuses are left out from then on."""
-        sdk = self.connection.open()
+        sdk = self.open()
         try:
             async with asyncio.timeout(request.timeout_s):
                 completion = await self._send_adapting(sdk, request, on_text)
@@ -203,48 +219,31 @@ class WireProvider:
         self._check_all_read(request, completion)
         return completion
 
-    def body(self, request: Request) -> bytes:
-        """Return the JSON body of a request as it would be sent now, not streamed."""
-        fields = self.dialect.body(request, self._capability, stream=False)
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists."""
-        return await self.dialect.models(self.connection.look_up)
-
-    async def context_tokens(self, model: str) -> int | None:
-        """Return the longest input, where the host tells."""
-        return await self.dialect.context_tokens(self.connection.look_up, model)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.connection.aclose()
-
     async def _send_adapting(self, sdk: SdkClient, request: Request, on_text: OnText | None) -> Completion:
-        """Send, and send again without what the host refuses, until nothing is left to leave out."""
-        longest = self.dialect.longest_unstreamed_tokens
+        """Send, and retry without fields that the host refuses, until none is left to drop."""
+        longest = self.longest_unstreamed_tokens
         if on_text is None and longest is not None and request.max_output_tokens > longest:
             on_text = _ignore
-        call = CallContext.of(request, host=self.host, secret=self._key)
+        call = CallContext.of(request, host=self.host, secret=self.key)
         while True:
             used = self._capability
             try:
                 with expecting_tokens(request.max_output_tokens):
                     return await self._send(sdk, request, call, on_text)
-            except self.connection.caught as error:
-                if self.connection.profile.is_refusal(error):  # turned away unread, and so unpaid
+            except self.caught as error:
+                if getattr(error, "code", None) in REFUSAL_CODES:  # rejected before it was read, so not charged
                     return Completion(
                         text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False
                     )
                 # another call may have found a weaker form meanwhile; then try that one first
                 if not _asks_otherwise(self._capability, used) and not self._drop_refused_fields(request, error):
-                    raise self.connection.translated(error, call) from error
+                    raise self.translated(error, call) from error
 
     async def _send(self, sdk: SdkClient, request: Request, call: CallContext, on_text: OnText | None) -> Completion:
         import httpx2
 
-        body = self.dialect.body(request, self._capability, stream=on_text is not None)
-        path = self.dialect.profile.path
+        body = self.fields(request, self._capability, stream=on_text is not None)
+        path = self.profile.path
         if on_text is None:
             return self._read(await sdk.client.post(path, cast_to=httpx2.Response, body=body), call)
         stream = await sdk.client.post(path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class)
@@ -257,65 +256,63 @@ class WireProvider:
             return whole
 
     async def _read_stream(self, stream: Any, call: CallContext, on_text: OnText) -> Completion:
-        """Read a stream to its end. What was shown cannot be taken back, so it is never opened again."""
-        profile = self.dialect.profile
-        cleaner = StreamCleaner(secret=self._key, on_text=on_text)
-        reader = self.dialect.stream_reader(call, cleaner.add)
+        """Read a stream to its end. Shown text cannot be retracted, so the stream is never reopened."""
+        cleaner = StreamCleaner(secret=self.key, on_text=on_text)
+        reader = self.stream_reader(call, cleaner.add)
         try:
             async for event in stream:
                 if not isinstance(event, Mapping):
-                    raise profile.unreadable("a stream that is not of objects", host=call.host, model=call.model)
+                    raise self.profile.unreadable("a stream that is not of objects", call)
                 reader.take(event)
         except (ValueError, RecursionError) as error:
-            what = "a stream whose events are not JSON"
-            raise profile.unreadable(what, host=call.host, model=call.model) from error
+            raise self.profile.unreadable("a stream whose events are not JSON", call) from error
         if reader.finish is None:
-            raise profile.stream_ended(call)
+            raise self.profile.stream_ended(call)
         cleaner.end()
         text, limits = "".join(reader.pieces), self._limits(stream.response)
         whole = make_completion(call, text, reader.finish, reader.usage, model=reader.model, limits=limits)
-        return clean_completion(whole, secret=self._key)
+        return clean_completion(whole, secret=self.key)
 
     def _read(self, response: "httpx2.Response", call: CallContext) -> Completion:
-        found = self.connection.json(response, model=call.model)
-        completion = self.dialect.completion(found, call, self._limits(response))
-        self._learn(call.model, completion, self.dialect.reports_cached(found.get("usage")))
-        return clean_completion(completion, secret=self._key)
+        found = self.json(response, call)
+        completion = self.completion(found, call, self._limits(response))
+        part, name = self.cached_count
+        usage = sub_object(found, "usage")
+        cached = (sub_object(usage, part) if part else usage).get(name)
+        self._learn(call.model, completion, reports_cached=token_count(cached) is not None)
+        return clean_completion(completion, secret=self.key)
 
     def _limits(self, response: "httpx2.Response") -> RateLimits:
         """Read the stated limits; headers are copied once, since each look-up walks through all of them."""
         pairs = ((name.lower(), value) for name, value in response.headers.raw)
         stated = {name.decode("ascii"): value.decode("latin-1") for name, value in pairs if b"ratelimit" in name}
-        return self.dialect.rate_limits(stated)
+        return self.rate_limits(stated)
 
-    def _learn(self, model: str, completion: Completion, reports_cached: bool) -> None:
-        """Keep what this reply shows of the host."""
+    def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
+        """Learn from this reply what the host supports."""
         known = self.learned(model)
         limits = known.limits if completion.limits == RateLimits() else completion.limits
-        shown = (completion.usage_reported, reports_cached, limits)
-        if (known.reports_usage, known.reports_cached_tokens, known.limits) != shown:
-            known = replace(
-                known, reports_usage=completion.usage_reported, reports_cached_tokens=reports_cached, limits=limits
-            )
-        self._capability = known
+        self._capability = replace(
+            known, reports_usage=completion.usage_reported, reports_cached_tokens=reports_cached, limits=limits
+        )
 
     def _drop_refused_fields(self, request: Request, error: Exception) -> bool:
-        """Leave out what this refusal names; False where it names nothing that can be left out."""
+        """Drop the fields that this refusal names; False if it names none that can be dropped."""
         if getattr(error, "status_code", None) not in FIELD_REFUSAL_STATUSES:
             return False
-        weaker = self.dialect.weaker(request, self._capability, error_body(error))
+        weaker = self.weaker(request, self._capability, error_body(error))
         self._capability = weaker or self._capability
         return weaker is not None
 
     def _check_all_read(self, request: Request, completion: Completion) -> None:
         """Raise PromptCut where the host cut the prompt silently; the vendor's own answers 400 instead."""
-        if self.is_vendors_own or not completion.usage_reported or not self.dialect.must_read_all:
+        if self.is_vendors_own or not completion.usage_reported or not self.must_read_all:
             return
         found = count_prompt(request, completion.usage.input_tokens)
         if is_prompt_cut(request, found, context_tokens=self._capability.context_tokens, shortest=self._shortest):
             raise PromptCut(
                 f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
-                hint=self.dialect.profile.hint_for(PromptTooLong, self.host, request.model),
+                hint=self.profile.hint_for(PromptTooLong, self.host, request.model),
             )
         if self._shortest is None or found.chars < self._shortest.chars:
             self._shortest = found
@@ -336,4 +333,4 @@ def _asks_otherwise(one: Capability, other: Capability) -> bool:
 
 
 def _ignore(piece: str) -> None:
-    """Take a piece that nobody asked to see."""
+    """Discard a piece."""

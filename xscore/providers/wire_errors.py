@@ -1,15 +1,14 @@
-"""What all dialects share about failures: which of our errors a status, code or broken connection is, and what to show.
+"""Map a status, code or broken connection to one of our errors, for all dialects, with a message that is safe to show.
 
-What a host says is untrusted and may repeat what it was sent: of a body only a short message is shown, with the key
+A host's text is untrusted and may repeat the request: of a body only a short message is shown, with the key
 cut out, and nothing where it repeats the prompt. Kinds come from statuses and codes, never from the words of a message.
-A dialect brings its tables as a `DialectProfile`. Trade-off: a host that says "no money" in prose only is taken by
-its status.
+The codes of both dialects stand in one table, since gateways mix them. Trade-off: a host that says "no money" in prose
+only is taken by its status.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from xscore.platform.errors import (
     Unreachable,
     UnreadableResponse,
 )
-from xscore.records import Completion, Request
+from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
 MIN_KEY_CHARS = 12
@@ -35,13 +34,13 @@ MIN_KEY_CHARS = 12
 
 
 def clean_text(text: str, *, secret: str) -> str:
-    """Return the text with its surrogates paired or replaced, and the key cut out."""
+    """Return the text with lone surrogates replaced and the key cut out."""
     text = _encodable(text)
     return text.replace(secret, KEY_PLACEHOLDER) if len(secret) >= MIN_KEY_CHARS else text
 
 
 def clean_completion(completion: Completion, *, secret: str) -> Completion:
-    """Return the completion with all that the host wrote in it cleaned."""
+    """Return the completion with all text from the host cleaned."""
     text, model = clean_text(completion.text, secret=secret), clean_text(completion.model, secret=secret)
     if (text, model) == (completion.text, completion.model):
         return completion
@@ -49,7 +48,7 @@ def clean_completion(completion: Completion, *, secret: str) -> Completion:
 
 
 class StreamCleaner:
-    """Clean text that comes in pieces as if it came whole."""
+    """Clean text that arrives in pieces."""
 
     def __init__(self, *, secret: str, on_text: Callable[[str], None]) -> None:
         """on_text: takes the cleaned pieces, as early as nothing in them can change."""
@@ -88,6 +87,46 @@ def _encodable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def _by_name(names: Mapping[type[ProviderError], str]) -> dict[str, type[ProviderError]]:
+    return {name: kind for kind, each in names.items() for name in each.split()}
+
+
+BY_CLASS = _by_name(
+    {
+        RequestRejected: "OpenAIError AnthropicError APIStatusError APIRemovedInV1 _AmbiguousModuleClientUsageError"
+        " MissingDependencyError ToolsetUsageError",
+        UnreadableResponse: "APIError StreamAlreadyConsumed LengthFinishReasonError ContentFilterFinishReasonError",
+        ConnectionFailed: "APIConnectionError WebSocketConnectionClosedError",  # timeouts too: the deadline is ours
+        AuthenticationFailed: "MutuallyExclusiveAuthError SubjectTokenProviderError CredentialsError"
+        " WorkloadIdentityError",
+        Overloaded: "WebSocketQueueFullError RetryableError",
+    }
+)
+"""Name of a class of either SDK -> ours, where neither code nor status says more; subclasses follow their parents."""
+
+BY_CODE = _by_name(
+    {
+        QuotaExhausted: "insufficient_quota credit_balance_exhausted billing_hard_limit_reached billing_not_active"
+        " billing_error credit_balance_too_low linked_organization_billing_unavailable",
+        AuthenticationFailed: "invalid_api_key API_KEY_INVALID account_deactivated authentication_error"
+        " permission_error organization_on_hold",
+        UnknownModel: "model_not_found not_found_error",
+        PromptTooLong: "context_length_exceeded exceed_context_size_error string_above_max_length request_too_large"
+        " request_body_too_large_after_decoding",
+        RateLimited: "rate_limit_exceeded rate_limit_error ramp_limit_exceeded",
+        Overloaded: "server_overloaded server_error overloaded_error api_error timeout_error conflict_error",
+        RequestRejected: "invalid_request_error",
+    }
+)
+"""`code`, `type`, `details.error_code` or Google's `details[].reason` of an error body -> ours, in either dialect.
+
+It outranks the status, except for RequestRejected, which says least. Anthropic's plain 400 for a prompt that is too
+long has no code: a rejection of that request."""
+MONEY_ENDINGS = ("_spend_limit_exceeded", "_spend_limit_reached")
+"""Suffixes of codes that say the account's quota is used up."""
+REFUSAL_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+"""Codes by which a host declines the prompt itself."""
+
 BY_STATUS: dict[int, type[ProviderError]] = {
     401: AuthenticationFailed,
     402: QuotaExhausted,
@@ -124,6 +163,7 @@ HINTS: dict[type[ProviderError], str] = {
 }
 """What to do about each kind of failure."""
 
+INNER_ERROR = "200 with an error inside"
 WITHOUT_STATUS: dict[type[ProviderError], str] = {
     Unreachable: "no connection could be made",
     ConnectionFailed: "the connection broke before the reply was whole",
@@ -131,7 +171,7 @@ WITHOUT_STATUS: dict[type[ProviderError], str] = {
 
 
 class CallContext(Struct, frozen=True):
-    """What reading a host's answer needs to know of the call."""
+    """What is needed about a call to read the host's answer."""
 
     host: str
     secret: str = ""
@@ -149,7 +189,7 @@ class CallContext(Struct, frozen=True):
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):
-    """How one dialect names what goes wrong, and itself."""
+    """The names that one dialect uses in errors and hints."""
 
     name: str
     """As in `the OpenAI dialect`."""
@@ -160,63 +200,37 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     base_url_ends: str
     """How such a URL ends, for hints."""
     path: str
-    by_class: Mapping[str, type[ProviderError]]
-    """Name of a class of the SDK -> ours, where neither code nor status says more; subclasses follow their parents."""
-    by_code: Mapping[str, type[ProviderError]]
-    """A name in the error body -> ours; outranks the status, except for RequestRejected, which says least."""
-    money_endings: tuple[str, ...]
-    """Endings of the codes that say the account has spent what it may."""
-    refusal_codes: frozenset[str] = frozenset()
-    """Codes by which a host declines the prompt itself; none where a refusal is always a reply."""
-
-    def is_refusal(self, error: Exception) -> bool:
-        """Whether the host declined the prompt for its content."""
-        return getattr(error, "code", None) in self.refusal_codes
 
     def translate(self, error: Exception, call: CallContext) -> ProviderError:
         """Return our error for one raised by the SDK or its transport; the caller raises it `from error`."""
         code = getattr(error, "status_code", None)
         status = code if isinstance(code, int) else None
         body = error_body(error)
-        kind = self._kind(error, status, body)
+        failure = status if status is not None and status != 200 else _status_within(body)
+        kind = stated_kind(body, status=failure) or _kind_of_class(error)
         if status is None:
             where = f"{call.host}: {WITHOUT_STATUS.get(kind, 'the SDK could not use the reply')}"
         else:
-            where = f"{call.host} answered {_status_text(status)}"
+            where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
         wait_s = retry_after_s(error)
         where += f" and asks to wait {wait_s:.0f} s" if wait_s is not None and wait_s >= 1 else ""
         return self._error(kind, where, body, call, wait_s)
 
-    def from_body(self, body: Mapping[str, Any], call: CallContext) -> ProviderError:
-        """Return our error for an error object inside a success (a numeric `code` is a status there)."""
-        status = _status_within(body)
-        kind = self._by_body(body) or (_by_status(status) if status is not None else UnreadableResponse)
-        return self._error(kind, f"{call.host} answered {_status_text(200)}", body, call)
-
     def raise_inner(self, error: object, call: CallContext) -> None:
-        """Raise the error that stands inside a success, if there is one."""
+        """Raise the error that stands inside a success, if there is one (a numeric `code` is a status there)."""
         if error:
-            raise self.from_body(error if isinstance(error, Mapping) else {"message": error}, call)
-
-    def kept_kind(self, body: object, *, status: int | None = None) -> type[ProviderError]:
-        """Return which of ours an error object is that a host stored for later. status: of the call it answered."""
-        found = self._by_body(body)
-        if status is None:
-            return found or Overloaded
-        return found if found is not None and found is not RequestRejected else _by_status(status)
-
-    def known_names(self, body: object) -> tuple[str, ...]:
-        """Return those names of the cause in this error object that we know; they cannot be an echo."""
-        return tuple(name for name in _names(body) if self._by_name(name) is not None or name in self.refusal_codes)
+            body = error if isinstance(error, Mapping) else {"message": error}
+            kind = stated_kind(body, status=_status_within(body)) or UnreadableResponse
+            raise self._error(kind, f"{call.host} answered {INNER_ERROR}", body, call)
 
     def hint_for(self, kind: type[ProviderError], host: str, model: str) -> str:
         """Say what to do about this kind of failure at this host."""
         return HINTS.get(kind, "").format(host=host, model=model, profile=self)
 
-    def unreadable(self, what: str, *, host: str, model: str) -> UnreadableResponse:
+    def unreadable(self, what: str, call: CallContext) -> UnreadableResponse:
         """Return the error for a success that is not the dialect's; `what` never quotes the body."""
-        hint = self.hint_for(UnreadableResponse, host, model)
-        return UnreadableResponse(f"{host} answered 200 with {what}", hint=hint)
+        hint = self.hint_for(UnreadableResponse, call.host, call.model)
+        return UnreadableResponse(f"{call.host} answered 200 with {what}", hint=hint)
 
     def stream_ended(self, call: CallContext) -> ConnectionFailed:
         """Return the error for a stream that ended without saying how its reply finished."""
@@ -230,28 +244,31 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
         hint = self.hint_for(kind, call.host, call.model)
         return kind(f"{where}: {message}" if message else where, hint=hint, retry_after_s=wait_s)
 
-    def _kind(self, error: Exception, status: int | None, body: object) -> type[ProviderError]:
-        found = self._by_body(body)
-        if found is not None and found is not RequestRejected:
-            return found
-        failure = status if status is not None and status != 200 else _status_within(body)
-        if failure is not None:
-            return _by_status(failure)
-        if found is not None:
-            return found
-        if any(_class_names(cause) & NEVER_CONNECTED for cause in error_chain(error)):
-            return Unreachable
-        names = (base.__name__ for base in type(error).__mro__)
-        return next((self.by_class[name] for name in names if name in self.by_class), ConnectionFailed)
 
-    def _by_body(self, body: object) -> type[ProviderError] | None:
-        kinds = [self._by_name(name) for name in _names(body)]
-        if QuotaExhausted in kinds:
-            return QuotaExhausted
-        return next((kind for kind in kinds if kind is not None), None)
+def stated_kind(body: object, *, status: int | None) -> type[ProviderError] | None:
+    """Return our error type for an error object with this status; None if neither tells."""
+    kinds = [_kind_of_name(name) for name in _names(body)]
+    found = QuotaExhausted if QuotaExhausted in kinds else next((kind for kind in kinds if kind is not None), None)
+    if status is None or (found is not None and found is not RequestRejected):
+        return found
+    return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
 
-    def _by_name(self, name: str) -> type[ProviderError] | None:
-        return QuotaExhausted if name.endswith(self.money_endings) else self.by_code.get(name)
+
+def known_names(body: object) -> tuple[str, ...]:
+    """Return the known error codes in this error object; unlike free text they cannot echo the prompt."""
+    return tuple(name for name in _names(body) if _kind_of_name(name) is not None or name in REFUSAL_CODES)
+
+
+def _kind_of_name(name: str) -> type[ProviderError] | None:
+    return QuotaExhausted if name.endswith(MONEY_ENDINGS) else BY_CODE.get(name)
+
+
+def _kind_of_class(error: Exception) -> type[ProviderError]:
+    """Return our error type for an error without status or code, by its class and those of its causes."""
+    if any(base.__name__ in NEVER_CONNECTED for cause in error_chain(error) for base in type(cause).__mro__):
+        return Unreachable
+    names = (base.__name__ for base in type(error).__mro__)
+    return next((BY_CLASS[name] for name in names if name in BY_CLASS), ConnectionFailed)
 
 
 def error_chain(error: BaseException) -> list[BaseException]:
@@ -263,7 +280,7 @@ def error_chain(error: BaseException) -> list[BaseException]:
 
 
 def error_body(error: Exception) -> object:
-    """Return the error object of what the host answered, out of its wrapping; text that was no JSON is None.
+    """Return the unwrapped error object of the host's answer; None if it was not JSON.
 
     The SDKs hand on the raw page where the body was not JSON, so a plain text counts only if it stood inside JSON.
     """
@@ -334,15 +351,3 @@ def _status_within(body: object) -> int | None:
     """Return the status that an error inside a success has as its numeric `code`, as OpenRouter writes it."""
     code = body.get("code") if isinstance(body, Mapping) else None
     return code if isinstance(code, int) and not isinstance(code, bool) else None
-
-
-def _by_status(status: int) -> type[ProviderError]:
-    return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
-
-
-def _class_names(error: BaseException) -> set[str]:
-    return {base.__name__ for base in type(error).__mro__}
-
-
-def _status_text(status: int) -> str:
-    return "200 with an error inside" if status == 200 else str(status)

@@ -2,8 +2,9 @@
 
 from decimal import Decimal
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 
 class Stage(StrEnum):
@@ -29,7 +30,6 @@ class Request(Struct, frozen=True, kw_only=True):
     stage: Stage
     model: str
     system: str
-    """Our instructions; never text from memories."""
     content: tuple[str, ...]
     """Parts of the one user message, in order; joined by a blank line where the dialect has no parts."""
     stable_parts: int = 0
@@ -39,24 +39,20 @@ class Request(Struct, frozen=True, kw_only=True):
     reply_ids: tuple[str, ...] = ()
     """Ids that the reply must score; not empty: the reply is the judging object of `docs/internals/protocol.md`."""
     reply_questions: tuple[str, ...] = ()
-    """Codes of the questions that share the prompt: each of the ids is scored for each of them. Empty: one turn."""
+    """Codes of the questions that share the prompt: every id is scored for every question. Empty: one turn."""
     max_output_tokens: int
     input_tokens: int
-    """Our estimate of system and content."""
     reserved_input_tokens: int
-    """An upper bound of it (chars / 2.5), reserved in limits and budget before the send."""
+    """An upper bound of the input tokens (chars / 2.5), reserved in limits and budget before the send."""
     cache_key: str = ""
-    """Routes equal prefixes to one server where the vendor takes such a key."""
     reasoning: str = ""
-    """Reasoning effort in the vendor's words; empty: not sent."""
     temperature: float | None = None
     candidates: int = 0
-    """Judgments this call gives: a memory for each, or, where questions share it, a memory and a question."""
+    """Judgments this call returns: one per memory or, if questions share the prompt, per memory and question."""
     frame_tokens: int = 0
-    """What a prompt of its own would repeat for each judgment: rubric, turn and request, and where questions share the
-    prompt, the memory."""
+    """Tokens that separate prompts would repeat per judgment: rubric, turn and request, and the memory if the prompt is
+    shared."""
     timeout_s: float = 120.0
-    """Deadline of one attempt, from send to last byte."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -66,30 +62,25 @@ class Usage(Struct, frozen=True, kw_only=True):
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
-    """Part of the cache writes: kept for an hour, at a price of its own."""
+    """Part of the cache writes: kept for an hour, at a separate price."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-        )
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+
+Limit = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
 
 
 class RateLimits(Struct, frozen=True):
     """Limits from a host's headers; None where not stated."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    """Input and output together."""
-    input_tokens_per_minute: int | None = None
-    """Where the host counts input apart; what its prefix cache serves is not counted."""
-    output_tokens_per_minute: int | None = None
+    requests_per_minute: Limit | None = None
+    tokens_per_minute: Limit | None = None
+    input_tokens_per_minute: Limit | None = None
+    """If the host limits input separately; tokens from its prefix cache do not count."""
+    output_tokens_per_minute: Limit | None = None
 
 
 class ReplyForm(StrEnum):
@@ -106,18 +97,16 @@ class Capability(Struct, frozen=True, kw_only=True):
     provider: str
     host: str
     model: str
-    probed_at: float
-    """Unix seconds; 0: never probed, known from ordinary replies alone."""
+    probed_at: Annotated[float, Meta(ge=0)]
+    """Unix seconds; 0: never probed, learned from ordinary replies."""
     reply_form: ReplyForm = ReplyForm.JSON_SCHEMA
     """The strongest form that gave a readable reply."""
     without: tuple[str, ...] = ()
-    """Names of request fields that the host refused."""
     reports_usage: bool = True
     reports_cached_tokens: bool = False
-    context_tokens: int | None = None
-    """Longest input, if the host states it."""
-    reasoning_tokens: int = 0
-    """Reasoning tokens a judgment that the probe cost."""
+    context_tokens: Limit | None = None
+    reasoning_tokens: Annotated[int, Meta(ge=0)] = 0
+    """Reasoning tokens per judgment in the probe."""
     limits: RateLimits = field(default_factory=RateLimits)
 
 
@@ -125,7 +114,6 @@ class ConcurrencyStep(Struct, frozen=True):
     """A change of how many calls may be in flight."""
 
     at_s: float
-    """Seconds since the first call."""
     limit: int
     because: str
     """`start`, `doubled`, `grew`, `rate_limited`, `recovered`."""
@@ -135,7 +123,6 @@ class Traffic(Struct, frozen=True):
     """Calls to one host: its limits, and calls in flight over time."""
 
     limits: RateLimits = field(default_factory=RateLimits)
-    """What the host stated so far."""
     concurrency: tuple[ConcurrencyStep, ...] = ()
 
 
@@ -146,7 +133,6 @@ class Completion(Struct, frozen=True, kw_only=True):
     finish: Finish
     usage: Usage
     model: str
-    """As the host names it in the reply."""
     usage_reported: bool = True
     """False where the host sent no usage and ours is the estimate."""
     limits: RateLimits = field(default_factory=RateLimits)
@@ -158,9 +144,8 @@ class CounterfactualCost(Struct, frozen=True, kw_only=True):
     without_prefix_cache: Decimal | None = None
     """Every input token at the plain price, nothing written to the host's cache."""
     without_packs: Decimal | None = None
-    """One prompt a memory: what stands around the memories sent with each; about right."""
+    """One prompt per memory, each repeating the text around the memories; approximate."""
     by_batch: Decimal | None = None
-    """The same tokens through the vendor's Batch API."""
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
@@ -173,14 +158,12 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     host: str
     model: str
     started_at: float
-    """Unix seconds."""
     duration_s: float
     outcome: str
     """`ok`, or the `kind` of the error."""
     candidates: int
     usage: Usage
     cost_usd: Decimal | None
-    """None: unpriced."""
     estimated: bool
     """The usage is our estimate: the host sent none, or the call failed after it was sent."""
     otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)

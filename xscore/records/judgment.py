@@ -1,4 +1,4 @@
-"""A judge's verdict on a candidate, a score or the cause of its absence; what is kept of all candidates, and why."""
+"""What a judge said of a candidate (a score, or why there is none), and which candidates are kept and why."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -14,7 +14,6 @@ class UnjudgedCause(StrEnum):
     """Why a candidate has no score."""
 
     BUDGET = "budget"
-    """The dollar cap came first."""
     DEADLINE = "deadline"
     INTERRUPTED = "interrupted"
     REFUSED = "refused"
@@ -22,7 +21,6 @@ class UnjudgedCause(StrEnum):
     UNREADABLE = "unreadable"
     """No valid score after the whole repair ladder."""
     TOO_LONG = "too_long"
-    """Not even its smallest part fits the model's context."""
     REPLAY = "replay"
     """It is not in the cache, and nothing is sent in a replay."""
     PROVIDER = "provider"
@@ -35,7 +33,6 @@ class Origin(StrEnum):
     JUDGED = "judged"
     CACHED = "cached"
     CARRIED = "carried"
-    """From the turn that this one continues."""
     UNJUDGED = "unjudged"
 
 
@@ -51,6 +48,12 @@ class JudgeIdentity(Struct, frozen=True):
     """`memory_first` or `turn_first`."""
     packed: bool
 
+    @property
+    def spec(self) -> str:
+        """`provider:model`, as a user names it; a script's model is its file and the digest of what was in it."""
+        model = self.model.rpartition("@")[0] if self.provider == "scripted" else self.model
+        return f"{self.provider}:{model}"
+
 
 class _JudgmentFields(NamedTuple):
     content_hash: str
@@ -59,7 +62,6 @@ class _JudgmentFields(NamedTuple):
     pack: str = ""
     """The pack it was judged in (`packs.Pack.id`); empty: alone or lexical."""
     position: int = 0
-    """Its place in that pack, from 0."""
     prior: float = 0.0
     """Lexical prior at the time of judging, 0..1; breaks ties."""
 
@@ -72,7 +74,7 @@ class Judgment(_JudgmentFields):
 
     __slots__ = ()
 
-    def __new__(  # noqa: PLR0917  its fields, in the order of the rows that hold them
+    def __new__(  # noqa: PLR0917  its fields, in row order
         cls, content_hash: str, score: float, reason: str = "", pack: str = "", position: int = 0, prior: float = 0.0
     ) -> Self:
         """Make one judgment. Raises ValueError for an invalid score."""
@@ -82,7 +84,7 @@ class Judgment(_JudgmentFields):
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[str, float, str, str, int, float]]) -> list[Self]:
-        """Make judgments of rows of these fields, checked all at once. Raises ValueError, TypeError."""
+        """Make judgments from rows of these fields, checked together. Raises ValueError, TypeError."""
         scores = [row[1] for row in rows]
         if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:
             raise ValueError("a score lies outside 0..1")
@@ -99,13 +101,13 @@ class Unjudged(Struct, frozen=True):
 
 
 class ClaimState(StrEnum):
-    """Which of the processes at work on one store judges a pack."""
+    """Which process judges a pack."""
 
     OURS = "ours"
     THEIRS = "theirs"
-    """Another live process is paying for a content of it."""
+    """Another live process is judging one of its contents."""
     FREE = "free"
-    """Not claimed: enough was claimed before it."""
+    """Not claimed: the limit of claims was reached before it."""
 
 
 class ClaimResult(Struct, frozen=True):
@@ -113,7 +115,7 @@ class ClaimResult(Struct, frozen=True):
 
     share: ClaimState
     known: Mapping[str, Judgment]
-    """Contents of it that were judged in the meantime, by content hash; with a reason only from a server."""
+    """Its contents judged in the meantime, by content hash; reasons come only from a server."""
 
 
 class _OutcomeFields(NamedTuple):
@@ -177,7 +179,6 @@ class Selection(Struct, frozen=True, kw_only=True):
     filled: frozenset[str]
     """Ids among `kept` that are below the threshold, taken in by `min_keep`."""
     near_misses: tuple[Ranked, ...]
-    """The best of those not kept, at most 10."""
     below_threshold: int
     over_quota: int
     """Passed, but tests had used up their share of K."""

@@ -1,4 +1,4 @@
-"""What is remembered: a memory, its facts and edges, the light form a turn considers, and what an index run saw."""
+"""Memories with their facts and edges, the candidates of a turn, and the report of an index run."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -13,9 +13,7 @@ class Layer(StrEnum):
     PROJECT = "project"
     USER = "user"
     VECTOR = "vector"
-    """Prose, configuration and text windows of the repository."""
     GRAPH = "graph"
-    """Entities of source code, linked by edges."""
     GOVERNANCE = "governance"
 
 
@@ -31,9 +29,7 @@ class Kind(StrEnum):
     DOC = "doc"
     CONFIG = "config"
     TEXT = "text"
-    """A window of lines of any other textual file."""
     EXCHANGE = "exchange"
-    """A past task and its answer."""
     DECISION = "decision"
     FAILURE = "failure"
     ARCHITECTURE = "architecture"
@@ -85,34 +81,25 @@ class Relation(StrEnum):
 
 
 class CodeFacts(Struct, frozen=True, kw_only=True):
-    """What the parser learned of a memory beside its text."""
+    """What the parser extracted besides the text."""
 
     signature: str = ""
-    """First line(s) up to the body, as written."""
     docstring: str = ""
     imports: tuple[str, ...] = ()
     """Modules or names that the file imports and this memory uses."""
     dependencies: tuple[str, ...] = ()
-    """Names this memory calls, as written, in order of first use."""
     complexity: int = 0
-    """1 + branches (cyclomatic count); 0 where the notion does not apply."""
-    purpose: str = ""
-    """For a test: what it tests, in a line."""
+    """1 + branches (cyclomatic); 0 if not applicable."""
 
 
 class MemoryDetails(Struct, frozen=True, kw_only=True):
-    """What was stated about a memory beside its text; empty for everything from the index."""
+    """What was stated about a memory besides its text; empty for indexed memories."""
 
     rationale: str = ""
-    """Of a decision."""
     alternatives: tuple[str, ...] = ()
-    """Rejected options."""
     links: tuple[str, ...] = ()
-    """Memory ids, paths or URLs it names."""
     resolution: str = ""
-    """What fixed it: of a failure."""
     occurrences: int = 0
-    """Of a failure."""
     polarity: str = ""
     """`pattern` or `antipattern`."""
     exception_of: str = ""
@@ -120,21 +107,16 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     origin: str = ""
     """Where it was imported from, e.g. `claude-code`; empty: stated here."""
     session: str = ""
-    """Session id of its origin."""
     paths: tuple[str, ...] = ()
-    """Files it touched or names, relative to the root."""
 
 
 class Citation(Struct, frozen=True):
     """A span of code that a memory rests on."""
 
     path: str
-    """Relative to the root."""
     start_line: int
-    """1-based, inclusive."""
     end_line: int
     span_hash: str
-    """blake2b-128 of the span's text when it was cited."""
     is_changed: bool = False
 
 
@@ -146,7 +128,6 @@ class Memory(Struct, frozen=True, kw_only=True):
     layer: Layer
     kind: Kind
     title: str
-    """One line for people."""
     text: str
     """What the answering model is shown; secrets are already redacted."""
     card: str = ""
@@ -160,7 +141,6 @@ class Memory(Struct, frozen=True, kw_only=True):
     entity: str = ""
     """Qualified name inside the file, e.g. `Store.write`, `Installation > Linux`, `[tool.ruff]`."""
     start_line: int = 0
-    """1-based, inclusive; 0: no lines."""
     end_line: int = 0
     language: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
@@ -175,7 +155,6 @@ class Memory(Struct, frozen=True, kw_only=True):
     status: MemoryStatus = MemoryStatus.ACTIVE
     superseded_by: str = ""
     created_at: float = 0.0
-    """Unix seconds."""
     updated_at: float = 0.0
     """Unix seconds; for an indexed memory, when its file was last modified."""
     accessed_at: float = 0.0
@@ -214,7 +193,6 @@ class Candidate(NamedTuple):
     end_line: int
     language: str
     tokens: int
-    """Estimated tokens of what the judge is shown."""
     updated_at: float
     importance: float = 0.5
     confidence: float = 1.0
@@ -223,7 +201,7 @@ class Candidate(NamedTuple):
 
 
 class FileStamp(Struct, frozen=True):
-    """A file as it was indexed; equal size and mtime spare the read, an equal hash the parse."""
+    """A file as it was indexed; equal size and mtime skip the read, an equal hash skips the parse."""
 
     path: str
     size: int
@@ -231,14 +209,14 @@ class FileStamp(Struct, frozen=True):
     file_hash: str
     language: str = ""
     excluded: str = ""
-    """Why the file has no memories although its name would let it in (`binary`, `long_lines`, …)."""
+    """Why the file has no memories although its name is admitted (`binary`, `long_lines`, …)."""
 
 
 class Mention(Struct, frozen=True):
     """A name that a memory or file uses and that may resolve to an entity of the repository."""
 
     source: str
-    """Memory id or file id of the user."""
+    """Id of the memory or file that uses the name."""
     relation: Relation
     name: str
     """Its last part: `write` of `store.write`, `cache` of `xscore.cache`."""
@@ -267,7 +245,6 @@ class ExcludedCounts(Struct, frozen=True):
 
     by_reason: dict[str, int]
     sample: tuple[Excluded, ...]
-    """At most 20."""
 
 
 class FileCounts(Struct, frozen=True, kw_only=True):
@@ -297,9 +274,6 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     files: FileCounts
     memories: MemoryCounts
     edges: dict[str, int]
-    """Edges in the store by relation."""
     secrets_redacted: int
-    """Secrets redacted in the files parsed this time."""
     duration_s: float
     notes: tuple[str, ...] = ()
-    """For the user: git did not answer, a grammar gave up on a file."""

@@ -1,4 +1,4 @@
-"""The receipt of a turn: what was judged, what was kept, what it cost; and the same turn in figures and in one line.
+"""The receipt of a turn: what was judged, what was kept, what it cost; also the turn as numbers and as a list line.
 
 `docs/json.md` describes its public form.
 """
@@ -7,7 +7,9 @@ from decimal import Decimal
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
 from xscore.records.judgment import Boost
@@ -15,7 +17,7 @@ from xscore.records.turn import Routing, Scope, SessionInfo
 
 
 class Coverage(Struct, frozen=True):
-    """candidates = judged + cached + carried + unjudged, or this record cannot exist."""
+    """Candidates by outcome. Raises BrokenReceipt unless candidates = judged + cached + carried + unjudged."""
 
     candidates: int
     judged: int
@@ -29,9 +31,15 @@ class Coverage(Struct, frozen=True):
                 f"the receipt does not add up: {self}", hint="This is a bug of xscore; please report it."
             )
 
+    def __add__(self, other: "Coverage") -> "Coverage":
+        return Coverage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+
+NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
+
 
 class JudgeInfo(Struct, frozen=True, kw_only=True):
-    """The judge, and what it was shown beside the memories."""
+    """The judge, and what it was shown besides the memories."""
 
     provider: str
     model: str
@@ -65,7 +73,6 @@ class UnjudgedAccount(Struct, frozen=True):
 
     by_cause: dict[str, int]
     sample: tuple[UnjudgedSample, ...]
-    """At most 20."""
 
 
 class Selected(Struct, frozen=True, kw_only=True):
@@ -86,9 +93,7 @@ class Selected(Struct, frozen=True, kw_only=True):
     cached: bool
     below_threshold: bool
     title: str = ""
-    """One line, of a memory that belongs to no file."""
     is_stale: bool = False
-    """Whether code that it cites has changed since."""
 
 
 class StageUsage(Struct, frozen=True, kw_only=True):
@@ -102,18 +107,22 @@ class StageUsage(Struct, frozen=True, kw_only=True):
     estimated: bool = False
 
     def __add__(self, other: "StageUsage") -> "StageUsage":
-        unpriced = self.cost_usd is None or other.cost_usd is None
         return StageUsage(
             calls=self.calls + other.calls,
             attempts=self.attempts + other.attempts,
             usage=self.usage + other.usage,
-            cost_usd=None if unpriced else (self.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)),
+            cost_usd=add_costs(self.cost_usd, other.cost_usd),
             estimated=self.estimated or other.estimated,
         )
 
 
+def add_costs(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """Add dollars; None as soon as one is unpriced."""
+    return None if one is None or other is None else one + other
+
+
 class Latency(Struct, frozen=True, kw_only=True):
-    """Seconds by stage; `total` includes what no stage claims."""
+    """Seconds by stage; `total` includes time outside all stages."""
 
     index: float = 0.0
     pool: float = 0.0
@@ -135,7 +144,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     judge: JudgeInfo
     primary: PrimaryInfo | None
     partial: bool
-    """True when candidates are unjudged."""
     warnings: tuple[str, ...]
     coverage: Coverage
     unjudged: UnjudgedAccount
@@ -148,21 +156,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     primary_usage: StageUsage | None
     latency: Latency
     probe_usage: StageUsage | None = None
-    """Cost of probing the host; None without a probe."""
     embed_usage: StageUsage | None = None
-    """Cost of vectors by an endpoint; None without one."""
     routing: Routing | None = None
-    """The plan of the bundle, and what each layer contributed; None without a pool."""
     traffic: Traffic = field(default_factory=Traffic)
-    """Limits that the judge's host stated, and calls in flight over time."""
     session: SessionInfo | None = None
-    """How the session was resumed; its task is not stored with the receipt."""
+    """How the session was resumed; the stored receipt omits its task."""
     checkpoint: str = ""
-    """Name of the checkpoint it continued from, or empty."""
     continues: str = ""
-    """The turn that this one finished, or empty."""
     excluded_files: int = 0
-    """Files excluded from the index; they are not candidates."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
@@ -195,28 +196,23 @@ class Expected(Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal | None
-    """None: unpriced."""
 
 
 class TurnFigures(Struct, frozen=True, kw_only=True):
     """One finished turn in numbers."""
 
     command: str
-    """`ask`, `context`, `continue`, `eval`; empty: not known."""
     judge: str
-    """`provider:model`, or `lexical`."""
     is_model: bool
     coverage: Coverage
     unjudged_by_cause: dict[str, int]
     kept: int
     threshold: float
     near: int | None
-    """Scores near the threshold; None: not known, of a turn from before they were counted."""
+    """Scores near the threshold; None: unknown (an old turn)."""
     scores: tuple[int, ...]
-    """Final scores by bin; empty: not known."""
     latency: Latency
     expected: Expected | None
-    """None: nothing was judged by a model."""
 
 
 class AnswerState(StrEnum):
@@ -224,7 +220,6 @@ class AnswerState(StrEnum):
 
     KEPT = "kept"
     NONE = "none"
-    """None was requested, or none came."""
     ERASED = "erased"
 
 
@@ -233,22 +228,42 @@ class ListedTurn(Struct, frozen=True, kw_only=True):
 
     id: str
     at: float
-    """Unix seconds."""
     thread: str
     state: str
     """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`."""
     command: str
-    """`ask`, `context`, `continue`, `eval`; empty: not known."""
     judge: str
-    """`provider:model`, or `lexical`; empty: it has no receipt."""
     task: str
     task_is_erased: bool
     answer: AnswerState
     coverage: Coverage | None
-    """None: it has no receipt."""
     kept: int
     threshold: float
     spent: StageUsage = field(default_factory=StageUsage)
-    """All its calls in the ledger."""
     total_s: float | None = None
-    """None: it has no receipt."""
+
+
+class EvaluationLine(Struct, frozen=True, kw_only=True):
+    """One evaluation of a judge. Raises ValueError for counts below 0 and shares outside 0..1."""
+
+    id: str
+    at: float
+    questions: str
+    judge: str
+    cases: int
+    k: int
+    recall: float
+    precision: float
+    hit: float
+    reciprocal_rank: float
+    ndcg: float
+    candidates: int
+    unjudged: int
+
+    def __post_init__(self) -> None:
+        if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
+            raise ValueError("a count is negative")
+        if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
+            raise ValueError("a share is outside 0..1")
+        if not 0 <= self.at <= LATEST_TIMESTAMP:
+            raise ValueError("its time is impossible")

@@ -1,22 +1,11 @@
-"""What people or programs state to the store, what became of it, and snapshots of all that was stated and learned.
-
-Ids are types of their own, so that a memory's id is never used for a map's.
-"""
+"""Statements to the store, their effect, and what layers hold besides the index."""
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NewType
 
 from msgspec import Struct
 
-from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemorySource
-
-MemoryId = NewType("MemoryId", str)
-"""`m_` and 20 hex characters."""
-RetrievalId = NewType("RetrievalId", str)
-"""`r_` and 20 hex characters: one retrieval by a turn."""
-RepositoryMapId = NewType("RepositoryMapId", str)
-"""`g_` and 20 hex characters: the index at one time."""
+from xscore.records.memory import Kind, Layer, Memory, MemorySource
 
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
@@ -43,20 +32,17 @@ class Statement(Struct, frozen=True, kw_only=True):
     layer: Layer | None = None
     """None: the first of `LAYERS_BY_KIND`."""
     title: str = ""
-    """Empty: the first line of the text."""
     key: str = ""
-    """What it is about; it replaces the active memory of its layer with the same key."""
+    """Its subject; the statement replaces the active memory of its layer with the same key."""
     because: str = ""
     alternatives: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     importance: float | None = None
-    """0..1; None: as its kind weighs, which is `weight`."""
+    """0..1; None: the default of its kind (see `weight`)."""
     confidence: float = 1.0
     source: MemorySource = MemorySource.EXPLICIT
     allow_pii: bool = False
-    """Keep e-mail addresses, phone numbers and postal addresses in it."""
     evidence_count: int = 1
-    """Observations behind it."""
 
     @property
     def weight(self) -> float:
@@ -68,11 +54,9 @@ class StatementEffect(StrEnum):
     """What a statement, or a change, did to the store."""
 
     STORED = "stored"
-    """A new memory."""
     REPEATED = "repeated"
-    """The memory was there: one more piece of evidence."""
+    """The memory existed: one more piece of evidence."""
     UPDATED = "updated"
-    """A memory changed and kept its id."""
 
 
 class StoredStatement(Struct, frozen=True, kw_only=True):
@@ -81,9 +65,7 @@ class StoredStatement(Struct, frozen=True, kw_only=True):
     memory: Memory
     became: StatementEffect
     superseded: tuple[str, ...] = ()
-    """Ids of the memories it replaced."""
     redacted: int = 0
-    """Secrets removed from it."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -91,126 +73,32 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     memory: Memory
     signature: str
-    """Digest of the error without what differs from run to run."""
+    """Digest of the error without the parts that vary between runs."""
     is_counted: bool
-    """False: this occurrence was counted before."""
     pattern: Memory | None = None
-    """The pattern it became, now or earlier."""
     is_new_pattern: bool = False
 
 
 class LayerStats(Struct, frozen=True, kw_only=True):
-    """What a layer holds beside the memories of the index."""
+    """What a layer holds besides indexed memories."""
 
     layer: Layer
     rows: int
     bytes: int
-    """Of titles, texts and particulars, as UTF-8."""
     max_rows: int
-    """0: no cap."""
     max_bytes: int
     by_status: Mapping[str, int]
     oldest_at: float
-    """Unix seconds; 0 where there are no rows."""
     newest_at: float
     uses: int
-    """How often its memories were kept for an answer."""
     never_used: int
-    """Rows that were never kept."""
 
 
 class Observation(Struct, frozen=True):
     """What one project states about a key."""
 
     project: str
-    """Hashed id of its store (`memory.observations.project_name`)."""
     key: str
     kind: str
-    """Kind of the memory that says so."""
     value: str
-    """The choice, in one sentence."""
     seen_at: float
-    """Unix seconds."""
-
-
-class KeptMemory(Struct, frozen=True):
-    """A memory that is not from the index, with its citations."""
-
-    memory: Memory
-    thread: str = ""
-    """The working session it belongs to, of an exchange."""
-    citations: tuple[Citation, ...] = ()
-
-
-class RetrievalTrace(Struct, frozen=True):
-    """Which memories one turn kept."""
-
-    id: RetrievalId
-    at: float
-    """Unix seconds."""
-    turn: str
-    memories: tuple[str, ...]
-
-
-class MappedFile(Struct, frozen=True):
-    """An indexed file."""
-
-    path: str
-    language: str
-    file_hash: str
-    memories: int
-    """How many entities were found in it."""
-
-
-class RepositoryMap(Struct, frozen=True):
-    """What the index held at a time."""
-
-    id: RepositoryMapId
-    indexed_at: float
-    """Unix seconds of the index run that changed it last; 0: unknown."""
-    files: tuple[MappedFile, ...]
-    edges: tuple[tuple[str, int], ...]
-    """Relation -> how many, sorted."""
-
-
-class Snapshot(Struct, frozen=True, kw_only=True):
-    """Everything that can be restored, sorted, so that equal stores give equal snapshots."""
-
-    memories: tuple[KeptMemory, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    """That touch one of the memories."""
-    retrievals: tuple[RetrievalTrace, ...] = ()
-    repository_maps: tuple[RepositoryMap, ...] = ()
-
-
-class SnapshotRestored(Struct, frozen=True, kw_only=True):
-    """Result of restoring a snapshot."""
-
-    added: int
-    changed: int
-    """Existing memories set back to the snapshot's version."""
-    unchanged: int
-    edges: int
-    retrievals: int
-    """Added to the record of events."""
-    repository_maps: int
-    redacted: int
-    """Secrets that were taken out on the way in."""
-    forgotten: int = 0
-    """Erased here before, and not restored."""
-
-
-class MemoryImport(Struct, frozen=True, kw_only=True):
-    """Result of importing memories."""
-
-    added: tuple[str, ...] = ()
-    """Ids."""
-    known: int = 0
-    """Were there already, word for word."""
-    kept: tuple[str, ...] = ()
-    """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
-    forgotten: int = 0
-    """Erased here before, and not restored."""
-    refused: int = 0
-    """Lines of the user's own layer, which was not named."""
-    redacted: int = 0

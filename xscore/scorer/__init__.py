@@ -1,1 +1,1 @@
-"""Candidates in; for each a judgment, or the reason why there is none."""
+"""Judges: candidates in; for each a judgment, or the reason there is none."""

@@ -1,9 +1,9 @@
-"""How much of a task's words each memory covers: BM25 over the stored term vectors, with more for names and paths.
+"""BM25 over the stored term vectors, with extra weight for names and paths.
 
-The formula is Robertson's BM25 with one addition: a term that is part of a memory's name, of what it stands in or of
-its path adds a fixed share of its idf, outside the saturation of the text. The weights were found on commits of 13
-repositories and on docstring questions (decision 0003). Nothing here says what is relevant:
-`scorer.lexical` puts evidence on a scale. It holds the whole pool in numpy arrays, 6 bytes for each distinct term.
+Robertson's BM25 with one addition: a term in a memory's name, owner or path adds a fixed share of its idf, outside the
+saturation of the text. The weights were tuned on commits of 13 repositories and on docstring questions (decision 0003).
+`scorer.lexical` turns this evidence into scores. Trade-off: the whole pool is held in numpy arrays, 6 bytes per
+distinct term of a memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from xscore.records import Candidate, Kind
+from xscore.records.memory import Candidate, Kind
 from xscore.store.term_vectors import FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 SATURATION = 1.2
 """BM25's k1."""
 LENGTH_WEIGHT = 0.4
-"""BM25's b for a long task; short questions ask for more, up to `LENGTH + LENGTH_SHORT / 4`."""
+"""BM25's b for a long task; it rises for short ones, up to `LENGTH_WEIGHT + LENGTH_SHORT / 4`."""
 LENGTH_SHORT = 1.6
 FIELDS = ((NAME, 0.35), (WHOLE_NAME, 0.1), (OWNER, 0.25), (FILE, 0.25), (FOLDER, 0.05), (HEADING, 0.05))
 """Share of a term's idf that each field adds, for a long task."""
 FIELDS_SHORT = 4.0
-"""Fields count (1 + this / number of words) times as much: short questions are made of names."""
+"""Fields count (1 + this / number of words) times as much: short questions are mostly names."""
 REPEATED = 0.3
-"""A term that the task has n times weighs 1 + this · ln n."""
+"""A term that occurs n times in the task weighs 1 + this · ln n."""
 JOINED = 0.3
-"""Weight of a term pieced together from two neighbouring words."""
+"""Weight of a term joined from two neighboring words."""
 SAME_FILE = 0.15
-"""Share of the idf of the words that stand anywhere in its file, for a memory with evidence of its own."""
+"""Share of the idf of words anywhere in its file, for a memory with own evidence."""
 ENOUGH_WORDS = 3
-"""Evidence from fewer distinct words than this (or than the task has) is worth the square root of their share."""
+"""Evidence from fewer distinct words (or than the task has) is multiplied by the square root of their share."""
 KIND_WEIGHTS = {
     Kind.CLASS: (0.75, ""),
     Kind.TEST: (0.6, "test tests testing pytest"),
@@ -49,35 +49,35 @@ KIND_WEIGHTS = {
     Kind.TEXT: (0.5, "text file files data script template"),
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
-"""What evidence is worth by kind, unless the task has one of these words. Tests and documents repeat the words of the
-code they are about, and a class those of its members, which are memories of their own."""
+"""Weight of evidence by kind, unless the task has one of these words. Tests and documents repeat the words of the code
+they are about, and a class those of its members, which have their own memories."""
 IMAGINED = 50
-"""Memories without any of the words, added to each pool, so that idf means something in a small one."""
+"""Number of imagined memories without any of the words, so that idf works in a small pool."""
 
 
 class WeighedTerm(Struct, frozen=True):
-    """A term of the task with its weight by where it stands (1 in the first line)."""
+    """A term of the task with its weight by position (1 in the first line)."""
 
     term: QueryTerm
     weight: float
 
 
 class LexicalEvidence(Struct, frozen=True):
-    """What the pool says to one task. Rows are candidates in the order given."""
+    """Evidence of the pool for one task. Rows are candidates in the given order."""
 
     amounts: Floats
-    """Evidence of each candidate, in units of idf; 0 where it has no word of the task."""
+    """Evidence of each candidate, in units of idf; 0 without a word of the task."""
     asked: float
-    """Idf of all the task's words together, those that the pool lacks included."""
+    """Total idf of the task's words, including those missing from the pool."""
     strange: float
-    """Share of `asked` that no memory of the pool has, 0..1."""
+    """Share of `asked` missing from the pool, 0..1."""
     pool: int
     """Candidates and imagined memories."""
     hits: TermHits
 
 
 class TermHits(Struct, frozen=True):
-    """Which candidate has which term of the task: parallel arrays, one place for each pair."""
+    """Which candidate has which term of the task: parallel arrays, one entry per pair."""
 
     row: NDArray[np.intp]
     term: NDArray[np.intp]

@@ -1,26 +1,28 @@
-"""From packs to requests: what is sent, to the byte, and what it takes at most. Pure.
+"""Turn packs into requests, byte for byte, with their output limits. Pure.
 
-Estimates and the judge draft through here, so what was estimated is what is sent. Each memory of a prompt gets a short
-id, shuffled by the store's secret and the pack: text inside a memory cannot know its neighbour's id, and the same pack
+Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a prompt gets a short
+id, shuffled by the store's secret and the pack: text inside a memory cannot guess another's id, and the same pack
 renders to the same bytes in every turn. Ids are one token each and never a common word.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judging_request
-from xscore.records import JudgeIdentity, Request
+from xscore.records.calls import Request
+from xscore.records.judgment import JudgeIdentity
 from xscore.scorer import replies
+from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung, memory_parts
 from xscore.scorer.replies import ParsedReply
 
 
 class PromptLayout(Struct, frozen=True):
-    """How a prompt about one turn is rendered, and its reply read."""
+    """How a prompt is rendered and its reply parsed."""
 
     version: str
     render: Callable[[Sequence[PackEntry], str, PromptOptions], Request]
@@ -28,7 +30,7 @@ class PromptLayout(Struct, frozen=True):
     read: Callable[[str, Collection[str]], ParsedReply]
     """A reply, and the ids of its prompt."""
     only_order: str = ""
-    """The one order it has; empty: the model's."""
+    """The only order it supports; empty: the model's."""
 
 
 ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, replies.parse_reply)
@@ -58,7 +60,7 @@ def shuffled_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
 
 
 MOST_FRAME_TOKENS = 40
-"""Most tokens of a reply's braces and names; `tokens.REPLY_FRAME` are usual."""
+"""Most tokens of a reply's braces and names; `tokens.REPLY_FRAME` is typical."""
 SCORE_TOKENS = 8
 """Most tokens of one score."""
 SCORE_USUAL_TOKENS = 5
@@ -66,7 +68,7 @@ REASON_TOKENS = 32
 """Most tokens of one reason of 15 words, with its id."""
 LEAST_OUTPUT_TOKENS = 256
 LEAST_ALONE_TOKENS = 1_024
-"""A memory on the last rung has room for a model that cannot help but think aloud."""
+"""Minimum on the last rung, for a model that always thinks aloud."""
 EXPECTED_REASONS = 0.1
 """Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
 
@@ -78,42 +80,42 @@ class JudgeModel(Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     """Effort in the vendor's words; empty: not sent."""
     reasoning_reserve: int = 0
-    """Output tokens to reserve for reasoning, a call."""
+    """Output tokens to reserve for reasoning, per call."""
     temperature: float | None = None
     max_output_tokens: int | None = None
     """The model's own limit."""
     order: str = "memory_first"
     prefix_ttl_s: int = 0
-    """How long a host that charges for keeping a prefix is to keep that of a pack that lasts; 0: not at all."""
+    """How long a host that charges for it should cache the prefix of a lasting pack; 0: not."""
     timeout_s: float = 60.0
     chars_per_token: float = tokens.MIXED
     reply_tokens: float | None = None
-    """Output tokens a memory, as its replies have shown; None: not known. For estimates alone."""
+    """Output tokens per memory in past replies; None: unknown. Only for estimates."""
 
 
 class PromptDrafts(Struct, frozen=True):
-    """Everything that shapes a prompt but the turn and the memories."""
+    """Everything that shapes a prompt except the turn and the memories."""
 
     model: JudgeModel
     profile: PackProfile
     secret: bytes
-    """Of the store; keys the deal of ids."""
+    """Secret of the store; keys the shuffle of ids."""
     reasons_from: float = 0.3
     layout: PromptLayout = ONE_TURN_LAYOUT
 
     @property
     def order(self) -> str:
-        """Where the pack stands: before the turn (`memory_first`), or after it."""
+        """`memory_first` or `turn_first`."""
         return self.layout.only_order or self.model.order
 
     def identity(self, *, provider: str, host: str) -> JudgeIdentity:
-        """Name the judge by all that may change its scores."""
+        """Return the identity of the judge: everything that may change its scores."""
         model = self.model
         packed = not self.profile.is_plain
         return JudgeIdentity(provider, host, model.name, model.reasoning, self.layout.version, self.order, packed)
 
     def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
-        """Give what is judged of a pack's members; those without a text (gone meanwhile) are left out."""
+        """Return the pieces of a pack's members; members without a text (deleted meanwhile) are skipped."""
         found: list[MemoryPart] = []
         for member in pack.members:
             if member.id in texts:
@@ -121,7 +123,7 @@ class PromptDrafts(Struct, frozen=True):
         return tuple(found)
 
     def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
-        """Give the prompts of a pack: one, but for a memory in parts one for each part."""
+        """Return the prompts of a pack: one for whole memories, and one per part of a split memory."""
         whole = tuple(piece for piece in todo if not piece.is_part)
         parts = [piece for piece in todo if piece.is_part]
         name = pack.id or (whole[0].content_hash[:16] if whole else "")
@@ -129,14 +131,20 @@ class PromptDrafts(Struct, frozen=True):
         asks = [PackPrompt(name, whole, is_kept=is_all)] if whole else []
         return asks + [PackPrompt(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept) for piece in parts]
 
+    def first_requests(self, packs: Iterable[Pack], turn_text: str, texts: Texts) -> Iterator[Request]:
+        """Yield the first requests for these packs, in order. texts: as `Judge` loads them."""
+        for pack in packs:
+            for ask in self.asks(pack, self.pieces_of(pack, texts(pack.members))):
+                yield self.request(ask, turn_text)[0]
+
     def request(self, ask: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
-        """Render an ask; give the request and the id of each piece."""
+        """Render a prompt; return the request and the id of each piece."""
         entries = self.entries(ask)
         request = self.layout.render(entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask)))
         return request, tuple(entry.code_id for entry in entries)
 
     def options(self, ask: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
-        """Give what shapes the request of an ask beside its texts."""
+        """Return the options of the request for a prompt."""
         model = self.model
         return PromptOptions(
             model=model.name,
@@ -153,7 +161,7 @@ class PromptDrafts(Struct, frozen=True):
         )
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:
-        """Deal each piece its id, and give them as the prompt shows them."""
+        """Return the pieces with their ids, as the prompt shows them."""
         codes = shuffled_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
         return [
             PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
@@ -161,14 +169,14 @@ class PromptDrafts(Struct, frozen=True):
         ]
 
     def output_cap(self, ask: PackPrompt) -> int:
-        """Most tokens the reply may have: every id scored and explained, and what the model reasons before."""
+        """Return the output limit: every id scored and explained, plus the model's reasoning."""
         reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
         least = LEAST_ALONE_TOKENS if ask.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve
         return cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
 
     def expected_output(self, count: int) -> int:
-        """Tokens that a reply about `count` memories is likely to have; without reasoning, unless replies showed it."""
+        """Return the expected reply tokens for `count` memories; reasoning counts only if past replies had it."""
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
         each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
         return round(tokens.REPLY_FRAME + each * count)

@@ -1,9 +1,9 @@
-"""Workers on one iterator: at most as many calls in flight as there are workers, however many units of work there are.
+"""A worker pool on one iterator, which bounds the calls in flight for any number of units of work.
 
-A task per candidate would cost 80 µs and 1.6 kB each; a worker costs that once. Work may turn out to need more work
-(the repair ladder), which goes before what is still waiting. After a stop nothing more is begun, and every unit left
-is accounted for. It knows nothing of models, and does not cut short what is in flight; cancelling does.
-Trade-off: results come in the order in which they settle, in batches, on an unbounded queue.
+A task per candidate would cost 80 µs and 1.6 kB each; a worker costs that once. A unit may produce follow-up units (the
+repair ladder), which go first. After a stop nothing more is started, and every remaining unit is accounted for. It
+knows nothing of models and does not abort calls in flight; cancelling does.
+Trade-off: results come in completion order, in batches, on an unbounded queue.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from xscore.records import UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
 
 U = TypeVar("U")
 R = TypeVar("R")
@@ -22,21 +22,21 @@ SPARE_WORKERS = 4
 
 
 def workers_for(calls_in_flight: int) -> int:
-    """Return how many workers keep so many calls in flight while some wait out a backoff or write their judgments."""
+    """Return the workers needed for this many calls in flight while some wait for a backoff or a commit."""
     return int(calls_in_flight * WORKERS_PER_CALL) + SPARE_WORKERS
 
 
 class StopSignal:
-    """Whether to begin nothing more, and why; the first cause holds."""
+    """Whether to start nothing more, and why; the first cause wins."""
 
     def __init__(self, halt: Callable[[], None] = lambda: None) -> None:
-        """halt: called at the first cause, to hold back what waits to be sent."""
+        """halt: called once, to stop requests that wait to be sent."""
         self.cause: UnjudgedCause | None = None
         self.detail = ""
         self._halt = halt
 
     def set(self, cause: UnjudgedCause, detail: str = "") -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         if self.cause is None:
             self.cause, self.detail = cause, detail
             self._halt()
@@ -52,9 +52,9 @@ async def fan_out(
 ) -> AsyncGenerator[Sequence[R], None]:
     """Settle every unit; yield the results in batches.
 
-    settle: one unit -> its results, and units of work that it calls for.
-    unsent: the results of a unit that is not begun because of a stop.
-    An error out of `settle` cancels the rest and is raised, after the batches that came before it.
+    settle: one unit -> its results and follow-up units.
+    unsent: the results of a unit that is not started because of a stop.
+    An error in `settle` cancels the rest and is raised after the earlier batches.
     """
     line = _WorkQueue(units)
     results: asyncio.Queue[Sequence[R] | None] = asyncio.Queue()
@@ -85,7 +85,7 @@ async def fan_out(
 
 
 class _WorkQueue(Generic[U]):
-    """Units waiting for a worker: those that repair something first."""
+    """Units waiting for a worker, follow-ups first."""
 
     def __init__(self, units: Iterator[U]) -> None:
         self._units = units
@@ -94,7 +94,7 @@ class _WorkQueue(Generic[U]):
         self._idle: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> U | None:
-        """Give the next unit; wait while a busy worker may still bring more; None at the end."""
+        """Return the next unit; wait while a busy worker may add more; None at the end."""
         while True:
             unit = self._again.popleft() if self._again else next(self._units, None)
             if unit is not None:
@@ -107,7 +107,7 @@ class _WorkQueue(Generic[U]):
             await news
 
     def done(self, again: Sequence[U]) -> None:
-        """Take a worker's leave of its unit, and what it calls for; wake as many workers as that is work for."""
+        """Mark a unit done and queue its follow-ups; wake as many idle workers."""
         self._again.extend(again)
         self._busy -= 1
         wake = len(again) if self._again or self._busy else len(self._idle)

@@ -1,17 +1,19 @@
-"""The seam to a judge: candidates in, one outcome for each out, in whatever order they settle."""
+"""The interface of a judge: candidates in, one result for each out, in any order."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged, UnjudgedCause
+from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
 
 Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]
 """Loads what the judge is shown of these candidates: candidate id -> text."""
 
 
 class Judge(Protocol):
-    """Scores memories against a turn, each by itself."""
+    """Scores memories against a turn, each separately."""
 
     identity: JudgeIdentity
     is_model: bool
@@ -23,13 +25,13 @@ class Judge(Protocol):
 
     @property
     def judged_elsewhere(self) -> AbstractSet[str]:
-        """Contents among the results so far that another process was paid for meanwhile: found, not judged here."""
+        """Contents among the results so far that another process judged."""
         ...
 
     def warnings(self) -> tuple[str, ...]:
-        """Say what was wrong with replies so far, for the receipt's warnings."""
+        """Return warnings about replies so far, for the receipt."""
         ...
 
     def stop(self, cause: UnjudgedCause) -> None:
-        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
+        """Send nothing more; calls in flight finish, and the rest is yielded as unjudged with this cause."""
         ...

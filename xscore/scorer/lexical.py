@@ -9,7 +9,9 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged, UnjudgedCause
+from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
 from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm, weigh_candidates
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, query_terms

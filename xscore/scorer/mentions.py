@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
-from xscore.records import Candidate
+from xscore.records.memory import Candidate
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""

@@ -22,7 +22,10 @@ from xscore.platform.errors import (
 )
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, ClaimResult, Completion, Judgment, Request, Turn, Unjudged, UnjudgedCause
+from xscore.records.calls import Completion, Request
+from xscore.records.judgment import ClaimResult, Judgment, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.turn import Turn
 from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
 from xscore.scorer.drafts import PromptDrafts
@@ -61,6 +64,35 @@ class ReplyFaults(Struct):
         return "; ".join(part for part in (wrong, again) if part)
 
 
+class GiveUpRule(Struct):
+    """When a host takes, or a model scores, so little that nothing more is paid for."""
+
+    most_rejected: int = 8
+    """Requests turned down in a row, without an answer between them: the host will take none."""
+    most_unscored: int = 4
+    """Memories or replies that came to nothing before there was any score: the model will give none."""
+    has_answer: bool = False
+    has_score: bool = False
+    rejected: int = 0
+    unscored: int = 0
+
+    def count_reply(self, *, scored: bool) -> None:
+        """Count an answer. scored: it held a usable score."""
+        self.has_answer, self.rejected = True, 0
+        self.has_score = self.has_score or scored
+
+    def is_over_after(self, error: ProviderError) -> bool:
+        """Whether no other prompt will fare better, this one rejected."""
+        self.rejected += isinstance(error, RequestRejected | PromptTooLong)
+        no_host = isinstance(error, Unreachable) and not self.has_answer
+        return self.rejected >= self.most_rejected or error.stops_run or no_host
+
+    def is_over_after_unscored(self, count: int) -> bool:
+        """Whether the model gives no score, with these that came to nothing."""
+        self.unscored += 0 if self.has_score else count
+        return not self.has_score and self.unscored >= self.most_unscored
+
+
 class JudgingRun(Struct):
     """One pass over the candidates."""
 
@@ -68,14 +100,7 @@ class JudgingRun(Struct):
     priors: Mapping[str, float]
     """By content hash of the memory."""
     waiting: PackQueue
-    has_answer: bool = False
-    """The host has taken a request of ours."""
-    has_score: bool = False
-    """A reply held a usable score."""
-    lost_alone: int = 0
-    """Memories that were lost at the end of the ladder while there was no score yet."""
-    rejected: int = 0
-    """Requests that the host turned down since its latest answer."""
+    rule: GiveUpRule = field(default_factory=GiveUpRule)
     _parts: PartTally = field(default_factory=PartTally)
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
@@ -110,18 +135,6 @@ class JudgingRun(Struct):
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
 WorkUnit = ClaimNext | ClaimedPack | PackPrompt
-MOST_REJECTED = 8
-"""So many requests turned down in a row, without an answer between them, and the host will take none."""
-MOST_LOST = 4
-"""So many memories lost, each alone in its prompt, before there was any score, and the model will give none."""
-
-
-class JudgingPlan(Struct, frozen=True):
-    """What judging would take, when every first reply is good."""
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
 
 
 class ModelJudge:
@@ -202,22 +215,9 @@ class ModelJudge:
 
     def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
         """Yield the requests that `judge` would send first, in its order, sending none."""
-        turn_text = turn_block(turn, context=self._context)
-        for pack in self._packs(candidates):
-            found = self._drafts.pieces_of(pack, self._texts(pack.members))
-            known = self._known(found)
-            todo = [piece for piece in found if piece.content_hash not in known]
-            for ask in self._drafts.asks(pack, todo):
-                yield self._drafts.request(ask, turn_text)[0]
-
-    def plan(self, turn: Turn, candidates: Sequence[Candidate]) -> JudgingPlan:
-        """Add up what `judge` would send."""
-        calls = tokens = output = 0
-        for request in self.requests(turn, candidates):
-            calls += 1
-            tokens += request.input_tokens
-            output += self._drafts.expected_output(request.candidates)
-        return JudgingPlan(calls, tokens, output)
+        return self._drafts.first_requests(
+            self._packs(candidates), turn_block(turn, context=self._context), self._texts
+        )
 
     def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
         """Group the distinct contents into packs, the most promising pack first."""
@@ -303,7 +303,6 @@ class ModelJudge:
             return self._unsent(run, ask), ()
         except ProviderError as error:
             return self._after_error(run, ask, error)
-        run.has_answer, run.rejected = True, 0
         return await self._after_reply(run, ask, codes, completion)
 
     async def _after_reply(
@@ -311,7 +310,7 @@ class ModelJudge:
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         heard = parse_completion(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
         self.faults.count(heard.reply)
-        run.has_score = run.has_score or bool(heard.judged)
+        run.rule.count_reply(scored=bool(heard.judged))
         results = run.take(heard.judged)
         parts = [judgment for piece, judgment in heard.judged if piece.is_part]
         await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
@@ -324,15 +323,10 @@ class ModelJudge:
         detail = f"{error.kind}: {error.message}"
         if isinstance(error, PromptTooLong):
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
-        if isinstance(error, RequestRejected):
-            run.rejected += 1
-            if run.rejected < MOST_REJECTED:
-                return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))
-            self._stop.set(
-                UnjudgedCause.PROVIDER, detail
-            )  # any prompt, not this one: an empty account may say so in prose
-        if error.stops_run or (isinstance(error, Unreachable) and not run.has_answer):
+        if run.rule.is_over_after(error):  # any prompt, not this one: an empty account may say so in prose
             self._stop.set(UnjudgedCause.PROVIDER, detail)
+        elif isinstance(error, RequestRejected):
+            return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))
         return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail), ()
 
     def _climb(
@@ -340,10 +334,8 @@ class ModelJudge:
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         again, lost = repair.next_prompts(ask, missing, trouble)
         self.faults.asked_again += len(again)
-        if not run.has_score:
-            run.lost_alone += len(lost)
-            if run.lost_alone >= MOST_LOST:
-                self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
+        if run.rule.is_over_after_unscored(len(lost)):
+            self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again
 
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
-from xscore.records import Candidate
+from xscore.records.memory import Candidate, Layer
 
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""
@@ -357,7 +357,8 @@ def packs_to_send(
 ) -> list[Pack]:
     """Group what is to be judged: whole packs as they stand, the misses of partly known ones in throwaway packs.
 
-    slots: of the whole pool. A memory without a slot goes into a throwaway pack.
+    slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own memories share no pack
+    with the repository's, whose slots were assigned apart.
     """
     if profile.is_plain:
         return [Pack("", (miss,), is_kept=True) for miss in misses]
@@ -375,7 +376,9 @@ def packs_to_send(
         else:
             members.sort(key=lambda member: slots[member.id][1])
             whole.append(Pack(pack, tuple(members), is_kept=True))
-    return whole + throwaway_packs(loose, profile)
+    own = [miss for miss in loose if miss.layer is Layer.USER]
+    others = [miss for miss in loose if miss.layer is not Layer.USER] if own else loose
+    return whole + throwaway_packs(others, profile) + throwaway_packs(own, profile)
 
 
 def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[Pack]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from xscore.records import Completion, Finish, Judgment
+from xscore.records.calls import Completion, Finish
+from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
 from xscore.store.redaction import redact
@@ -162,19 +163,15 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
     found = find_object(text, scores=len(ids))
     if found is None:
         return EMPTY_REPLY
-    reply = _validated(found.data, ids, mended=found.mended)
-    return _only_stated(reply, found.damaged) if found.damaged else reply
-
-
-def _validated(data: object, ids: Collection[str], *, mended: bool) -> ParsedReply:
-    if not isinstance(data, dict) or has_conflict(data, "scores"):
-        return ParsedReply({}, {}, mended=mended)
+    data = found.data if isinstance(found.data, dict) and not has_conflict(found.data, "scores") else {}
     scores = data.get("scores")
     if not isinstance(scores, dict):
-        return ParsedReply({}, {}, mended=mended)
-    found = valid_scores(scores, ids)
-    reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in found.scores}
-    return ParsedReply(found.scores, reasons, found.foreign, found.void, mended)
+        return ParsedReply({}, {}, mended=found.mended)
+    valid = valid_scores(scores, ids)
+    kept = stated_scores(valid.scores, found.damaged) if found.damaged else valid.scores
+    reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in kept}
+    void = valid.void + len(valid.scores) - len(kept)
+    return ParsedReply(kept, reasons, valid.foreign, void, found.mended)
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:
@@ -185,12 +182,6 @@ def _reasons(data: object) -> list[tuple[str, str]]:
         entries = [entry for entry in data if isinstance(entry, dict)]
         pairs = [(entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries]
     return [(id_, printable_reason(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
-
-
-def _only_stated(reply: ParsedReply, text: str) -> ParsedReply:
-    kept = stated_scores(reply.scores, text)
-    reasons = {id_: reason for id_, reason in reply.reasons.items() if id_ in kept}
-    return ParsedReply(kept, reasons, reply.foreign, reply.void + len(reply.scores) - len(kept), mended=True)
 
 
 ReplyParser = Callable[[str, Collection[str]], ParsedReply]
@@ -231,10 +222,5 @@ def parse_completion(
         prior = priors.get(piece.memory, 0.0)
         reason = reply.reasons.get(code, "")
         judged.append((piece, Judgment(piece.content_hash, score / 100, reason, pack, position, prior)))
-    return ParsedCompletion(judged, missing, _repair_reason(completion, refused=refused), reply)
-
-
-def _repair_reason(completion: Completion, *, refused: bool) -> RepairReason:
-    if refused:
-        return repair.REFUSED
-    return repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
+    trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
+    return ParsedCompletion(judged, missing, repair.REFUSED if refused else trouble, reply)

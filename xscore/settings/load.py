@@ -1,9 +1,9 @@
 """Layer the settings: defaults < user file < repository file < environment < flags.
 
 A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so it may set only
-what the model marks `RepoMay`: globs, thresholds, quotas, boosts. Hosts, models, keys, budgets and limits are the
-user's alone; in a repository's file they are ignored and reported. A misspelt name is an error everywhere. This room
-reads no environment but the one it is given.
+what `model` marks `RepoMay`: globs, thresholds, quotas, boosts. Only the user may set hosts, models, keys, budgets and
+limits; in a repository's file they are ignored with a warning. An unknown name is always an error. This package reads
+only the environment it is given.
 """
 
 import re
@@ -37,7 +37,7 @@ G = TypeVar("G", bound=SettingsGroup)
 
 
 class LoadedSettings(Struct, frozen=True):
-    """Settings with the place each value came from."""
+    """Settings with the origin of each value."""
 
     settings: Settings
     origins: dict[str, str]
@@ -113,7 +113,7 @@ def load_settings(
 
 
 def validate_group(group: type[G], values: Mapping[str, object]) -> G:
-    """Check values from outside and build the group; a table is laid over its default.
+    """Check values from outside and build the group; a table is merged over its default.
 
     Raises ValueError with the field's path (`$.name`) and never the value of a secret.
     """
@@ -174,7 +174,6 @@ def _sources(
 
 
 def _tool_table(path: Path) -> object:
-    """Read `[tool.xscore]`; a pyproject.toml that cannot be read is another tool's business."""
     try:
         tool = _read_toml(path).get("tool", {}) if b"xscore" in path.read_bytes() else {}
     except (OSError, UsageError):
@@ -199,7 +198,6 @@ def _flatten(data: object, source: str) -> dict[str, object]:
 
 
 def _from_text(text: str, default: object) -> object:
-    """Read a list as `a,b` and a table as `name=value,…`; the validator reads everything else."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if isinstance(default, tuple):
         return parts

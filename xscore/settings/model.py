@@ -138,7 +138,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
     """Fill up from the near misses to this many, labelled below threshold."""
     tests_share: Fixed[float] = 1 / 3
-    """Share of K that tests may take when more than K pass."""
+    """Share of K that tests may take when other memories want the places."""
 
 
 class BoostSettings(SettingsGroup, frozen=True):
@@ -285,7 +285,7 @@ class EmbeddingSettings(SettingsGroup, frozen=True):
     """Vectors beside the built-in word hash: for ordering, near duplicates and merging; they decide nothing."""
 
     model: str = "terms"
-    """`terms` (built in), `minilm:FOLDER` (extra `local`), or `openai:MODEL` for an embeddings endpoint."""
+    """`terms` (built in), or `openai:MODEL` for an embeddings endpoint, a local one too."""
     base_url: str = ""
     """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
 
@@ -331,7 +331,7 @@ class BatchSettings(SettingsGroup, frozen=True):
     poll_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 60.0
     """Seconds between two checks of `xscore batch wait`."""
     ray_address: str = "local"
-    """Where `--engine ray` judges: `local`, a Ray of its own on this machine; `auto`, one that runs here; or a cluster's address."""
+    """Where `--ray` judges: `local`, a Ray of its own on this machine; `auto`, one that runs here; or a cluster's address."""
     questions_a_call: Annotated[int, Meta(ge=1, le=16)] = 4
     """Questions that share a prompt in `ask --batch`; 1: one question per call."""
 

@@ -1,4 +1,4 @@
-"""The kinds of values that settings have, with their bounds; text that must not be shown is a `Secret`."""
+"""Types of setting values with their bounds, and `Secret` for text that must not be shown."""
 
 from typing import Annotated, Literal, TypeVar
 
@@ -15,9 +15,9 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
 Days = Annotated[float, Meta(gt=0, le=1_000_000)]
 Tolerance = Annotated[float, Meta(ge=0, le=1000)]
-"""A share by which something may grow."""
+"""A relative increase."""
 MOST_USD = 1_000_000
-"""Every amount of dollars is in 0..MOST_USD: a larger cap is a slip of the hand, and its digits could fill memory."""
+"""Largest amount of dollars: a larger cap is a typo, and its digits could fill memory."""
 LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
 Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
@@ -25,7 +25,7 @@ SignalName = Literal["accept", "adoption", "reject", "override"]
 
 
 class Secret:
-    """Text that no print, log or traceback of its holder shows."""
+    """Text that no print, log or traceback shows."""
 
     __slots__ = ("_text",)
 

@@ -1,1 +1,1 @@
-"""The store of a repository and of its user: one schema, one row mapper a table."""
+"""The store of a repository and of its user: one schema, one row mapper per table."""

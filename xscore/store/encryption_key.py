@@ -1,14 +1,14 @@
 """The user's key for encrypted stores: in the keyring, or in a 0600 file where there is no keyring.
 
-The file `store.key` in the user's data folder holds 64 hexadecimal digits, or the id of the key in the keyring. It
-encrypts nothing. Trade-offs: one key for all stores, so that there is one thing to keep safe; and whoever reads a key
-file reads the stores too, so only a keyring protects against that.
+The file `store.key` in the user's data folder holds 64 hexadecimal digits, or the id of the key in the keyring. This
+module encrypts nothing. Trade-offs: one key for all stores, so there is one thing to keep safe; and anyone who can read
+a key file can read the stores, so only a keyring protects against that.
 """
 
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ from xscore.platform.sqlite_drivers import INSTALL_CRYPT_HINT, KeySource, key_id
 
 KEY_FILE = "store.key"
 KEYRING_SERVICE = "xscore"
-"""The name in the keyring; the account is the key's id."""
+"""Service name in the keyring; the account is the key id."""
 _KEY = "([0-9a-f]{64})\n?"
 _IN_KEYRING = "keyring ([0-9a-f]{16})\n?"
 _BACKUP_HINT = "Restore it from a backup: without it the encrypted stores cannot be read, and nothing was changed."
 
 
 def key_source(user_data_dir: Path) -> KeySource:
-    """Return a function that reads this user's key when it is needed, and not before."""
+    """Return a function that reads this user's key on demand."""
     return partial(load_encryption_key, user_data_dir)
 
 
@@ -53,12 +53,12 @@ def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
 
 
 def key_location(user_data_dir: Path) -> str:
-    """Say where the key is: `the keyring` or the path of the file."""
+    """Return where the key is: `the keyring` or the path of the file."""
     path = user_data_dir / KEY_FILE
-    try:
-        return "the keyring" if re.fullmatch(_IN_KEYRING, path.read_text("ascii")) else str(path)
-    except (OSError, UnicodeDecodeError):
-        return str(path)
+    with suppress(OSError, UnicodeDecodeError):
+        if re.fullmatch(_IN_KEYRING, path.read_text("ascii")):
+            return "the keyring"
+    return str(path)
 
 
 def _read(path: Path) -> bytes | None:
@@ -66,10 +66,8 @@ def _read(path: Path) -> bytes | None:
         data = read_private_file(path)
     except FileRefused as error:
         chmod = f"Run `chmod 600 {path}`. If others read it: decrypt all stores, delete it, encrypt them again."
-        raise StoreError(
-            f"{path} should hold your key, but {error}",
-            hint=chmod if "others" in str(error) else _BACKUP_HINT,
-        ) from error
+        hint = chmod if "others" in str(error) else _BACKUP_HINT
+        raise StoreError(f"{path} should hold your key, but {error}", hint=hint) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_BACKUP_HINT) from error
     if data is None:

@@ -1,34 +1,202 @@
-"""Code that a memory cites, and whether it still stands there.
+"""Code that a memory cites: `path:10-40`, `path:10`, `path` or `path::entity`, and whether it is unchanged.
 
-A citation keeps the hash of its lines (`memory.spans`), never the lines. `refresh` looks at the cited files before each
-turn: lines that only moved are followed; a memory whose lines were changed or are gone becomes stale, which changes
-what a judge is shown of it, and so its identity; when the lines come back it is the old memory again, with its old
-judgments. Only a repository's store has citations: the user's own memories stand for no repository. Trade-off: a file
-is believed by size and time, as git does, so a change that keeps both is not seen.
+A citation keeps the hash of its lines, never the lines; line endings, trailing whitespace and a byte order mark do not
+count. `refresh_evidence` checks the cited files before each turn: moved lines are followed; a memory whose lines
+changed is stale, which changes what a judge is shown, until they are back. Trade-offs: reformatted code counts as
+changed; a file with the same size and mtime counts as unchanged, as in git.
 """
 
 import json
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform.database import transaction
+from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
-from xscore.platform.paths import RepositoryRoot, native_name
-from xscore.records import Citation, MemoryStatus
-from xscore.store import citations as spans
+from xscore.platform.hashing import file_digest
+from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
+from xscore.records.memory import Citation, MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.redaction import is_safe_name, is_secret_file, redact
+
+MAX_CITED_BYTES = 10_000_000
+"""Larger files are not read for a citation."""
+_FIRST = 8
+"""Hex characters of the hash that cover only the first line."""
+_UTF8_MARK, _UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+_HEAD_BYTES = 8_192
+_LINES = r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?"
+_FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
+_LINES_HINT = "Lines count from 1; both ends belong."
+_REFUSED = {"too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB", "not_a_file": "is no regular file"}
+_UNREADABLE = {FileNotFoundError: "is not there", PermissionError: "may not be read", ValueError: "is no text"}
+_SHOWN = 5
+
+LineSpan = tuple[int, int]
+"""First and last line, 1-based, inclusive; (0, 0): the whole file."""
+WHOLE_FILE: LineSpan = (0, 0)
+
+
+class FileLines:
+    """A file's lines, numbered as in editors and the index."""
+
+    def __init__(self, data: bytes) -> None:
+        """Split a file's bytes. Raises ValueError for a binary file."""
+        self.lines = _split_lines(data)
+        self._starts: dict[str, list[int]] = {}
+
+    def hash(self, span: LineSpan) -> str:
+        """Hash the lines of a span: 8 characters for the first line, to find it again, and 24 for all lines."""
+        chosen = self.lines if span == WHOLE_FILE else self.lines[span[0] - 1 : span[1]]
+        return _first_line_hash(chosen[0] if chosen else b"") + file_digest(b"\n".join(chosen))[_FIRST:]
+
+    def find(self, span: LineSpan, wanted: str) -> LineSpan | None:
+        """Return where the span is now: the old place, else the only other place with the same lines.
+
+        None: it is gone, changed, or in several places, none of them the old one.
+        """
+        if self._holds(span, wanted):
+            return span
+        if span == WHOLE_FILE:
+            return None
+        if not self._starts:
+            for number, line in enumerate(self.lines, 1):
+                self._starts.setdefault(_first_line_hash(line), []).append(number)
+        places = [(start, start + span[1] - span[0]) for start in self._starts.get(wanted[:_FIRST], ())]
+        found = [place for place in places if self._holds(place, wanted)]
+        return found[0] if len(found) == 1 else None
+
+    def _holds(self, span: LineSpan, wanted: str) -> bool:
+        return span[1] <= len(self.lines) and self.hash(span) == wanted
+
+
+def _split_lines(data: bytes) -> list[bytes]:
+    if data.startswith(_UTF16_MARKS):
+        data = data.decode("utf-16").encode("utf-8")
+    elif b"\0" in data[:_HEAD_BYTES]:
+        raise ValueError("it is no text")
+    data = data.removeprefix(_UTF8_MARK).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
+    if lines[-1] == b"":
+        lines.pop()
+    return lines
+
+
+def _first_line_hash(line: bytes) -> str:
+    return file_digest(line)[:_FIRST]
+
+
+def parse_citation(
+    root: RepositoryRoot, cited: str, *, connection: sqlite3.Connection | None = None, base: Path | None = None
+) -> Citation:
+    """Parse a citation and hash its lines as they are now.
+
+    connection: of the store that knows the entities; None: entities cannot be cited. base: a folder inside the root
+    where a relative path is looked up first. Raises UsageError.
+    """
+    given, span, entity = cited, WHOLE_FILE, ""
+    name = _name_inside(root, cited, base)
+    if not (name and os.path.lexists(root.path / name)):
+        if lines := re.fullmatch(_LINES, cited):
+            given, first = lines["path"], int(lines["first"])
+            span = (first, int(lines["last"] or first))
+            if span == WHOLE_FILE:
+                raise UsageError(f"{cited} names no line", hint=_LINES_HINT)
+        elif re.fullmatch(".+::.+", cited):
+            given, _, entity = cited.partition("::")
+    path = _checked_path(root, given, base)
+    data = _read(root, path)
+    text = FileLines(data)
+    if entity:
+        span = _entity_span(connection, path, entity, file_digest(data))
+    if span != WHOLE_FILE and not 1 <= span[0] <= span[1] <= len(text.lines):
+        raise UsageError(f"{path} has no lines {span[0]}-{span[1]}: it has {len(text.lines)}", hint=_LINES_HINT)
+    return Citation(path, *span, text.hash(span))
+
+
+def _entity_span(connection: sqlite3.Connection | None, path: str, entity: str, file_hash: str) -> LineSpan:
+    if connection is None:
+        raise UsageError(f"{path}::{entity} cannot be looked up without a store", hint="Name its lines: path:10-40.")
+    indexed = connection.execute("SELECT file_hash FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
+    if indexed != (file_hash,):
+        raise UsageError(
+            f"{path} is not in the index as it stands now", hint="Run `xscore index`, or name the lines: path:10-40."
+        )
+    rows = connection.execute(
+        "SELECT entity, start_line, end_line FROM memory WHERE path = ? AND source = 'index' AND start_line > 0"
+        " ORDER BY start_line, end_line",
+        (path,),
+    ).fetchall()
+    places = [(first, last) for name, first, last in rows if name == entity]
+    if len(places) == 1:
+        return places[0]
+    hint = f"Some of that file: {', '.join(dict.fromkeys(name for name, *_ in rows[:_SHOWN]))}."
+    if places:
+        hint = f"Name its lines: {', '.join(f'{path}:{first}-{last}' for first, last in places[:_SHOWN])}."
+    raise UsageError(f"{path}::{entity} names {len(places) or 'no'} entities", hint=hint)
+
+
+def _checked_path(root: RepositoryRoot, given: str, base: Path | None) -> str:
+    """Return the path as the index writes it, or refuse a file that may not be cited."""
+    name = _name_inside(root, given, base)
+    if not name:
+        raise UsageError(f"{redact(given).text} is not inside {root.path}", hint="Cite a file of the repository.")
+    path = portable_name(name)
+    if path.partition("/")[0] in (".git", STORE_DIR):
+        raise UsageError(f"{path} is no source of the repository", hint="Cite a file that people write.")
+    if is_secret_file(path) or not is_safe_name(path):
+        raise UsageError(f"{redact(path).text} is a file of secrets", hint="Cite the code that uses it.")
+    return path
+
+
+def _name_inside(root: RepositoryRoot, given: str, base: Path | None) -> str:
+    """Resolve a path, plain or escaped, against base and root: the first that exists, else the last inside."""
+    name = ""
+    folders = [folder for folder in (base, root.path) if folder is not None]
+    for form in dict.fromkeys(() if "\0" in given else (given, native_name(given))):
+        for folder in folders:
+            name = _inside(os.path.normpath(folder / form), root) or name
+            if name and os.path.lexists(root.path / name):
+                return name
+    return name
+
+
+def _inside(name: str, root: RepositoryRoot) -> str:
+    given = Path(name)
+    for known in (given, given.parent.resolve() / given.name):
+        relative = os.path.relpath(known, root.path)
+        if relative != "." and relative.partition("/")[0] != "..":
+            return relative
+    return ""
+
+
+def _read(root: RepositoryRoot, path: str) -> bytes:
+    top = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
+        FileLines(data)
+    except (FileRefused, OSError, ValueError) as error:
+        reason = _REFUSED.get(str(error)) or next(
+            (words for type_, words in _UNREADABLE.items() if isinstance(error, type_)), "is a link, or lies behind one"
+        )
+        raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
+    finally:
+        os.close(top)
+    return data
+
 
 Stamp = tuple[int, int]
-"""Size and time of a file when its spans were last looked at."""
-_NEVER: Stamp = (-1, -1)
+"""Size and mtime of a file when its spans were last checked."""
 _GONE: Stamp = (-2, -2)
 _LAYERS = "('session', 'project', 'user', 'vector', 'graph', 'governance')"
-"""All of them, so that the index by layer and status serves."""
+"""All of them, so that SQLite uses the index by layer and status."""
 _BROKEN = "SELECT id FROM memory WHERE status = 'active' AND id IN (SELECT memory_id FROM evidence WHERE changed)"
 _MENDED = f"""
     SELECT id FROM memory WHERE layer IN {_LAYERS} AND status = 'stale'
@@ -42,7 +210,7 @@ _UPDATE = """
 
 
 class EvidenceRefresh(Struct, frozen=True):
-    """What a look at the cited files came to."""
+    """Result of checking the cited files."""
 
     stale: tuple[str, ...] = ()
     """Memories that became stale just now, by id."""
@@ -53,27 +221,10 @@ class EvidenceRefresh(Struct, frozen=True):
     files_read: int = 0
 
 
-class _Row(Struct, frozen=True):
-    memory: str
-    path: str
-    hash: str
-    lines: spans.LineSpan
-    changed: bool
-    stamp: Stamp
-
-
-class _Seen(Struct, frozen=True):
-    """A cited file as it is now."""
-
-    text: spans.FileLines | None
-    """None: there is no such text."""
-    stamp: Stamp
-
-
 def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: Iterable[Citation]) -> None:
-    """Make these what the memory cites, in the place of all that it cited. Call it inside `database.transaction`.
+    """Replace the citations of a memory. Call it inside `database.transaction`.
 
-    The next `refresh` verifies them, and sets the state of the memory by them.
+    The next `refresh_evidence` verifies them and sets the memory's status.
     """
     connection.execute("DELETE FROM evidence WHERE memory_id = ?", (memory_id,))
     connection.executemany(
@@ -84,7 +235,7 @@ def attach_citations(connection: sqlite3.Connection, memory_id: str, citations: 
 
 
 def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, tuple[Citation, ...]]:
-    """Return what each of these memories cites, by path and line; memories without citations are missing."""
+    """Return the citations of these memories, by path and line; memories without any are missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
         "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence"
@@ -97,35 +248,43 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
 
 
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
-    """Return the memories that are stale just now."""
+    """Return the ids of all stale memories."""
     found = connection.execute(f"SELECT id FROM memory WHERE layer IN {_LAYERS} AND status = 'stale'")
     return frozenset(row[0] for row in found.fetchall())
 
 
 def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> EvidenceRefresh:
-    """Look at every cited file that is not as it was, and mark memories stale or active again. now: Unix seconds.
+    """Check every cited file that changed; mark memories stale or active again. now: Unix seconds.
 
-    One transaction, and none where nothing changed. A file that may not be read proves nothing and changes nothing.
+    One transaction, or none if nothing changed. A file without read permission changes nothing.
     """
     doubtful = _doubtful(connection, root)
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
-    updates = [_found_again(row, seen[row.path]) for row in _rows(connection, seen)]
-    updates = [(old, new) for old, new in updates if old != new]
+    updates, moved = [], 0
+    for path, memory, hash_, first, last, *known in connection.execute(
+        "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence"
+        f" WHERE path {memory_rows.IN_JSON_LIST}",
+        (json.dumps(list(seen)),),
+    ).fetchall():
+        text, stamp = seen[path]
+        there = None if text is None else text.find((first, last), hash_)
+        lines = there or (first, last)  # a span that is not found keeps its last known lines
+        if (*lines, there is None, *stamp) != (first, last, *known):
+            updates.append((*lines, there is None, *stamp, memory, path, hash_))
+            moved += lines != (first, last)
     if not (updates or _ids(connection, _BROKEN) or _ids(connection, _MENDED)):
         return EvidenceRefresh(files_read=len(seen))
     with transaction(connection):
-        connection.executemany(
-            _UPDATE, [(*new.lines, new.changed, *new.stamp, new.memory, new.path, new.hash) for _, new in updates]
-        )
+        connection.executemany(_UPDATE, updates)
         stale = _restate(connection, _ids(connection, _BROKEN), MemoryStatus.STALE)
         active = _restate(connection, _ids(connection, _MENDED), MemoryStatus.ACTIVE)
         if stale or active:
             emit_event(connection, EventName.UPDATED, at=now, payload={"stale": len(stale), "active": len(active)})
-    return EvidenceRefresh(stale, active, sum(old.lines != new.lines for old, new in updates), len(seen))
+    return EvidenceRefresh(stale, active, moved, len(seen))
 
 
 def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]:
-    """Cited files whose stamp is not the one that their spans were looked at under; one stat a file."""
+    """Return the cited files whose size or mtime changed since the last check; one stat per file."""
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
     found: dict[str, None] = {}
@@ -145,40 +304,27 @@ def _stamp(name: str) -> Stamp:
     return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else _GONE
 
 
-def _look(root: RepositoryRoot, paths: Iterable[str], *, now: float) -> Iterator[tuple[str, _Seen]]:
+def _look(
+    root: RepositoryRoot, paths: Iterable[str], *, now: float
+) -> Iterator[tuple[str, tuple[FileLines | None, Stamp]]]:
+    """Yield the cited files as they are now; lines are None if there is no such text file."""
     top = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for path in paths:
             name = native_name(path)
             try:
                 info = os.stat(name, dir_fd=top, follow_symlinks=False)
-                text = spans.FileLines(read_file_under(top, name, max_bytes=spans.MAX_CITED_BYTES))
+                text = FileLines(read_file_under(top, name, max_bytes=MAX_CITED_BYTES))
             except PermissionError:
                 continue
             except (FileRefused, ValueError):
-                yield path, _Seen(None, (info.st_size, settled_mtime_ns(info, now=now)))
+                yield path, (None, (info.st_size, settled_mtime_ns(info, now=now)))
             except OSError:
-                yield path, _Seen(None, _GONE)
+                yield path, (None, _GONE)
             else:
-                yield path, _Seen(text, (info.st_size, settled_mtime_ns(info, now=now)))
+                yield path, (text, (info.st_size, settled_mtime_ns(info, now=now)))
     finally:
         os.close(top)
-
-
-def _rows(connection: sqlite3.Connection, paths: Iterable[str]) -> list[_Row]:
-    columns = "memory_id, path, span_hash, start_line, end_line, changed, size, mtime_ns"
-    query = f"SELECT {columns} FROM evidence WHERE path {memory_rows.IN_JSON_LIST}"
-    found = connection.execute(query, (json.dumps(list(paths)),))
-    return [
-        _Row(memory, path, hash_, (first, last), bool(changed), (size, mtime))
-        for memory, path, hash_, first, last, changed, size, mtime in found.fetchall()
-    ]
-
-
-def _found_again(row: _Row, seen: _Seen) -> tuple[_Row, _Row]:
-    """A row as it was and as it is to be; a span that is not found keeps the lines where it last stood."""
-    there = None if seen.text is None else seen.text.find(row.lines, row.hash)
-    return row, _Row(row.memory, row.path, row.hash, there or row.lines, there is None, seen.stamp)
 
 
 def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
@@ -186,16 +332,12 @@ def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
 
 
 def _restate(connection: sqlite3.Connection, ids: Sequence[str], status: MemoryStatus) -> tuple[str, ...]:
-    """Write memories anew in another state, the latest last: of two with one key that is the one to stay."""
-    if not ids:
-        return ()
-    asked = json.dumps(ids)
+    """Rewrite memories with another status, the latest last: of two with one key, the latest survives."""
+    asked = (json.dumps(ids),)
     threads = dict(
-        connection.execute(f"SELECT id, thread FROM memory WHERE id {memory_rows.IN_JSON_LIST}", (asked,)).fetchall()
+        connection.execute(f"SELECT id, thread FROM memory WHERE id {memory_rows.IN_JSON_LIST}", asked).fetchall()
     )
-    for memory in sorted(
-        memory_rows.select_memories(connection, f"id {memory_rows.IN_JSON_LIST}", (asked,)),
-        key=lambda one: (one.updated_at, one.id),
-    ):
+    found = memory_rows.select_memories(connection, f"id {memory_rows.IN_JSON_LIST}", asked)
+    for memory in sorted(found, key=lambda one: (one.updated_at, one.id)):
         memory_writer.put_memories(connection, [memory_writer.with_status(memory, status)], thread=threads[memory.id])
     return tuple(sorted(ids))

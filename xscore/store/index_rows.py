@@ -1,24 +1,27 @@
 """The index's rows: file stamps, the memories of a file, mentions, edges. SQL and nothing else.
 
-Every function that writes is called inside one transaction of its caller, so that a kill leaves a consistent store:
-what still has to be linked is itself written down (`links_due`) with the files that cause it.
-Trade-off: a changed file's memories are all written again, changed or not; ids and use counts survive (`door.put`).
+Callers wrap every write in one transaction. Pending links are stored (`links_due`) together with the files that cause
+them, so a killed process leaves a consistent store. Trade-off: all memories of a changed file are written again,
+changed or not; ids and use counts survive (`put_memories`).
 """
 
-import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
-from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Mention, Relation
+from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Mention, Relation
 from xscore.store import memory_writer
 
 MANY_PATHS = 1_000
-"""More changed files than this and everything is linked anew."""
+"""With more changed files than this, everything is linked again."""
 _DUE = "links_due"
+_MENTIONS = "SELECT path, source, relation, name, hint FROM mention"
 
 
 class IndexChanges(Struct):
@@ -33,12 +36,12 @@ class IndexChanges(Struct):
 
 
 class LinksDue(Struct):
-    """What has changed since edges were last resolved."""
+    """What changed since edges were last resolved."""
 
     paths: set[str] = field(default_factory=set)
     """Files whose own mentions are due."""
     names: set[str] = field(default_factory=set)
-    """Names that were defined or are no more: whoever mentions them is due."""
+    """Names added or removed: files that mention them are due."""
     everything: bool = False
 
     def __bool__(self) -> bool:
@@ -56,68 +59,79 @@ class EntityRow(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """The entity without the number that tells repeated names apart."""
+        """The entity without the number that distinguishes repeated names."""
         return self.entity.partition("#")[0]
 
 
 def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
-    """How each known file looked when it was last indexed or found unfit."""
+    """Return the stamp of each known file, indexed or excluded, by path."""
     rows = connection.execute("SELECT path, size, mtime_ns, file_hash, language, excluded FROM file").fetchall()
-    found = {row[0]: FileStamp(*row) for row in rows}
     with damage_if_invalid("the path of a file"):
-        "".join(found)  # text, all of them: a damaged row can lack it
-    return found
+        "".join(row[0] for row in rows)  # fails if a damaged path is not text
+    return {row[0]: FileStamp(*row) for row in rows}
 
 
 def replace_files(
     connection: sqlite3.Connection, indexed: Sequence[IndexedFile], removed: Sequence[str]
 ) -> IndexChanges:
-    """Put new memories and mentions in the place of all that these files had, and forget the removed files."""
+    """Replace all memories and mentions of these files, and delete the removed files."""
     changes, due = IndexChanges(), links_due(connection)
     for path in removed:
         _remove_file(connection, path, changes, due)
     for file in indexed:
         _replace_file(connection, file, changes, due)
-    _write_due(connection, due)
+    if due.everything or len(due.paths) > MANY_PATHS:
+        due = LinksDue(everything=True)
+    if due:
+        write_meta(connection, _DUE, msgspec.json.encode(due, order="sorted").decode())
     return changes
 
 
 def touch_files(connection: sqlite3.Connection, touched: Iterable[FileStamp]) -> None:
-    """Note a new time of files whose bytes are the same."""
-    for stamp in touched:
-        _write_stamp(connection, stamp)
-        connection.execute(
-            "UPDATE memory SET updated_at = ? WHERE path = ? AND source = 'index'", (stamp.mtime_ns / 1e9, stamp.path)
-        )
+    """Store the new mtime of files whose bytes are the same."""
+    stamps = list(touched)
+    write_stamps(connection, stamps)
+    connection.executemany(
+        "UPDATE memory SET updated_at = ? WHERE path = ? AND source = 'index'",
+        [(stamp.mtime_ns / 1e9, stamp.path) for stamp in stamps],
+    )
 
 
-def exclude_files(connection: sqlite3.Connection, excluded: Iterable[FileStamp]) -> None:
-    """Remember that these files are kept out for what they hold, so that the next run need not read them."""
-    for stamp in excluded:
-        _write_stamp(connection, stamp)
+def write_stamps(connection: sqlite3.Connection, stamps: Iterable[FileStamp]) -> None:
+    """Store file stamps, also of files excluded for their content: the next run need not read them."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO file (path, size, mtime_ns, file_hash, language, excluded) VALUES (?, ?, ?, ?, ?, ?)",
+        map(astuple, stamps),
+    )
 
 
 def invalidate_stamps(connection: sqlite3.Connection) -> None:
-    """Believe no stamp any more: every file is read and parsed again."""
+    """Invalidate all stamps: the next run reads and parses every file."""
     connection.execute("UPDATE file SET mtime_ns = 0, file_hash = ''")
 
 
 def links_due(connection: sqlite3.Connection) -> LinksDue:
-    """What the next linking has to look at."""
+    """Return what the next linking must process."""
     written = read_meta(connection, _DUE)
     if not written:
         return LinksDue()
     with damage_if_invalid("the list of files to link"):
-        due = json.loads(written)
-        return LinksDue(set(due["paths"]), set(due["names"]), due["everything"])
+        return msgspec.json.decode(written, type=LinksDue)
 
 
 def entity_rows(connection: sqlite3.Connection) -> list[EntityRow]:
     """Every entity of source code in the store."""
-    query = "SELECT id, path, entity, kind, language FROM memory WHERE layer = ?"
-    rows = connection.execute(query, (Layer.GRAPH,)).fetchall()
+    rows = connection.execute("SELECT id, path, entity, kind, language FROM memory WHERE layer = 'graph'").fetchall()
     kinds = {kind.value: kind for kind in Kind}
     return [EntityRow(id_, path, entity, kinds[kind], language) for id_, path, entity, kind, language in rows]
+
+
+def _by_path(rows: Iterable[tuple[str, str, str, str, str]]) -> dict[str, list[Mention]]:
+    relations = {relation.value: relation for relation in Relation}
+    found: dict[str, list[Mention]] = {}
+    for path, source, relation, name, hint in rows:
+        found.setdefault(path, []).append(Mention(source, relations[relation], name, hint))
+    return found
 
 
 def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
@@ -126,30 +140,27 @@ def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, list[Mention]]:
-    """Mentions by the file that states them; None: of every file."""
-    query = "SELECT path, source, relation, name, hint FROM mention"
-    found: dict[str, list[Mention]] = {}
+    """Return the mentions in these files, by path; None: in every file."""
     if paths is None:
-        rows = connection.execute(query).fetchall()
-    else:
-        rows = [row for path in paths for row in connection.execute(query + " WHERE path = ?", (path,))]
-    relations = {relation.value: relation for relation in Relation}
-    for path, source, relation, name, hint in rows:
-        found.setdefault(path, []).append(Mention(source, relations[relation], name, hint))
-    return found
+        return _by_path(connection.execute(_MENTIONS).fetchall())
+    return _by_path(row for path in paths for row in connection.execute(f"{_MENTIONS} WHERE path = ?", (path,)))
 
 
 def imports(connection: sqlite3.Connection) -> dict[str, list[Mention]]:
     """The import statements of every file."""
-    found: dict[str, list[Mention]] = {}
-    query = "SELECT path, source, name, hint FROM mention WHERE relation = ?"
-    for path, source, name, hint in connection.execute(query, (Relation.IMPORTS,)).fetchall():
-        found.setdefault(path, []).append(Mention(source, Relation.IMPORTS, name, hint))
-    return found
+    return _by_path(connection.execute(f"{_MENTIONS} WHERE relation = 'imports'").fetchall())
+
+
+def insert_mentions(connection: sqlite3.Connection, path: str, mentions: Iterable[Mention]) -> None:
+    """Insert the mentions of a file; an empty path: of stated memories."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO mention (path, source, relation, name, hint) VALUES (?, ?, ?, ?, ?)",
+        ((path, one.source, one.relation, one.name, one.hint) for one in mentions),
+    )
 
 
 def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
-    """Files that mention any of these names; remembered memories are tied by `mention_links`."""
+    """Return the files that mention any of these names; `mention_links` handles stated memories."""
     query = "SELECT DISTINCT path FROM mention WHERE name = ? AND path <> ''"
     return {row[0] for name in names for row in connection.execute(query, (name,))}
 
@@ -157,7 +168,7 @@ def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> se
 def replace_edges(
     connection: sqlite3.Connection, paths: Iterable[str] | None, edges: Iterable[tuple[str, Edge]]
 ) -> None:
-    """Put new edges in the place of those that these files stated (None: of all), and note that nothing is due."""
+    """Replace the edges of these files (None: of all files), and clear `links_due`."""
     if paths is None:
         connection.execute("DELETE FROM edge WHERE path <> ''")
     else:
@@ -170,21 +181,19 @@ def replace_edges(
 
 
 def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Indexed memories by kind and language, edges of files by relation. Reads every row: keep it until a change."""
-    by_kind: dict[str, int] = {}
-    by_language: dict[str, int] = {}
+    """Count indexed memories by kind and language, and edges by relation. Reads every row: cache the result."""
+    by_kind, by_language = Counter[str](), Counter[str]()
     for kind, language, count in connection.execute(
         "SELECT kind, language, count(*) FROM memory WHERE source = 'index' GROUP BY kind, language"
     ):
-        by_kind[kind] = by_kind.get(kind, 0) + count
-        by_language[language] = by_language.get(language, 0) + count
-    counted = connection.execute("SELECT relation, count(*) FROM edge WHERE path <> '' GROUP BY relation")
-    edges = dict(counted.fetchall())
-    return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), edges
+        by_kind[kind] += count
+        by_language[language] += count
+    edges = connection.execute("SELECT relation, count(*) FROM edge WHERE path <> '' GROUP BY relation")
+    return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str:
-    """One value of `meta`; empty: none."""
+    """Return one value of `meta`; empty if there is none."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return str(row[0]) if row else ""
 
@@ -203,7 +212,7 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
 def _replace_file(connection: sqlite3.Connection, file: IndexedFile, changes: IndexChanges, due: LinksDue) -> None:
     path = file.stamp.path
     known = _known(connection, path)
-    is_new = not _has_stamp(connection, path)
+    stamp = connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
     new = {memory.id: memory for memory in file.memories}
     gone = [id_ for id_ in known if id_ not in new]
     _remove_memories(connection, gone)
@@ -214,16 +223,13 @@ def _replace_file(connection: sqlite3.Connection, file: IndexedFile, changes: In
     due.names.update(_bare(known[id_][0]) for id_ in gone)
     due.names.update(_bare(memory.entity) for id_, memory in new.items() if id_ not in known)
     due.names.update(_changed_imports(connection, file))
-    if is_new:
+    if stamp is None:
         due.names.update(_file_names(path))
     due.paths.add(path)
     connection.execute("DELETE FROM edge WHERE path = ?", (path,))
     connection.execute("DELETE FROM mention WHERE path = ?", (path,))
-    connection.executemany(
-        "INSERT OR IGNORE INTO mention (path, source, relation, name, hint) VALUES (?, ?, ?, ?, ?)",
-        ((path, m.source, m.relation, m.name, m.hint) for m in file.mentions),
-    )
-    _write_stamp(connection, file.stamp)
+    insert_mentions(connection, path, file.mentions)
+    write_stamps(connection, [file.stamp])
 
 
 def _remove_file(connection: sqlite3.Connection, path: str, changes: IndexChanges, due: LinksDue) -> None:
@@ -243,19 +249,13 @@ def _known(connection: sqlite3.Connection, path: str) -> dict[str, tuple[str, st
     return {id_: (entity, text_hash) for id_, entity, text_hash in rows}
 
 
-def _has_stamp(connection: sqlite3.Connection, path: str) -> bool:
-    return connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone() is not None
-
-
 def _remove_memories(connection: sqlite3.Connection, ids: Sequence[str]) -> None:
-    for id_ in ids:
-        connection.execute("DELETE FROM memory WHERE id = ?", (id_,))
-        connection.execute("DELETE FROM edge WHERE source = ?", (id_,))
-        connection.execute("DELETE FROM edge WHERE target = ?", (id_,))
+    for table, column in (("memory", "id"), ("edge", "source"), ("edge", "target")):
+        connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(id_,) for id_ in ids])
 
 
 def _changed_imports(connection: sqlite3.Connection, file: IndexedFile) -> set[str]:
-    """Names that the file imports now and did not, or the other way round: others may reach them through it."""
+    """Return the imported names that the file added or dropped: others may reach them through it."""
     new = {(m.name, m.hint) for m in file.mentions if m.relation is Relation.IMPORTS}
     old = set(
         connection.execute(
@@ -270,23 +270,6 @@ def _bare(entity: str) -> str:
 
 
 def _file_names(path: str) -> set[str]:
-    """What others may call a file: its name, its stem, and the folder that an index file stands for."""
+    """Return the names others may use for a file: its name, its stem, and its folder (for an index file)."""
     *folders, name = path.split("/")
     return {name, name.partition(".")[0], *folders[-1:]}
-
-
-def _write_stamp(connection: sqlite3.Connection, stamp: FileStamp) -> None:
-    connection.execute(
-        "INSERT INTO file (path, size, mtime_ns, file_hash, language, excluded) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,"
-        " file_hash = excluded.file_hash, language = excluded.language, excluded = excluded.excluded",
-        (stamp.path, stamp.size, stamp.mtime_ns, stamp.file_hash, stamp.language, stamp.excluded),
-    )
-
-
-def _write_due(connection: sqlite3.Connection, due: LinksDue) -> None:
-    if due.everything or len(due.paths) > MANY_PATHS:
-        due = LinksDue(everything=True)
-    if due:
-        written = {"paths": sorted(due.paths), "names": sorted(due.names), "everything": due.everything}
-        write_meta(connection, _DUE, json.dumps(written))

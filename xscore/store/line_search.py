@@ -1,8 +1,8 @@
 """Search for lines of erased text: in strings, and in the raw bytes of files.
 
-Files are searched by a subprocess that runs this file, because closing a file that SQLite has open in the same process
-drops its locks; so it imports nothing of xscore. A line matches as it is or as JSON writes it. Trade-off: lines under
-12 characters are not searched for, and a line that crosses from one page of the database to the next is missed.
+A subprocess that runs this file searches the files, because closing a file that SQLite has open in the same process
+drops its locks; so this file imports nothing of xscore. A line matches as it is or JSON-encoded. Trade-off: lines under
+12 characters are not searched for, and a line that spans two database pages is missed.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 SHORTEST = 12
 """Characters of the shortest line searched for."""
 LONGEST = 1_000
-"""Of a longer line, its beginning is searched for."""
+"""Characters of a longer line that are searched for."""
 _HALVED = 48
 _CHUNK = 8_000_000
 _OVERLAP = 8 * LONGEST
@@ -41,7 +41,7 @@ def with_halves(lines: Iterable[str]) -> frozenset[str]:
 
 
 class LineMatcher:
-    """Finds lines by one word of each, so that a thousand cost little more than one."""
+    """Finds lines by one word each, so that a thousand cost little more than one."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.all = frozenset(lines)
@@ -77,7 +77,7 @@ def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Pat
 
 
 def _forms(line: str) -> set[str]:
-    """The line as it is and as JSON writes it."""
+    """Return the line as it is and JSON-encoded."""
     return {line, *(json.dumps(line, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
 
 

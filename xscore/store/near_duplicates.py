@@ -1,9 +1,9 @@
 """Find texts that say the same, despite case, punctuation, fillers, synonyms, clause order or an afterthought.
 
-Each text becomes comparable words: stemmed, fillers removed, synonyms of `wording.txt` replaced by their group. Two
-texts are duplicates when these are equal, in clauses of any order; one may end in an afterthought that takes nothing
-back ("It was agreed on Monday."). A number, name or negation that only one has keeps them apart. Merging loses a text
-for good, so the rule is strict. Trade-off: unknown synonyms, and clauses moved without a comma, are misses.
+Texts are compared as stemmed words without fillers, with synonyms of `wording.txt` replaced by their group. Two texts
+are duplicates if these are equal, with clauses in any order; one may end in an afterthought that retracts nothing ("It
+was agreed on Monday."). A number, name or negation in only one keeps them apart. Merging loses a text for good, so the
+rule is strict. Trade-off: unknown synonyms, and clauses moved without a comma, are missed.
 """
 
 import re
@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from xscore.store.term_vectors import stem
+from xscore.store.term_vectors import WORDS, stem
 
 _TOKEN = re.compile(
     r"\w+"
@@ -32,8 +32,7 @@ _CAN_NOT = re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE)
 _NOT = re.compile(r"(?<=[a-z])n['’]t\b", re.IGNORECASE)
 _IS = re.compile(r"\b(it|that|there|what|he|she)['’]s\b", re.IGNORECASE)
 _PLAIN = re.compile(r"[a-z]+")
-_MARKER_WORDS = "when whenever if because so while whilst after before since unless until although though for"
-_MARKERS = frozenset(_MARKER_WORDS.split())
+_MARKERS = frozenset(WORDS["clause_markers"].split())
 """Words that begin a clause without a comma before them."""
 
 Phrase = tuple[str, ...]
@@ -43,11 +42,11 @@ class ComparableWord(Struct, frozen=True):
     """One word of a text."""
 
     key: str
-    """What it is compared by: stemmed, a synonym's group, or itself."""
+    """The form compared: its stem, its synonym group, or itself."""
     spelled: str
     """As written, in lower case."""
     code: bool
-    """It stood between backticks or is part of a dotted name, so that its spelling matters."""
+    """It is in backticks or part of a dotted name, so its spelling matters."""
     clause: bool
     """A clause begins with it."""
     sentence: int
@@ -58,7 +57,7 @@ def comparable_words(text: str) -> list[ComparableWord]:
     """Return the words of a text without fillers; all of them if there are only fillers."""
     plain = _IS.sub(r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text))))
     raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
-    return list(_said(raw)) or raw
+    return list(_without_fillers(raw)) or raw
 
 
 def _raw(text: str, code: list[tuple[int, int]]) -> Iterator[ComparableWord]:
@@ -80,8 +79,8 @@ def _is_dotted(text: str, start: int, end: int) -> bool:
     return before or (text[end : end + 1] in tuple("./:") and text[end + 1 : end + 2].isalnum())
 
 
-def _said(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
-    """Yield the words without fillers, phrases of a group as the group's name."""
+def _without_fillers(raw: list[ComparableWord]) -> Iterator[ComparableWord]:
+    """Yield the words without fillers, with synonym phrases replaced by their group."""
     phrases, at, begins = _phrases(), 0, False
     while at < len(raw):
         word = raw[at]
@@ -102,9 +101,9 @@ def _longest_phrase(found: Iterable[tuple[Phrase, Phrase]], raw: list[Comparable
 
 @lru_cache(maxsize=1 << 14)
 def _key(word: str) -> str:
-    """Return the stem of a word or its group, the past kept apart (`used`).
+    """Return the stem of a word or its group; past forms stay distinct (`used`).
 
-    A word with a digit, an underscore or a foreign letter stays as it is.
+    A word with a digit, an underscore or a non-ASCII letter is unchanged.
     """
     if not _PLAIN.fullmatch(word):
         return word
@@ -128,7 +127,7 @@ def _groups() -> dict[str, str]:
 
 @cache
 def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
-    """Return phrases and what they become, longest first, by their first word; fillers become nothing."""
+    """Return phrases and their replacements, longest first, by first word; fillers have an empty one."""
     found: dict[str, list[tuple[Phrase, Phrase]]] = {}
     for name, members in _table():
         becomes = () if name == "=" else tuple(_key(part) for part in name.split())
@@ -149,83 +148,64 @@ def _table() -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 AFTERTHOUGHT = 0.5
-"""What a text may add in sentences at its end, as a share of the words before them."""
+"""Largest afterthought, as a share of the words before it."""
 AFTERTHOUGHT_WORDS = 10
-"""What it may add however short it is."""
+"""Words an afterthought may always have."""
 AFTERTHOUGHT_FROM = 3
-"""Words a text must have before what follows is an afterthought to it."""
+"""Words a text must have before an afterthought."""
 MOST_SENTENCES = 4
 """Sentences an afterthought may have."""
 SHORTEST_CLAUSE = 2
-"""Words of a clause that may change its place."""
+"""Fewest words of a clause that may move."""
 
-_TAKES_BACK = """
-    not no never none nor without but although though yet except unless until instead rather avoid stop only merely if
-    when whether maybe perhaps might may could would old former formerly earlier wrong false deprecated deprecate
-    obsolete outdated outdate superseded supersede revert reversed reverse rejected reject replaced replace cancel
-    cancelled abandon forbid forbidden ban banned undo undone optional temporary temporarily anymore longer other
-    otherwise exception todo open undecided disputed
-"""
-_POINTS_BACK = """
-    it this these those they was were is see thanks thank agreed decided everyone everybody nobody ok okay done good
-    great sounds works hope saves keeps makes helps
-"""
-POINTS_BACK = frozenset(_POINTS_BACK.split())
-"""Words an afterthought begins with. Any other sentence at the end is a statement of its own, which is not merged."""
-TAKES_BACK = frozenset(_TAKES_BACK.split())
-"""Words that change what was said before them; a sentence with one is no afterthought."""
+POINTS_BACK = frozenset(WORDS["points_back"].split())
+"""First words of an afterthought. Any other last sentence is a separate statement, which is not merged."""
+TAKES_BACK = frozenset(WORDS["takes_back"].split())
+"""Words that change the meaning of what precedes; a sentence with one is no afterthought."""
 
 _Form = tuple[tuple[tuple[str, str], ...], ...]
 """Clauses of words; a word is its key, with its spelling if it is code."""
 
 
 def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the groups of ids whose texts say the same: each of two or more, sorted, no id in two.
+    """Return the groups of ids whose texts say the same: sorted, two or more ids each, disjoint.
 
-    A text with an afterthought joins the texts without it, and nothing joins that text in turn. The order of `texts`
-    changes nothing.
+    A text with an afterthought joins the texts without it, but nothing joins that text in turn. The order of `texts`
+    does not matter.
     """
     words = {id_: comparable_words(texts[id_]) for id_ in sorted(texts)}
-    group_of: dict[_Form, int] = {}
-    groups: list[list[str]] = []
-    for id_, found in words.items():  # texts that are equal in either form
+    group_of: dict[_Form, list[str]] = {}
+    for id_, found in words.items():  # equal in either form
         forms = _forms(found)
-        numbers = sorted({group_of[form] for form in forms if form in group_of}) or [len(groups)]
-        if numbers[0] == len(groups):
-            groups.append([])
-        groups[numbers[0]].append(id_)
-        for number in numbers[1:]:
-            groups[numbers[0]] += groups[number]
-            groups[number] = []
-            group_of.update({form: numbers[0] for form, of in group_of.items() if of == number})
-        group_of.update(dict.fromkeys(forms, numbers[0]))
+        group = next((group_of[form] for form in forms if form in group_of), list[str]())
+        for form in forms:
+            other = group_of.setdefault(form, group)
+            if other is not group:
+                group += other
+                group_of.update({known: group for known, of in group_of.items() if of is other})
+        group.append(id_)
+    groups = list({id(group): group for group in group_of.values()}.values())
     _join_afterthoughts(groups, group_of, words)
     return sorted(tuple(sorted(ids)) for ids in groups if len(ids) > 1)
 
 
 def _join_afterthoughts(
-    groups: list[list[str]], group_of: Mapping[_Form, int], words: Mapping[str, list[ComparableWord]]
+    groups: list[list[str]], group_of: Mapping[_Form, list[str]], words: Mapping[str, list[ComparableWord]]
 ) -> None:
     """Add texts that only add an afterthought to another text's group, shortest first."""
     joined = set[int]()
-    first = {number: min(ids, key=lambda id_: (len(words[id_]), id_)) for number, ids in enumerate(groups) if ids}
-    for number in sorted(first, key=lambda number: (len(words[first[number]]), first[number])):
-        beginnings = (form for id_ in groups[number] for part in _beginnings(words[id_]) for form in _forms(part))
+    for group in sorted(groups, key=lambda ids: min((len(words[id_]), id_) for id_ in ids)):
+        beginnings = (form for id_ in group for part in _beginnings(words[id_]) for form in _forms(part))
         found = (group_of[form] for form in beginnings if form in group_of)
-        base = next((other for other in found if other != number and other not in joined and groups[other]), None)
+        base = next((other for other in found if other and other is not group and id(other) not in joined), None)
         if base is not None:
-            groups[base] += groups[number]
-            groups[number] = []
-            joined |= {base, number}
-
-
-def is_near_duplicate(first: str, second: str) -> bool:
-    """Say whether two texts say the same."""
-    return bool(near_duplicates({"1": first, "2": second}))
+            base += group
+            group.clear()
+            joined |= {id(base), id(group)}
 
 
 def _beginnings(found: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
-    """Yield the text itself, then what is left of it without its last sentences, while those are an afterthought."""
+    """Yield the text, then the text without its last sentences while those are an afterthought."""
     yield found
     end = len(found)
     for _ in range(MOST_SENTENCES):
@@ -249,7 +229,7 @@ def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
 
 
 def _forms(found: Sequence[ComparableWord]) -> set[_Form]:
-    """Return the words in order, and the clauses sorted unless one is a single word: moving that may swap names."""
+    """Return the words in order, and with sorted clauses unless one is a single word (it may be a name)."""
     clauses: list[list[tuple[str, str]]] = []
     for word in found:
         if word.clause or not clauses:

@@ -1,9 +1,9 @@
 """Open the two kinds of store: a repository's, if this user made or accepted it here, and the user's own.
 
-A store that came with a clone could contain planted scores, so its content is used only if the user's secret file marks
-it (an HMAC over store id and real path). A new store is built beside its place, marked, and moved into place, so a
-killed start leaves nothing half made. The user's own store has the same schema; it is created at the first write to
-it. Trade-off: a moved repository asks once for trust.
+A store that came with a clone could contain planted scores, so it is used only if the user's secret file holds its mark
+(an HMAC over store id and real path). A new store is built beside its final path, marked, and moved into place, so a
+killed start leaves nothing half made. The user's own store has the same schema and is created at the first write.
+Trade-off: a moved repository asks once for trust.
 """
 
 import os
@@ -20,9 +20,9 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import encryption_key, user_secret
 
 SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
-"""Of both kinds of store; the id is `xscr`."""
+"""Schema of both kinds of store; the id is `xscr`."""
 JOURNALS = ("-wal", "-shm", "-journal")
-"""What SQLite appends to the name of a database for the files beside it."""
+"""Suffixes of SQLite's files beside a database."""
 
 
 def connect_store(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
@@ -33,7 +33,7 @@ def connect_store(path: Path, keys: KeySource | None = None) -> sqlite3.Connecti
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
     """Open the store in this folder; create it if it is missing.
 
-    Raises StoreUntrusted for a store that this user neither made nor accepted here, unless `trust` accepts it; for
+    Raises StoreUntrusted for a store that this user neither made nor accepted here, unless `trust` is set, and for
     links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
@@ -92,15 +92,10 @@ def read_store_id(path: Path, user_data_dir: Path) -> str | None:
 
 
 def refuse_links(store_dir: Path) -> None:
-    """Raise StoreUntrusted for a link, for a file of the wrong kind, and for a journal without its database."""
-    refuse_linked_folder(store_dir)
+    """Raise StoreUntrusted for a link, a file of the wrong kind, or a journal without its database."""
     database_file, *journals = (store_dir / f"{STORE_FILE}{side}" for side in ("", *JOURNALS))
     for place in (store_dir, database_file, *journals):
-        if place.is_symlink():
-            raise StoreUntrusted(
-                f"{place} is a symbolic link and may point anywhere",
-                hint=f"Remove it: `rm {place}`, then run it again.",
-            )
+        refuse_link(place)
         if os.path.lexists(place) and not (place.is_dir() if place == store_dir else place.is_file()):
             raise StoreUntrusted(
                 f"{place} is not what a store has there", hint="Move it away, then run it again: a new store is made."
@@ -112,16 +107,22 @@ def refuse_links(store_dir: Path) -> None:
         )
 
 
-def refuse_linked_folder(store_dir: Path) -> None:
-    """Raise StoreUntrusted if the store's folder is a link."""
-    if store_dir.is_symlink():
-        raise StoreUntrusted(f"{store_dir} is a symbolic link", hint="Remove the link, then run xscore again.")
+def refuse_link(place: Path) -> None:
+    """Raise StoreUntrusted if this path is a link, which may point anywhere."""
+    if place.is_symlink():
+        raise StoreUntrusted(f"{place} is a symbolic link", hint=f"Remove it: `rm {place}`, then run it again.")
 
 
 def refuse_busy_store(path: Path, keys: KeySource) -> None:
     """Raise StoreError while a running process (see `processes`) is judging with the database at `path`."""
     here, now = processes.process_place(), time.time()
-    for mark in _runner_marks(path, keys):
+    try:
+        with closing(database.open_unchecked(path, keys)) as connection, database.damage_if_invalid("a runner"):
+            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
+            marks = [processes.RunnerMark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
+    except (StoreError, sqlite3.Error):  # unreadable: any writer will notice that its file is gone
+        return
+    for mark in marks:
         if mark.lives(here=here, now=now):
             where = "" if mark.place == here else f" on {mark.place}"
             raise StoreError(
@@ -130,34 +131,31 @@ def refuse_busy_store(path: Path, keys: KeySource) -> None:
             )
 
 
-def _runner_marks(path: Path, keys: KeySource) -> list[processes.RunnerMark]:
-    try:
-        with closing(database.open_unchecked(path, keys)) as connection, database.damage_if_invalid("a runner"):
-            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
-            return [processes.RunnerMark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
-    except (StoreError, sqlite3.Error):  # damaged there; a writer notices that its file is gone
-        return []
-
-
 def _create(store_dir: Path, user_data_dir: Path) -> None:
     path = store_dir / STORE_FILE
     with user_secret.user_lock(user_data_dir):
-        if not path.exists():
-            store_id = secrets.token_hex(16)
-            noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: the new store is encrypted again
-            keys = None if noted is None else encryption_key.key_source(user_data_dir)
-            if noted is not None:
-                sqlite_drivers.key_of_note(path, noted, keys)
-            scratch = create_scratch(path, store_id, keys)
-            user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
-            put_in_place(scratch, path)
+        if path.exists():
+            return
+        store_id, keys = secrets.token_hex(16), None
+        noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
+        if noted is not None:
+            keys = encryption_key.key_source(user_data_dir)
+            sqlite_drivers.key_of_note(path, noted, keys)
+        scratch = create_scratch(path, store_id, keys)
+        user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
+        put_in_place(scratch, path)
 
 
 def create_scratch(path: Path, store_id: str, keys: KeySource | None) -> Path:
     """Create an empty store beside `path`, complete in one file; keys: to encrypt it."""
     scratch = path.with_name(f"{path.name}.new")
     for name in ("", *JOURNALS, sqlite_drivers.NOTE_SUFFIX):
-        scratch.with_name(scratch.name + name).unlink(missing_ok=True)
+        place = scratch.with_name(scratch.name + name)
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:  # a folder, or a file where the store's folder belongs: a clone may bring either
+            message = f"{place} is in the way of the store: {error.strerror}"
+            raise StoreError(message, hint="Remove it by hand.") from error
     if keys is not None:
         sqlite_drivers.write_note(scratch, keys())
     with closing(connect_store(scratch, keys)) as connection:
@@ -169,7 +167,7 @@ def create_scratch(path: Path, store_id: str, keys: KeySource | None) -> Path:
 def put_in_place(scratch: Path, path: Path) -> None:
     """Move a new store into place. Call it inside `user_lock`."""
     note = sqlite_drivers.note_path(scratch)
-    if note.exists():  # first: a database that is not encrypted opens beside a note, but not the other way round
+    if note.exists():  # note first: a plain database opens beside a note, an encrypted one not without it
         note.rename(sqlite_drivers.note_path(path))
     scratch.rename(path)
 
@@ -182,20 +180,12 @@ def user_store_path(user_data_dir: Path) -> Path:
 def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     """Open the user's own store; create it if it is missing. Raises StoreUntrusted for a link, StoreError."""
     path = user_store_path(user_data_dir)
-    refuse_linked_user_store(path)
+    refuse_link(path)
     connection = connect_store(path, encryption_key.key_source(user_data_dir))
     try:
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('store_id', ?) ON CONFLICT (key) DO NOTHING",
-            (secrets.token_hex(16),),
-        )
+        store_id = secrets.token_hex(16)
+        connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def refuse_linked_user_store(path: Path) -> None:
-    """Raise StoreUntrusted if the user's own store is a link."""
-    if path.is_symlink():
-        raise StoreUntrusted(f"{path} is a symbolic link", hint=f"Remove it: `rm {path}`, then run it again.")

@@ -1,33 +1,32 @@
-"""Take out what tells who a person is: e-mail addresses, phone numbers, postal addresses, as `<PII:type>`.
+"""Redact personal data: e-mail addresses, phone numbers and postal addresses become `<PII:type>`.
 
-The rules are data (`pii.toml`). It looks at what people say, at sessions that are imported and at configuration, not at
-code or documents; `memory.door` decides that. Lines keep their number, and looking twice changes nothing. Trade-off:
-precision before recall: an address that is a role's (`security@`), a host's (`git@host:path`) or an example's stays,
-and so does a bare number that nothing says is a phone's; names are not looked for at all.
+The rules are data (`pii.toml`). They apply to statements, imported sessions and configuration, not to code or
+documents; `memory_writer` decides. The number of lines never changes, and redacting twice changes nothing. Trade-off:
+precision before recall: role (`security@`), host (`git@host:path`) and example addresses stay, as do bare numbers
+without a hint that they are phone numbers; names are not detected.
 """
 
 import re
 import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from xscore.store.redaction import Redacted
 
-MIN_DIGITS, MAX_DIGITS = 7, 15
-"""Of a phone number (E.164 allows 15)."""
-
-_NOT_DIGITS = re.compile(r"\D")
+_MIN_DIGITS, _MAX_DIGITS = 7, 15
+"""Digits of a phone number (E.164 allows 15)."""
 
 
 class _Rule(Struct, frozen=True):
     type: str
     literals: tuple[str, ...]
-    pattern: re.Pattern[str]
-    check: Callable[[re.Match[str]], bool]
+    pattern: str
+    check: str
 
 
 def redact_pii(text: str) -> Redacted:
@@ -43,8 +42,8 @@ def redact_pii(text: str) -> Redacted:
 
 def _replace(text: str, rule: _Rule) -> tuple[str, int]:
     pieces, end, count = list[str](), 0, 0
-    for match in rule.pattern.finditer(text):
-        if match["pii"] and rule.check(match):
+    for match in re.finditer(rule.pattern, text, re.IGNORECASE):
+        if match["pii"] and _CHECKS[rule.check](match):
             start, stop = match.span("pii")
             pieces += [text[end:start], f"<PII:{rule.type}>", "\n" * match["pii"].count("\n")]
             end, count = stop, count + 1
@@ -63,32 +62,24 @@ def _is_persons_address(match: re.Match[str]) -> bool:
 
 def _is_phone_number(match: re.Match[str]) -> bool:
     given = match["pii"]
-    digits = _NOT_DIGITS.sub("", given)
-    if not MIN_DIGITS <= len(digits) <= MAX_DIGITS:
+    digits = re.sub(r"\D", "", given)
+    if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS:
         return False
-    return not any(made_up.search(form) for made_up in _made_up() for form in (given, digits))
+    return not any(re.search(made_up, form) for made_up in _data()["phone"]["fiction"] for form in (given, digits))
 
 
-def _is_place(_match: re.Match[str]) -> bool:
-    return True
-
-
-_CHECKS = {"email": _is_persons_address, "phone": _is_phone_number, "place": _is_place}
+_CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
+    "email": _is_persons_address,
+    "phone": _is_phone_number,
+    "place": bool,
+}
 
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(files("xscore.store").joinpath("pii.toml").read_text("utf-8"))
-
-
-@cache
-def _made_up() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for pattern in _data()["phone"]["fiction"])
+    return tomllib.loads(Path(__file__).with_name("pii.toml").read_text("utf-8"))
 
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    return tuple(
-        _Rule(rule["type"], tuple(rule["literals"]), re.compile(rule["pattern"], re.IGNORECASE), _CHECKS[rule["check"]])
-        for rule in _data()["rule"]
-    )
+    return msgspec.convert(_data()["rule"], tuple[_Rule, ...])

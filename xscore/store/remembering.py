@@ -1,53 +1,38 @@
-"""Keep statements: equal words are one memory, a key has one active memory, an edit keeps the id.
+"""Store statements: equal words are one memory, a key has one active memory, an edit keeps the id.
 
-Every change is written with its events in one transaction. Nothing is erased here, and memories of files are left
-alone. Trade-off: words are compared as written; consolidation merges the same thing said otherwise.
+A memory's text is the statement's words plus a tail with reasons and alternatives, since a judge sees only the text;
+`particulars` holds them too. Every change and its events are one transaction. Nothing is erased here, and indexed
+memories are not touched. Trade-offs: words are compared literally (consolidation merges paraphrases); the tail is found
+by rendering it again, so after a manual edit of it the whole text counts as words.
 """
 
 import sqlite3
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
-from xscore.records import (
-    Citation,
-    Kind,
-    Layer,
-    Memory,
-    MemoryDetails,
-    MemorySource,
-    MemoryStatus,
-    Statement,
-    StatementEffect,
-    StoredStatement,
-)
+from xscore.platform.hashing import integer_id
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
 from xscore.store import evidence, memory_writer
 from xscore.store.events import write_memory
 from xscore.store.lookup import memories_starting_with, memory_by_id
+from xscore.store.personal_data import redact_pii
+from xscore.store.redaction import redact
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
-from xscore.store.statement_text import (
-    compose_text,
-    entity_for_key,
-    first_line_title,
-    layer_of_statement,
-    memory_from_statement,
-    merge_particulars,
-    normalise_text,
-    statement_text,
-)
-
-_ATTEMPTS = 100
+_KEPT = ("id", "created_at", "accessed_at", "access_count")
 
 
 class MemoryChange(Struct, frozen=True, kw_only=True):
-    """What is to be different about a memory; None leaves a thing as it is."""
+    """Changes to a memory; None leaves a field unchanged."""
 
     text: str | None = None
     """Its words, without reasons and alternatives."""
@@ -62,16 +47,16 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be different."""
+        """Whether it changes nothing."""
         return all(getattr(self, name) is None for name in self.__struct_fields__)
 
 
 def remember(
     store: "Store", statement: Statement, *, citations: Iterable[Citation] = (), now: float | None = None
 ) -> StoredStatement:
-    """Keep a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
+    """Store a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
 
-    Raises UsageError for what cannot be kept: no words, a layer that is off, a citation in the user's own store.
+    Raises UsageError for an empty text, a layer that is off, or a citation in the user's own store.
     """
     cited = tuple(citations)
     layer = layer_of_statement(statement)
@@ -90,26 +75,29 @@ def remember_within(
     citations: tuple[Citation, ...] = (),
     known: MemoryDetails | None = None,
 ) -> StoredStatement:
-    """Keep a statement; call it inside a transaction of its layer's database.
+    """Store a statement; call it inside a transaction of its layer's database.
 
-    known: particulars that are not a statement's to say, such as an origin.
+    known: particulars that a statement cannot set, such as an origin.
     """
-    made, _ = memory_from_statement(statement, merge_particulars(statement, known), now=now)
+    said = merge_particulars(statement, known)
+    made, redacted = memory_from_statement(statement, said, now=now)
     before = _find_same_statement(connection, made)
-    if before is not None:
+    if before is None:
+        attempts = count(1)
+        while connection.execute("SELECT 1 FROM memory WHERE id = ?", (made.id,)).fetchone():
+            made, redacted = memory_from_statement(statement, said, now=now, attempt=next(attempts))
+        memory = made
+    else:
         said = merge_particulars(statement, _merged(before.particulars, known))
         made, redacted = memory_from_statement(statement, said, now=now)
         memory = _restated(before, made, renewed=bool(citations))
         if statement.title:
             memory = replace(memory, title=made.title)
-    else:
-        made, redacted = _with_unused_id(connection, statement, merge_particulars(statement, known), now=now)
-        memory = made
     superseded = write_memory(connection, memory, before=before, now=now)
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
-    became = StatementEffect.REPEATED if before is not None else StatementEffect.STORED
-    return StoredStatement(memory=memory, became=became, superseded=superseded, redacted=redacted)
+    effect = StatementEffect.STORED if before is None else StatementEffect.REPEATED
+    return StoredStatement(memory=memory, became=effect, superseded=superseded, redacted=redacted)
 
 
 def update_memory(
@@ -120,12 +108,12 @@ def update_memory(
     citations: Iterable[Citation] | None = None,
     now: float | None = None,
 ) -> StoredStatement:
-    """Change a memory; it keeps its id and history, and where its text changes it is judged anew.
+    """Change a memory; it keeps its id and history, and is judged again if its text changes.
 
-    citations: in place of all that it cited; None leaves them, none at all takes them away.
-    Another key makes it speak of another thing: that is a new memory, which supersedes the old one; without its key it
-    is the same memory still, but for a preference, which needs one.
-    Raises NothingMatched, and UsageError for memories of the index.
+    citations: replace its citations; None leaves them, an empty list removes them.
+    A different key makes a new memory that supersedes the old one; removing the key keeps the memory, but a preference
+    needs one.
+    Raises NothingMatched, and UsageError for indexed memories.
     """
     there = memory_by_id(store, memory_id)
     if there.source is MemorySource.INDEX:
@@ -136,13 +124,13 @@ def update_memory(
     _refuse_citing(there.layer, cited)
     connection, moment = store.home_of(there.layer), store.now_or_clock(now)
     with database.transaction(connection):
-        before = memory_by_id(store, memory_id)  # again: another may have changed it, or erased it, meanwhile
+        before = memory_by_id(store, memory_id)  # again, under the lock: it may have changed meanwhile
         pii = store.settings.allow_pii
         after, redacted = _changed(before, wanted, now=moment, renewed=cited is not None, allow_pii=pii)
         if before.key and after.key and after.key != before.key:
             return _move_to_key(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write_memory(connection, after, before=before, now=moment)
-        _set_weight(connection, after)
+        connection.execute("UPDATE memory SET importance = ? WHERE id = ?", (after.importance, after.id))
         if cited is not None:
             evidence.attach_citations(connection, after.id, cited)
     return StoredStatement(memory=after, became=StatementEffect.UPDATED, superseded=superseded, redacted=redacted)
@@ -157,7 +145,7 @@ def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None
 
 
 def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory | None:
-    """Find the memory that has these very words, whatever its state; active ones first."""
+    """Return the memory with exactly these words, in any status; active ones first."""
     words = statement_text(made)
     found = memories_starting_with(connection, made.layer, made.kind, words)
     same = [memory for memory in found if statement_text(memory) == words and made.key in ("", memory.key)]
@@ -165,67 +153,40 @@ def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory
 
 
 def _restated(before: Memory, made: Memory, *, renewed: bool) -> Memory:
-    """Return the memory after the same was said once more: it is active again, and better founded."""
-    status = MemoryStatus.STALE if before.status is MemoryStatus.STALE and not renewed else MemoryStatus.ACTIVE
+    """Return a memory that was stated again: active, with more evidence."""
+    is_stale = before.status is MemoryStatus.STALE and not renewed
     explicit = MemorySource.EXPLICIT in (before.source, made.source)
-    entity = before.entity
     merged = replace(
         made,
-        id=before.id,
-        key=before.key,
-        entity=entity,
-        title=before.title,
-        importance=before.importance,
         confidence=max(before.confidence, made.confidence),
         evidence_count=before.evidence_count + made.evidence_count,
         source=MemorySource.EXPLICIT if explicit else before.source,
-        created_at=before.created_at,
-        accessed_at=before.accessed_at,
-        access_count=before.access_count,
+        **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "title", "importance")},
     )
-    return memory_writer.with_status(merged, status)
-
-
-def _with_unused_id(
-    connection: sqlite3.Connection, statement: Statement, said: MemoryDetails, *, now: float
-) -> tuple[Memory, int]:
-    """Make the memory under an id that no other words have."""
-    for attempt in range(_ATTEMPTS):
-        made, redacted = memory_from_statement(statement, said, now=now, attempt=attempt)
-        if not connection.execute("SELECT 1 FROM memory WHERE id = ?", (made.id,)).fetchone():
-            return made, redacted
-    raise UsageError(
-        "these words were remembered and rewritten too often", hint="Update the memory that you mean, by its id."
-    )
+    return memory_writer.with_status(merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
 
 
 def _merged(before: MemoryDetails, known: MemoryDetails | None) -> MemoryDetails:
-    """Return what was known, and where it was silent what is known now."""
+    """Return the earlier particulars, with gaps filled from `known`."""
     if known is None:
         return before
-    names = MemoryDetails.__struct_fields__
-    return MemoryDetails(**{name: getattr(before, name) or getattr(known, name) for name in names})
+    return MemoryDetails(**{name: getattr(before, name) or getattr(known, name) for name in before.__struct_fields__})
 
 
 def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool, allow_pii: bool) -> tuple[Memory, int]:
-    """Return the memory as it is wanted, through the door again, with the id it had; and the secrets taken out."""
-    said = _changed_particulars(before.particulars, wanted)
+    """Return the changed memory, redacted again, with its old id; and how many secrets were redacted."""
     words = statement_text(before) if wanted.text is None else normalise_text(wanted.text)
     if not words:
         raise UsageError("a memory cannot be without words", hint="To be rid of it: `xscore memory delete ID`.")
-    key = before.key if wanted.key is None else memory_writer.check_line_length("key", normalise_text(wanted.key))
+    key = checked_key(before.kind, before.key if wanted.key is None else wanted.key)
     was_first_line = before.title == first_line_title(statement_text(before))
-    title = first_line_title(words) if was_first_line else before.title
-    if before.kind is Kind.PREFERENCE and not key:
-        raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
+    title = before.title if wanted.title is None and not was_first_line else checked_line("title", wanted.title or "")
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
-    worded = compose_text(words, said, allow_pii=allow_pii)
+    worded = compose_text(words, _changed_particulars(before.particulars, wanted), allow_pii=allow_pii)
     made, redacted = memory_writer.make_memory(
         layer=before.layer,
         kind=before.kind,
-        title=title
-        if wanted.title is None
-        else memory_writer.check_line_length("title", normalise_text(wanted.title)) or first_line_title(words),
+        title=title or first_line_title(words),
         text=worded.text,
         path=before.path,
         entity=entity_for_key(before.layer, key) if named_by_key else before.entity,
@@ -240,24 +201,20 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
         updated_at=now,
         allow_pii=allow_pii,
     )
-    kept = ("id", "superseded_by", "created_at", "accessed_at", "access_count", "facts", "start_line", "end_line")
+    kept = (*_KEPT, "superseded_by", "facts", "start_line", "end_line")
     return replace(made, **{name: getattr(before, name) for name in kept}), redacted + worded.redacted
 
 
 def _changed_particulars(known: MemoryDetails, wanted: MemoryChange) -> MemoryDetails:
-    def one(new: str | None, old: str) -> str:
-        return old if new is None else normalise_text(new)
-
-    def several(new: tuple[str, ...] | None, old: tuple[str, ...]) -> tuple[str, ...]:
-        return old if new is None else tuple(filter(None, map(normalise_text, new)))
-
-    return replace(
-        known,
-        rationale=one(wanted.because, known.rationale),
-        resolution=one(wanted.resolution, known.resolution),
-        alternatives=several(wanted.alternatives, known.alternatives),
-        links=tuple(memory_writer.check_line_length("link", link) for link in several(wanted.links, known.links)),
-    )
+    given: dict[str, object] = {}
+    for field, text in (("rationale", wanted.because), ("resolution", wanted.resolution)):
+        if text is not None:
+            given[field] = normalise_text(text)
+    if wanted.alternatives is not None:
+        given["alternatives"] = tuple(filter(None, map(normalise_text, wanted.alternatives)))
+    if wanted.links is not None:
+        given["links"] = tuple(filter(None, (checked_line("link", link) for link in wanted.links)))
+    return replace(known, **given)
 
 
 def _move_to_key(
@@ -269,7 +226,7 @@ def _move_to_key(
     citations: tuple[Citation, ...] | None,
     now: float,
 ) -> StoredStatement:
-    """Keep a memory under its new key as a new one, and let the old one step back."""
+    """Store a memory under its new key as a new memory that supersedes the old one."""
     statement = Statement(
         text=statement_text(after),
         kind=after.kind,
@@ -279,15 +236,164 @@ def _move_to_key(
         importance=after.importance,
         confidence=after.confidence,
         source=after.source,
-        allow_pii=True,  # it came through the door just now
+        allow_pii=True,  # it was redacted just now
     )
     cited = evidence.citations_of(connection, [before.id]).get(before.id, ()) if citations is None else citations
     told = remember_within(connection, statement, now=now, citations=cited, known=after.particulars)
-    stepped_back = replace(memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id)
-    write_memory(connection, stepped_back, before=before, now=now)
+    old = replace(memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id)
+    write_memory(connection, old, before=before, now=now)
     return replace(told, superseded=(*told.superseded, before.id), redacted=redacted)
 
 
-def _set_weight(connection: sqlite3.Connection, memory: Memory) -> None:
-    """Set what the door keeps as it was."""
-    connection.execute("UPDATE memory SET importance = ? WHERE id = ?", (memory.importance, memory.id))
+TITLE_CHARS = 80
+
+
+def layer_of_statement(statement: Statement) -> Layer:
+    """Return the layer of a statement. Raises UsageError for a kind that cannot be stated, or not in that layer."""
+    may = LAYERS_BY_KIND.get(statement.kind)
+    if may is None:
+        raise UsageError(
+            f"a memory of kind {statement.kind} is not said: it comes from files or sessions",
+            hint=f"Kinds that can be said: {', '.join(LAYERS_BY_KIND)}.",
+        )
+    if statement.layer is not None and statement.layer not in may:
+        raise UsageError(
+            f"a {statement.kind} does not stand in the {statement.layer} layer",
+            hint=f"It stands in: {', '.join(may)}. Leave the layer out to have the first.",
+        )
+    return statement.layer or may[0]
+
+
+def memory_from_statement(
+    statement: Statement, particulars: MemoryDetails, *, now: float, attempt: int = 0
+) -> tuple[Memory, int]:
+    """Make the memory of a statement; also return how many secrets were redacted.
+
+    particulars: everything besides the words. attempt: makes another id if one is taken by other words.
+    Raises UsageError for an empty or too long statement.
+    """
+    layer, words = layer_of_statement(statement), normalise_text(statement.text)
+    if not words:
+        raise UsageError("there is nothing to remember: the text is empty", hint="Say it in a sentence.")
+    key = checked_key(statement.kind, statement.key)
+    worded = compose_text(words, particulars, allow_pii=statement.allow_pii)
+    memory, redacted = memory_writer.make_memory(
+        layer=layer,
+        kind=statement.kind,
+        title=checked_line("title", statement.title) or first_line_title(worded.words),
+        text=worded.text,
+        entity=entity_for_key(layer, key),
+        ordinal=integer_id("said", key, worded.words, *([str(attempt)] if attempt else [])),
+        particulars=worded.particulars,
+        key=key,
+        scope=MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
+        importance=statement.weight,
+        confidence=statement.confidence,
+        evidence_count=statement.evidence_count,
+        source=statement.source,
+        updated_at=now,
+        allow_pii=statement.allow_pii,
+    )
+    return memory, redacted + worded.redacted
+
+
+def checked_key(kind: Kind, key: str) -> str:
+    """Return the stripped key. Raises UsageError for a preference without one, and for a too long one."""
+    if kind is Kind.PREFERENCE and not key.strip():
+        raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
+    return checked_line("key", key)
+
+
+def checked_line(name: str, text: str) -> str:
+    """Return the stripped title, key or link. Raises UsageError if it is too long."""
+    text = normalise_text(text)
+    if len(text) > memory_writer.LINE_CHARS:
+        raise UsageError(
+            f"{len(text):,} characters are too many for a {name}",
+            hint=f"At most {memory_writer.LINE_CHARS:,}: say it in the text.",
+        )
+    return text
+
+
+class ComposedText(NamedTuple):
+    """A statement's text and parts, redacted."""
+
+    words: str
+    text: str
+    """The words and their tail."""
+    particulars: MemoryDetails
+    redacted: int
+
+
+def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> ComposedText:
+    """Join words and details into one text; each part is redacted alone, then the whole.
+
+    If only the joined text contains a secret, the redacted text counts as words without details. Raises UsageError if
+    either is too long.
+    """
+    details = (said.rationale, *said.alternatives, said.resolution)
+    memory_writer.check_statement_length(words, details)
+    cleaned = [_redact_and_count(part, allow_pii=allow_pii) for part in (words, *details)]
+    words, rationale, *alternatives, resolution = [part for part, _ in cleaned]
+    told = replace(said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution)
+    found = sum(count for _, count in cleaned)
+    text, joined = _redact_and_count(words + details_text(told), allow_pii=allow_pii)
+    if joined:
+        told = replace(said, rationale="", alternatives=(), resolution="")
+    return ComposedText(text if joined else words, text, told, found + joined)
+
+
+def redact_statement(text: str, *, allow_pii: bool) -> str:
+    """Return the redacted text; ids are derived from it, so that they depend on no secret."""
+    return _redact_and_count(text, allow_pii=allow_pii)[0]
+
+
+def entity_for_key(layer: Layer, key: str) -> str:
+    """Return the entity a judge is shown; the prefix keeps the user's contents apart from a project's."""
+    return f"user {key}".strip() if layer is Layer.USER else key
+
+
+def details_text(said: MemoryDetails) -> str:
+    """Return the details as the tail of the text; empty if there are none."""
+    parts = [
+        f"Because: {said.rationale}" if said.rationale else "",
+        f"Instead of: {'; '.join(said.alternatives)}" if said.alternatives else "",
+        f"Fixed by: {said.resolution}" if said.resolution else "",
+    ]
+    return "".join(f"\n\n{part}" for part in parts if part)
+
+
+def statement_text(memory: Memory) -> str:
+    """Return a memory's words without their tail."""
+    return memory.text.removesuffix(details_text(memory.particulars))
+
+
+def merge_particulars(statement: Statement, known: MemoryDetails | None = None) -> MemoryDetails:
+    """Return the particulars of a statement; missing ones are taken from `known`."""
+    known = known or MemoryDetails()
+    links = filter(None, (checked_line("link", link) for link in statement.links))
+    return replace(
+        known,
+        rationale=normalise_text(statement.because) or known.rationale,
+        alternatives=tuple(filter(None, map(normalise_text, statement.alternatives))) or known.alternatives,
+        links=tuple(dict.fromkeys([*known.links, *links])),
+    )
+
+
+def first_line_title(words: str) -> str:
+    """Return the first line, shortened."""
+    line = words.splitlines()[0].strip()
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+
+
+def normalise_text(text: str) -> str:
+    """Return the stripped text, with `?` for lone surrogates."""
+    return text.strip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _redact_and_count(text: str, *, allow_pii: bool) -> tuple[str, int]:
+    found = redact(text)
+    if allow_pii:
+        return found.text, found.count
+    screened = redact_pii(found.text)
+    return screened.text, found.count + screened.count

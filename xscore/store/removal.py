@@ -1,7 +1,7 @@
 """Remove memories from one store, with their vectors, evidence, edges and judgments; a tombstone stays.
 
-What was made with a memory (answers, receipts, exchanges) stays: erasing that too is for privacy's sake, and an
-extension. Judgments of a content that another memory shows stay. Memories of files are refused: the index removes them.
+Answers, receipts and exchanges made with a memory stay: erasing those is an extension. Judgments of a content that
+another memory has stay too. Indexed memories are refused: the index removes them.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
-from xscore.records import Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Memory, MemorySource, MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
@@ -27,7 +27,7 @@ _ROWS = (
     f"DELETE FROM mention WHERE source {AMONG}",
     f"DELETE FROM memory WHERE id {AMONG}",
 )
-_MET_ELSEWHERE_TOO = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
+_OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
 _COUNT_LESS = """
     UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
         evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
@@ -49,7 +49,7 @@ def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[s
 
 
 def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
-    """Return every content hash that these memories have, had, or would have when stale."""
+    """Return the content hashes of these memories, active and stale."""
     shown = (
         memory_writer.with_status(memory, status)
         for memory in memories
@@ -59,7 +59,7 @@ def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
 
 
 def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Memory]) -> Counter[str]:
-    """Remove rows in the open transaction; return how many of what."""
+    """Remove rows in the open transaction; return the counts by kind of row."""
     ids = json.dumps(sorted(memories))
     removed = Counter(memories=len(memories))
     removed.update({name: connection.execute(sql, (ids,)).fetchone()[0] for name, sql in _COUNTED.items()})
@@ -68,14 +68,14 @@ def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Me
     ).rowcount
     for sql in _ROWS:
         connection.execute(sql, (ids,))
-    met = connection.execute(_MET_ELSEWHERE_TOO, (ids,)).fetchall()
-    connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in met])
+    occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
+    connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])
     connection.execute(f"DELETE FROM occurrence WHERE source_exchange {AMONG}", (ids,))
     return removed + _remove_judgments(connection, all_hashes(memories.values()))
 
 
 def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -> Counter[str]:
-    """Remove the judgments of contents that no memory shows any more."""
+    """Remove the judgments of contents that no memory has any more."""
     among = (json.dumps(sorted(hashes)),)
     (shared,) = connection.execute(
         f"SELECT count(*) FROM content WHERE memories > 0 AND hash {AMONG}", among
@@ -83,7 +83,7 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
     reasons = connection.execute(
         "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
     ).rowcount
-    by_key = "query_id IN (SELECT id FROM query)"  # so that the primary key, which begins with it, is used
+    by_key = "query_id IN (SELECT id FROM query)"  # lets SQLite use the primary key
     judgments = connection.execute(f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among).rowcount
     connection.execute(f"DELETE FROM claim WHERE content {AMONG}", among)
     remove_untrusted_scores(connection, hashes)
@@ -92,7 +92,7 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
 
 
 def remove_untrusted_scores(connection: sqlite3.Connection, hashes: Collection[str]) -> None:
-    """Remove foreign scores of contents that no memory shows any more."""
+    """Remove quarantined scores of contents that no memory has any more."""
     connection.execute(
         f"DELETE FROM untrusted_score WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)",
         (json.dumps(sorted(hashes)),),
@@ -102,7 +102,7 @@ def remove_untrusted_scores(connection: sqlite3.Connection, hashes: Collection[s
 def write_tombstones(
     connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float, forget: bool = False
 ) -> None:
-    """Record that the memories were removed. forget: no import brings them back; imported ones never come back."""
+    """Record the removal. forget: imports must not restore them; imported memories are never restored."""
     for id_ in sorted(memories):
         emit_event(connection, EventName.REMOVED, at=now, subject=id_)
     connection.executemany(
@@ -112,7 +112,7 @@ def write_tombstones(
 
 
 def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
-    """Remove memories that are worn out; return how many. now: unix seconds. Raises UsageError, StoreError."""
+    """Remove expired memories; return how many. now: Unix seconds. Raises UsageError, StoreError."""
     count = 0
     for connection in store.connections():
         with database.transaction(connection):

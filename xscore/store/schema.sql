@@ -349,10 +349,9 @@ CREATE TABLE session_file (                     -- a session log that was import
     origin      TEXT NOT NULL,                  -- claude-code, codex, aider, cline
     size        INTEGER NOT NULL,
     mtime_ns    INTEGER NOT NULL,
-    read_to     INTEGER NOT NULL,               -- bytes read, to the end of an exchange
-    head_hash   TEXT NOT NULL,                  -- of its first bytes: detects another file at the same path
+    readers     INTEGER NOT NULL,               -- version of the readers
+    since       REAL NOT NULL,                  -- exchanges before were left out
     note        TEXT NOT NULL DEFAULT '',       -- why nothing was imported; empty: it was read
-    state       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(state)),  -- what a reader needs to resume there
     imported_at REAL NOT NULL
 ) WITHOUT ROWID;
 

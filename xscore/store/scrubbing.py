@@ -1,8 +1,8 @@
-"""After rows are erased: empty the journal and rewrite the database, so that no byte of the rows is left in its files.
+"""After an erasure: empty the journal and rewrite the database, so that its files keep no byte of the erased rows.
 
-A mark in the store says that this is still to be done, in case the process is killed. It also finds stray copies beside
-a store and searches files for erased lines. Trade-offs: the database is rewritten at every erasure, which takes about a
-second for 100 MB and room for a second copy; what a disk keeps of freed blocks is out of reach.
+A mark in the store records that this is pending, in case the process is killed. The module also finds leftover copies
+beside a store and searches files for erased lines. Trade-offs: every erasure rewrites the database, which takes about a
+second and a second copy per 100 MB; freed disk blocks are out of reach.
 """
 
 import re
@@ -29,7 +29,7 @@ _TASKS = "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thre
 def lines_still_stored(
     connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
 ) -> set[str]:
-    """Return which lines other memories hold, or with `tasks` what was asked: these stay and prove nothing."""
+    """Return the lines that other memories, or with `tasks` turns and sessions, still hold legitimately."""
     wanted, found = LineMatcher(lines), set[str]()
     if wanted:
         for id_, text in connection.execute(f"{_MEMORY_TEXTS} UNION ALL {_TASKS}" if tasks else _MEMORY_TEXTS):
@@ -49,12 +49,12 @@ def leftover_files(store_dir: Path) -> list[Path]:
 
 
 def leftover_files_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
-    """Return those that hold one of the lines, or may, being encrypted. Raises StoreError."""
+    """Return the leftovers that hold one of the lines, or may because they are encrypted. Raises StoreError."""
     places = {place: _files(place) for place in leftover_files(store_dir)}
     held = {file for files in places.values() for file in files}
-    guilty = set(search_files(held, with_halves(lines)))
-    guilty |= {file for file in held if file.name.endswith(sqlite_drivers.NOTE_SUFFIX)}
-    return [place for place, files in places.items() if not guilty.isdisjoint(files)]
+    tainted = set(search_files(held, with_halves(lines)))
+    tainted |= {file for file in held if file.name.endswith(sqlite_drivers.NOTE_SUFFIX)}
+    return [place for place, files in places.items() if not tainted.isdisjoint(files)]
 
 
 def remove_paths(places: Iterable[Path]) -> None:
@@ -70,7 +70,7 @@ def remove_paths(places: Iterable[Path]) -> None:
 
 
 def database_files(path: Path) -> list[Path]:
-    """Return the database at this path and its journals, as far as they exist."""
+    """Return the existing files among the database at this path and its journals."""
     return [file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()]
 
 

@@ -1,54 +1,83 @@
-"""What a working session comes to, taken from its tasks and answers word for word: no model is asked.
+"""Summarize a working session by extracting lines from its tasks and answers, without a model.
 
-Pure. It reads files, names, goals and what is left to do off the words in which they were written, and rephrases
-nothing. Trade-off: what nobody wrote in such words is not found; what is found was really said.
-
-An exchange in words, and its answer out of them again: one pair for live turns and past sessions.
-
-A task may hold the very words that begin an answer; there they are set off by a blank, so that the first such words of
-a text are always its own. Trade-off: that blank stays in the task as it is remembered.
-
-What a working session comes to, read from its turns and exchanges, and kept beside it as text.
-
-It is made anew from what is there after each turn, so that nothing erased lives on in it once it was rebuilt. What is
-read off the words is `session_summary`'s business. Trade-off: the latest turns are read, earlier ones only counted.
+The summary is rebuilt from the stored turns and exchanges after each turn, so it keeps nothing erased. Files, names,
+goals and open items are quoted as written. Trade-offs: only marked lines (`Goal:`, `TODO:`) are found; the first and
+the latest turns are read, the others only counted.
 """
 
 import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Self
+
+import msgspec
+from msgspec import Struct
 
 from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
-from xscore.records import Kind, Layer, SessionEntry, SessionSummary
+from xscore.records.memory import Kind, Layer
+from xscore.records.turn import Scope, SessionEntry, SessionSummary
 from xscore.store import memory_rows
 
 SUMMARY_TOKENS = 600
-"""A summary as text is about so long: the latest tasks are told, earlier ones counted."""
+"""About the length of the summary text: the latest tasks are listed, earlier ones counted."""
 LINE_CHARS = 160
 MOST_FILES = 20
 MOST_NAMES = 24
 MOST_LINES = 12
-"""Goals, and things left to do."""
+"""Most goals, and most open items."""
 MOST_IDS = 64
 UNFINISHED = frozenset({"running", "failed", "interrupted"})
-"""States of a turn that leave its task open, where it left no answer."""
+"""Turn states that leave the task open if there is no answer."""
 
-_GOAL = re.compile(r"^[ \t]*(?:[-*][ \t]+)?goals?[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
-_OPENED = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+\[ \]|(?:[-*][ \t]+)?(?:todo|fixme|next(?: steps?)?|still open|remaining)[ \t]*:)"
-    r"[ \t]*(\S.*)$",
-    re.IGNORECASE | re.MULTILINE,
+ENTRIES = 40
+"""A summary reads the first turn and this many of the latest."""
+_ANSWER, _ANSWER_IN_TASK = "\n\nAnswer: ", "\n\n Answer: "
+"""Marks the answer of an exchange; it is escaped with a space in the task, so the first match is the mark."""
+_TURNS = (
+    "SELECT id, turn_key, task, context, state, answer <> '' FROM turn WHERE thread = ? AND task <> ''"
+    " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
-_CLOSED = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+\[x\]|(?:[-*][ \t]+)?(?:done|fixed|finished)[ \t]*:)[ \t]*(\S.*)$",
-    re.IGNORECASE | re.MULTILINE,
+_GOAL, _OPENED, _CLOSED = (
+    re.compile(rf"^[ \t]*(?:[-*][ \t]+)?{mark}[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+    for mark in (
+        r"goals?[ \t]*:",
+        r"(?:(?<=[ \t])\[ \]|(?:todo|fixme|next(?: steps?)?|still open|remaining)[ \t]*:)",
+        r"(?:(?<=[ \t])\[x\]|(?:done|fixed|finished)[ \t]*:)",
+    )
 )
 _CITED = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 _CODE_LIKE = re.compile(r"_|.[A-Z]|[0-9]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])")
+
+
+class TurnContext(Struct, frozen=True, kw_only=True):
+    """What the store keeps of a turn besides its task, redacted; empty for an erased turn."""
+
+    errors: str = ""
+    file: str = ""
+    line: int = 0
+    recent: tuple[str, ...] = ()
+    checkpoint: str = ""
+    process: str = ""
+    """The process it runs in, while it runs."""
+    judge: str = ""
+    """`provider:model`, with which a turn that was killed goes on."""
+    scope: Scope = Scope()
+    links: tuple[str, ...] = ()
+    """Ids of the kept memories named in its task or answer."""
+    paths: tuple[str, ...] = ()
+    """Files named in them."""
+
+    def to_json(self) -> str:
+        """Write it as the column `turn.context`."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, context: str) -> Self:
+        """Read the column. Raises ValueError."""
+        return msgspec.json.decode(context, type=cls)
 
 
 def session_entry(
@@ -83,10 +112,10 @@ def session_entry(
 def summarise_entries(
     entries: Sequence[SessionEntry], *, ticket: str = "", goals: Sequence[str] = (), earlier: int = 0
 ) -> SessionSummary:
-    """Gather entries, oldest first; the latest count where there are too many.
+    """Combine entries, oldest first; the latest win if there are too many.
 
-    goals: instead of those the tasks name; where none does, the first task is the goal. earlier: tasks before these
-    that are only counted.
+    goals: replace the goals in the tasks; if there are none, the first task is the goal. earlier: number of tasks
+    before these.
     """
     latest = entries[::-1]
     goals = goals or _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
@@ -123,7 +152,7 @@ def names_memory(identifier: str, entity: str, said: str) -> bool:
 
 
 def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
-    """What is left to do: said to be so and not said to be done since, then tasks that were cut short."""
+    """Return open items not closed since, and interrupted tasks."""
     left: dict[str, str] = {}
     for entry in entries:
         done = [*entry.closed, entry.task] if entry.state not in UNFINISHED else entry.closed
@@ -145,13 +174,13 @@ def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
         if budget < 0 and lines:
             break
         lines.append(line)
-    untold = earlier + len(entries) - len(lines)
-    counted = [f"- {untold} earlier {'task' if untold == 1 else 'tasks'}"] if untold else []
+    unlisted = earlier + len(entries) - len(lines)
+    counted = [f"- {unlisted} earlier {'task' if unlisted == 1 else 'tasks'}"] if unlisted else []
     return "\n".join(["Tasks:", *counted, *reversed(lines)]) if lines else ""
 
 
 def _outcome(answer: str) -> str:
-    """The first sentence of an answer, without the marks of a heading or list."""
+    """Return the first sentence of an answer, without heading or list marks."""
     for line in answer.splitlines():
         words = line.strip().lstrip("#>*- ").strip()
         if words and not words.startswith("```"):
@@ -172,90 +201,75 @@ def _distinct(values: Iterable[str], most: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in values if value))[:most]
 
 
-_ANSWER = "\n\nAnswer: "
-_SET_OFF = "\n\n Answer: "
-
-
 def exchange_text(task: str, answer: str, *more: str) -> str:
-    """Return the text of an exchange: the task, the answer where there is one, and what else is told of it."""
-    asked = f"Task: {task}".replace(_ANSWER, _SET_OFF)
+    """Return the text of an exchange: the task, the answer if there is one, and any further parts."""
+    asked = f"Task: {task}".replace(_ANSWER, _ANSWER_IN_TASK)
     return "\n\n".join([asked + (_ANSWER + answer if answer else ""), *filter(None, more)])
 
 
-def answer_in(text: str) -> str:
-    """Return the answer of an exchange, and what was told after it; empty where there is none."""
-    return text.partition(_ANSWER)[2]
-
-
-ENTRIES = 40
-"""A summary rests on the first turn and the latest so many."""
-
-_TURNS = (
-    "SELECT id, turn_key, task, context, state, answer <> '' FROM turn WHERE thread = ? AND task <> ''"
-    " ORDER BY started_at DESC, id DESC LIMIT ?"
-)
-_FIRST = _TURNS.replace("DESC", "ASC")
-
-
 def exchange_ordinal(turn_key: str) -> int:
-    """Tell the exchange of one turn key from all others."""
+    """Return the ordinal of the exchange of a turn key, for its memory id."""
     return integer_id("exchange", turn_key)
 
 
 def exchange_memory_id(turn_key: str) -> str:
-    """Name the exchange that a turn with this key leaves behind."""
+    """Return the memory id of the exchange of a turn with this key."""
     return memory_id(Layer.SESSION, "", Kind.EXCHANGE, "", exchange_ordinal(turn_key))
 
 
 def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int = ENTRIES) -> list[SessionEntry]:
     """Read a session's first turn and its latest ones, oldest first, each task once.
 
-    A turn that was answered is read only while its exchange is there: one that was erased is not told of.
+    An answered turn is read only while its exchange exists, so that erased ones are left out.
     """
     rows = connection.execute(_TURNS, (thread, limit)).fetchall()
     if len(rows) == limit:
-        rows += [row for row in connection.execute(_FIRST, (thread, 1)).fetchall() if row not in rows]
-    latest = {row[1]: row for row in reversed(rows)}
-    turns = sorted(latest.values(), key=rows.index, reverse=True)
-    texts = _exchanges(connection, [exchange_memory_id(row[1]) for row in turns])
+        first = connection.execute(_TURNS.replace("DESC", "ASC"), (thread, 1)).fetchall()
+        rows += [row for row in first if row not in rows]
+    latest = {exchange_memory_id(row[1]): row for row in reversed(rows)}
+    texts: dict[str, str] = dict(
+        connection.execute(
+            f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {memory_rows.IN_JSON_LIST}",
+            (json.dumps(list(latest)),),
+        ).fetchall()
+    )
+    turns = sorted(latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True)
     with database.damage_if_invalid("a turn"):
         told = [
-            (row, json.loads(row[3]), texts.get(exchange_memory_id(row[1])))
-            for row in turns
-            if not row[5] or exchange_memory_id(row[1]) in texts
+            (exchange, row, TurnContext.from_json(row[3])) for exchange, row in turns if exchange in texts or not row[5]
         ]
-        named = _names(connection, {link for _, context, _ in told for link in context.get("links", ())})
-        return [_entry_from_row(row, context, text, named) for row, context, text in told]
+    names = _names(connection, {link for *_, context in told for link in context.links})
+    return [
+        session_entry(
+            turn_id=turn_id,
+            exchange=exchange if texts.get(exchange) else "",
+            task=task,
+            answer=texts.get(exchange, "").partition(_ANSWER)[2],
+            state=state,
+            errors=context.errors,
+            files=[context.file, *context.recent, *context.paths],
+            names={link: names[link] for link in context.links if link in names},
+        )
+        for exchange, (turn_id, _, task, _, state, _), context in told
+    ]
 
 
 def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSummary:
-    """Return what the session comes to as of now."""
+    """Return the summary of the session as of now."""
     told = session_entries(connection, thread)
     (turns,) = connection.execute(
         "SELECT count(DISTINCT turn_key) FROM turn WHERE thread = ? AND task <> ''", (thread,)
     ).fetchone()
-    row = connection.execute("SELECT active_ticket FROM session WHERE thread = ?", (thread,)).fetchone()
+    ticket = connection.execute("SELECT active_ticket FROM session WHERE thread = ?", (thread,)).fetchone()
     earlier = max(0, turns - len(told)) if turns > ENTRIES else 0
-    return summarise_entries(told, ticket=row[0] if row else "", earlier=earlier)
+    return summarise_entries(told, ticket=ticket[0] if ticket else "", earlier=earlier)
 
 
 def save_session_summary(connection: sqlite3.Connection, thread: str) -> SessionSummary:
-    """Make the session's summary anew from the turns and exchanges that are there, and keep it.
-
-    Whoever erases an exchange or a turn calls it afterwards, in the same transaction.
-    """
+    """Summarize the session and store the summary; call it also after an erasure, in the same transaction."""
     summary = summarise_session(connection, thread)
     connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary.text, thread))
     return summary
-
-
-def _exchanges(connection: sqlite3.Connection, ids: list[str]) -> dict[str, str]:
-    """Memory id -> text, of the exchanges that are there."""
-    found = connection.execute(
-        f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {memory_rows.IN_JSON_LIST}",
-        (json.dumps(ids),),
-    )
-    return dict(found.fetchall())
 
 
 def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
@@ -264,19 +278,3 @@ def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
         (json.dumps(sorted(ids)),),
     ).fetchall()
     return {identifier: f"{path}::{entity}" if entity else path for identifier, path, entity in found if path}
-
-
-def _entry_from_row(
-    row: tuple[Any, ...], context: Mapping[str, Any], exchange: str | None, named: Mapping[str, str]
-) -> SessionEntry:
-    turn_id, turn_key, task, _, state, _ = row
-    return session_entry(
-        turn_id=turn_id,
-        exchange=exchange_memory_id(turn_key) if exchange else "",
-        task=task,
-        answer=answer_in(exchange or ""),
-        state=state,
-        errors=context.get("errors", ""),
-        files=[context.get("file", ""), *context.get("recent", ()), *context.get("paths", ())],
-        names={link: named[link] for link in context.get("links", ()) if link in named},
-    )

@@ -1,15 +1,8 @@
-"""Turns: when one begins, what came of it, its receipt, and the exchange it leaves behind as a memory.
+"""Turns: their start, their receipt and figures, and the exchange that an answered turn becomes.
 
-A turn with an answer becomes one session-layer memory, written
-through the door and named by its turn key, so that asking again renews it and adds none. What a turn stores of the
-user is redacted here; the receipt's body is made of redacted parts by its maker. Trade-off: the current file and the
-diff are not kept, so a turn continued later sees those of that day.
-
-Write the figures of a finished turn beside its receipt. Reports read them; nothing here adds them up.
-
-Which model judged last, out of the figures of turns: a replay that names no judge takes it.
-
-Trade-off: a turn from before figures were kept, and whose receipt tells none, judged by nobody.
+A turn with an answer becomes one session-layer memory, named by its turn key, so that asking again updates it. User
+input is redacted here; the receipt's body arrives redacted. Trade-off: the current file and the diff are not stored, so
+a turn continued later sees the current ones.
 """
 
 import json
@@ -17,45 +10,25 @@ import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from sqlite3 import Connection
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import asdict, replace
 
 from xscore.platform import database, money
-from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, Scope, Turn, TurnFigures
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
+from xscore.records.receipt import TurnFigures
+from xscore.records.turn import Turn
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, write_memory
 from xscore.store.redaction import is_safe_name, redact
-from xscore.store.session_summary import exchange_ordinal, exchange_text, names_memory, save_session_summary
+from xscore.store.session_summary import (
+    TurnContext,
+    exchange_ordinal,
+    exchange_text,
+    names_memory,
+    save_session_summary,
+)
 from xscore.store.working_session import update_session_work
-
-_INSERT = """
-    INSERT OR REPLACE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached,
-        carried, unjudged, unjudged_by_cause, kept, near, threshold, scores,
-        index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s,
-        expected_calls, expected_input_tokens, expected_output_tokens, expected_cost)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-
-def save_turn_figures(connection: Connection, turn_id: str, figures: TurnFigures) -> None:
-    """Keep the figures of a turn, within the caller's transaction."""
-    expected = figures.expected
-    cost = expected.cost_usd if expected else None
-    connection.execute(
-        _INSERT,
-        (
-            *(turn_id, figures.command, figures.judge, int(figures.is_model)),
-            *astuple(figures.coverage),
-            *(json.dumps(figures.unjudged_by_cause), figures.kept, figures.near, figures.threshold),
-            json.dumps(figures.scores),
-            *astuple(figures.latency),
-            *((expected.calls, expected.input_tokens, expected.output_tokens) if expected else (None, None, None)),
-            None if cost is None else money.picodollars(cost),
-        ),
-    )
-
 
 RECEIPT_SCHEMA = 1
 _TITLE_CHARS = 80
@@ -63,13 +36,13 @@ _LATEST = """
     SELECT coalesce(
         (SELECT id FROM meta JOIN turn ON id = value WHERE key = 'latest_turn'),
         (SELECT id FROM turn WHERE NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = id AND command = 'eval')
-         ORDER BY started_at DESC, id LIMIT 1),  -- of a store from before, or a salvaged one
+         ORDER BY started_at DESC, id LIMIT 1),  -- of a rebuilt store
         '')
 """
 
 
 class TurnState(StrEnum):
-    """Where a turn stands."""
+    """State of a turn."""
 
     RUNNING = "running"
     DONE = "done"
@@ -87,6 +60,8 @@ class PastTurn(Struct, frozen=True, kw_only=True):
     turn_key: str
     judge: str
     """Judge key; with `turn_key` it finds the judgments."""
+    judge_name: str
+    """`provider:model`; empty for an erased turn."""
     started_at: float
     state: TurnState
     answer: str
@@ -95,19 +70,19 @@ class PastTurn(Struct, frozen=True, kw_only=True):
 
 
 class SelectionOutcome(Struct, frozen=True):
-    """What the selection decided, for the record of decisions."""
+    """What the selection decided, for the event log."""
 
     accepted: tuple[str, ...]
     """Ids of the kept memories."""
     rejected: Mapping[str, int]
-    """Why the others were not kept -> how many."""
+    """Reason for rejection -> count."""
 
     @property
     def words(self) -> str:
         """`2 accepted, 9 rejected (8 below_threshold, 1 beyond_k)`."""
         reasons = ", ".join(f"{count} {why}" for why, count in self.rejected.items() if count)
-        return f"{len(self.accepted)} accepted, {sum(self.rejected.values())} rejected" + (
-            f" ({reasons})" if reasons else ""
+        return f"{len(self.accepted)} accepted, {sum(self.rejected.values())} rejected" + f" ({reasons})" * bool(
+            reasons
         )
 
 
@@ -117,48 +92,38 @@ def begin_turn(
     *,
     turn_key: str,
     judge: str,
+    judge_name: str = "",
     now: float,
     process: str = "",
     isolated: bool = False,
 ) -> str:
-    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `process` that of `processes.process`.
+    """Store a turn as running; return its id (`t_…`).
 
-    isolated: it is not the user's work (an evaluation), so it is not the latest turn, which one would go on with.
+    judge: judge key. judge_name: `provider:model`, empty without a model. process: `processes.process_identity`.
+    isolated: not the user's work (an evaluation), so it does not become the latest turn.
     """
     identifier = turn.id or "t_" + secrets.token_hex(8)
-    file = turn.file if is_safe_name(turn.file) else ""
-    recent = [name for name in turn.recent if is_safe_name(name)]
-    task, context = redact(turn.task).text, _moment(turn, file=file, recent=recent, process=process)
+    task = redact(turn.task).text
+    context = TurnContext(
+        errors=redact(turn.errors).text,
+        file=turn.file if is_safe_name(turn.file) else "",
+        line=turn.line,
+        recent=tuple(filter(is_safe_name, turn.recent)),
+        checkpoint=turn.checkpoint,
+        process=process,
+        judge=judge_name,
+        scope=replace(turn.scope, paths=tuple(redact(path).text for path in turn.scope.paths)),
+    )
     with database.transaction(connection):
         connection.execute(
             "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-            (identifier, turn.thread, turn_key, judge, task, context, now),
+            (identifier, turn.thread, turn_key, judge, task, context.to_json(), now),
         )
         if not isolated:
-            connection.execute(
-                "INSERT INTO meta (key, value) VALUES ('latest_turn', ?)"
-                " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (identifier,),
-            )
-        update_session_work(
-            connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, process=process
-        )
+            connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
+        update_session_work(connection, turn.thread, task=task, context=context, now=now)
     return identifier
-
-
-def _moment(turn: Turn, *, file: str, recent: Sequence[str], process: str) -> str:
-    paths = [redact(path).text for path in turn.scope.paths]
-    context = {
-        "errors": redact(turn.errors).text,
-        "file": file,
-        "line": turn.line,
-        "recent": recent,
-        "checkpoint": turn.checkpoint,
-        "process": process,
-        "scope": {"paths": paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
-    }
-    return json.dumps(context, ensure_ascii=False)
 
 
 def finish_turn(
@@ -173,33 +138,98 @@ def finish_turn(
     now: float,
     isolated: bool = False,
 ) -> None:
-    """Keep the receipt and the answer, count the use of what was kept, and leave the exchange as a memory.
+    """Store the receipt, the answer and the exchange, and count the use of the kept memories.
 
-    isolated: keep the receipt alone; nothing was used, and there is nothing to remember.
+    isolated: store only the receipt.
     """
     clean = redact(answer or "").text
     with database.transaction(connection):
         connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (state, clean, turn_id))
         connection.execute(
-            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, ?, ?)"
-            " ON CONFLICT (turn_id) DO UPDATE SET schema = excluded.schema, body = excluded.body",
+            "INSERT OR REPLACE INTO receipt (turn_id, schema, body) VALUES (?, ?, ?)",
             (turn_id, RECEIPT_SCHEMA, receipt),
         )
         if figures is not None:
-            save_turn_figures(connection, turn_id, figures)
+            _save_figures(connection, turn_id, figures)
         if isolated:
             return
-        count_use(connection, verdict.accepted, now=now)
-        _emit_selection_events(connection, turn_id, verdict, now)
-        named = _named(connection, turn_id, clean, verdict.accepted)
+        _record_use(connection, turn_id, verdict, now=now)
+        asked = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
+        thread, turn_key, task, known = connection.execute(asked, (turn_id,)).fetchone()
+        # The context is empty if the turn's exchange was erased while it ran.
+        context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", verdict.accepted)
+        if known != "{}":
+            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
         if clean:
-            _remember(connection, turn_id, clean, named, now)
-        thread = connection.execute("SELECT thread FROM turn WHERE id = ?", (turn_id,)).fetchone()[0]
+            exchange = _exchange(turn_key, task, clean, context, now=now)
+            before = next(iter(memory_rows.select_memories(connection, "id = ?", (exchange.id,))), None)
+            write_memory(connection, exchange, before=before, now=now, thread=thread)
         save_session_summary(connection, thread)
 
 
+def _record_use(connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, *, now: float) -> None:
+    kept = list(verdict.accepted)
+    count_use(connection, kept, now=now)
+    emit_event(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
+    decision = {"words": verdict.words, "accepted": len(kept), "rejected": dict(verdict.rejected)}
+    emit_event(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
+
+
+def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFigures) -> None:
+    expected, cost = figures.expected, figures.expected.cost_usd if figures.expected else None
+    row = {
+        "turn_id": turn_id,
+        "command": figures.command,
+        "judge": figures.judge,
+        "is_model": figures.is_model,
+        **asdict(figures.coverage),
+        "unjudged_by_cause": json.dumps(figures.unjudged_by_cause),
+        "kept": figures.kept,
+        "near": figures.near,
+        "threshold": figures.threshold,
+        "scores": json.dumps(figures.scores),
+        **{f"{stage}_s": seconds for stage, seconds in asdict(figures.latency).items()},
+        "expected_calls": expected and expected.calls,
+        "expected_input_tokens": expected and expected.input_tokens,
+        "expected_output_tokens": expected and expected.output_tokens,
+        "expected_cost": None if cost is None else money.picodollars(cost),
+    }
+    columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+    connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)
+
+
+def _name_memories(connection: sqlite3.Connection, context: TurnContext, said: str, kept: Sequence[str]) -> TurnContext:
+    """Return the context with the kept memories and files that the task and the answer name."""
+    found = connection.execute(
+        f"SELECT id, path, entity FROM memory WHERE id {memory_rows.IN_JSON_LIST} ORDER BY path, start_line",
+        (json.dumps(list(kept)),),
+    ).fetchall()
+    links = tuple(identifier for identifier, _, entity in found if names_memory(identifier, entity, said))
+    paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
+    opened = filter(None, (context.file, *context.recent))
+    return replace(context, links=links, paths=tuple(dict.fromkeys([*opened, *paths])), process="")  # it has ended
+
+
+def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.SESSION,
+        kind=Kind.EXCHANGE,
+        title=task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)",
+        text=exchange_text(task, answer),
+        ordinal=exchange_ordinal(turn_key),
+        particulars=MemoryDetails(links=context.links, paths=context.paths),
+        key=turn_key,
+        scope=MemoryScope.SESSION,
+        source=MemorySource.EXPLICIT,
+        created_at=now,
+        updated_at=now,
+        allow_pii=True,  # the user's own words, which the turn stores too
+    )
+    return memory
+
+
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
-    """Whether no other turn that asked the same was answered before this one."""
+    """Whether no other turn with the same turn key has an answer."""
     row = connection.execute(
         "SELECT 1 FROM turn JOIN turn AS other USING (turn_key) WHERE turn.id = ? AND other.id <> turn.id"
         " AND other.answer <> '' LIMIT 1",
@@ -209,7 +239,7 @@ def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
 
 
 def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
-    """Count that these memories were kept for a turn."""
+    """Count one use of each of these memories."""
     connection.executemany(
         "UPDATE memory SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
         [(now, identifier) for identifier in ids],
@@ -222,94 +252,42 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
 
 
 def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
-    """Return a turn by its id, or the latest one; None: there is none."""
+    """Return a turn by its id, or the latest; None if there is none."""
     row = connection.execute(
-        "SELECT turn.id, thread, turn_key, judge, task, context, started_at, state, answer, coalesce(body, '')"
+        "SELECT turn.id, thread, task, context, turn_key, judge, started_at, state, answer, coalesce(body, '')"
         " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
         (turn_id or latest_turn_id(connection),),
     ).fetchone()
+    if row is None:
+        return None
+    identifier, thread, task, known, turn_key, judge, started_at, state, answer, receipt = row
     with database.damage_if_invalid("a turn"):
-        return _past(row) if row else None
+        context = TurnContext.from_json(known)
+        return PastTurn(
+            turn=Turn(
+                id=identifier,
+                thread=thread,
+                task=task,
+                errors=context.errors,
+                file=context.file,
+                line=context.line,
+                recent=context.recent,
+                checkpoint=context.checkpoint,
+                scope=context.scope,
+            ),
+            turn_key=turn_key,
+            judge=judge,
+            judge_name=context.judge,
+            started_at=started_at,
+            state=TurnState(state),
+            answer=answer,
+            receipt=receipt,
+        )
 
 
 def latest_turn_id(connection: sqlite3.Connection) -> str:
-    """Name the turn that was begun last, also after a clock was set back; empty: there is none."""
+    """Return the id of the turn begun last, even after a clock was set back; empty if there is none."""
     return str(connection.execute(_LATEST).fetchone()[0])
-
-
-def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> PastTurn:
-    identifier, thread, turn_key, judge, task, context, started_at, state, answer, body = row
-    known = json.loads(context)
-    scope = {name: tuple(values) for name, values in known.get("scope", {}).items()}
-    turn = Turn(
-        id=identifier,
-        thread=thread,
-        task=task,
-        errors=known.get("errors", ""),
-        file=known.get("file", ""),
-        line=known.get("line", 0),
-        recent=tuple(known.get("recent", ())),
-        checkpoint=str(known.get("checkpoint", "")),
-        scope=Scope(**scope),
-    )
-    return PastTurn(
-        turn=turn,
-        turn_key=turn_key,
-        judge=judge,
-        started_at=started_at,
-        state=TurnState(state),
-        answer=answer,
-        receipt=body,
-    )
-
-
-def _emit_selection_events(connection: sqlite3.Connection, turn_id: str, verdict: SelectionOutcome, now: float) -> None:
-    kept = list(verdict.accepted)
-    emit_event(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
-    decision = {"words": verdict.words, "accepted": len(kept), "rejected": dict(verdict.rejected)}
-    emit_event(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
-
-
-def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: MemoryDetails, now: float) -> None:
-    thread, turn_key, task = connection.execute(
-        "SELECT thread, turn_key, task FROM turn WHERE id = ?", (turn_id,)
-    ).fetchone()
-    title = task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)"
-    memory, _ = memory_writer.make_memory(
-        layer=Layer.SESSION,
-        kind=Kind.EXCHANGE,
-        title=title,
-        text=exchange_text(task, answer),
-        ordinal=exchange_ordinal(turn_key),
-        particulars=named,
-        key=turn_key,
-        scope=MemoryScope.SESSION,
-        source=MemorySource.EXPLICIT,
-        created_at=now,
-        updated_at=now,
-        allow_pii=True,  # the user's own words, which the turn keeps as well
-    )
-    before = next(iter(memory_rows.select_memories(connection, "id = ?", (memory.id,))), None)
-    write_memory(connection, memory, before=before, now=now, thread=thread)
-
-
-def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str]) -> MemoryDetails:
-    """Note with a turn which of the kept memories, and which files, its task and answer name."""
-    task, known = connection.execute("SELECT task, context FROM turn WHERE id = ?", (turn_id,)).fetchone()
-    context, said = json.loads(known), f"{task}\n{answer}"
-    found = connection.execute(
-        "SELECT id, path, entity FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY path, start_line",
-        (json.dumps(list(kept)),),
-    ).fetchall()
-    links = [identifier for identifier, _, entity in found if names_memory(identifier, entity, said)]
-    paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
-    seen = (context.get("file"), *context.get("recent", ()))  # none, where its exchange was erased while it ran
-    opened = [name for name in seen if name]
-    named = MemoryDetails(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
-    context |= {"links": named.links, "paths": named.paths}
-    context.pop("process", None)  # it has ended
-    connection.execute("UPDATE turn SET context = ? WHERE id = ?", (json.dumps(context, ensure_ascii=False), turn_id))
-    return named
 
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
@@ -320,13 +298,13 @@ def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) ->
     return sorted(found, key=lambda memory: -memory.updated_at)
 
 
-def latest_judge(connection: Connection) -> str:
+def latest_judge(connection: sqlite3.Connection) -> str:
     """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty: there is none."""
     row = connection.execute(
         "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id"
         " WHERE is_model = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"
     ).fetchone()
-    provider, _, model = str(row[0]).partition(":") if row else ("", "", "")
-    if provider == "scripted":  # its model is the file and the digest of what was in it
-        model = model.rpartition("@")[0]
-    return f"{provider}:{model}" if model else ""
+    judge = str(row[0]) if row else ""
+    if judge.startswith("scripted:"):  # its model is the file and the digest of what was in it
+        judge = judge.rpartition("@")[0] or judge
+    return judge

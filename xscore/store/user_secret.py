@@ -1,7 +1,7 @@
 """The user's secret and the list of stores this user made or accepted: one 0600 file, changed under a lock.
 
-It knows nothing of databases; `opening` decides what an entry means. Trade-off: whoever can read this file as the user
-can forge trust, as they could run xscore itself.
+It knows nothing of databases; `opening` decides what an entry means. Trade-off: any process that can read this file as
+the user can forge trust, but it could also run xscore itself.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ OTHER_FOLDER_HINT = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
 
 
 class UserSecret(Struct, frozen=True):
-    """The secret and the marks made with it."""
+    """The secret and the trust marks made with it."""
 
     secret: bytes
     trusted_stores: dict[str, str]
@@ -47,7 +47,7 @@ class UserSecret(Struct, frozen=True):
 
 
 def load_user_secret(user_data_dir: Path) -> UserSecret:
-    """Read the user's secret; create it at the first call. Two processes at once get the same one."""
+    """Read the user's secret; create it at the first call. Concurrent processes get the same one."""
     found = _read(user_data_dir / TRUST_FILE)
     if found is None:
         with user_lock(user_data_dir):
@@ -59,7 +59,7 @@ def load_user_secret(user_data_dir: Path) -> UserSecret:
 
 
 def ephemeral_secret() -> UserSecret:
-    """Make a secret for a store in memory: nothing is written, no store is trusted."""
+    """Return a secret for a store in memory: nothing is written, no store is trusted."""
     return UserSecret(secrets.token_bytes(32), {})
 
 
@@ -88,6 +88,10 @@ def user_lock(user_data_dir: Path) -> Iterator[None]:
 def _read(path: Path) -> UserSecret | None:
     try:
         data = read_private_file(path)
+        if data is None:
+            return None
+        found = json.loads(data)
+        return UserSecret(bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()})
     except FileRefused as error:
         raise StoreError(
             f"{path} holds your secret, and {error}",
@@ -95,11 +99,6 @@ def _read(path: Path) -> UserSecret | None:
         ) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}", hint=OTHER_FOLDER_HINT) from error
-    if data is None:
-        return None
-    try:
-        found = json.loads(data)
-        return UserSecret(bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{path} cannot be understood", hint="Delete it; your stores then ask for trust once more."

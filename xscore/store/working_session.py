@@ -1,8 +1,7 @@
-"""The working session (thread): one root on one branch, resumed by itself after any restart until it is closed.
+"""The working session (thread): one root on one branch, resumed after any restart until it is closed.
 
-The session that became the branch's last goes on. What a session stores of the user is redacted here; what it comes to
-is `session_digest`'s business. Trade-off: whether work is "taken up again" is told by clock, terminal and process, so
-that a pause of a minute in one terminal says nothing and one of a quarter of an hour does.
+A branch continues its last session. User input is redacted here; `session_summary` summarizes it. Trade-off: a
+resumption is inferred from clock, terminal and process: in one terminal, only a pause of 15 minutes counts.
 """
 
 import json
@@ -10,7 +9,6 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,12 +16,12 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import is_alive
-from xscore.records import SessionInfo, WorkingSession
+from xscore.records.turn import SessionInfo, WorkingSession
 from xscore.store.redaction import redact
+from xscore.store.session_summary import MOST_FILES, TurnContext
 
 IDLE_S = 15 * 60.0
-"""After so long without work a session is said to be taken up again."""
-MOST_FILES = 20
+"""Work after a longer pause counts as resumed."""
 
 _TICKET = re.compile(
     r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"
@@ -32,15 +30,11 @@ _COLUMNS = (
     "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line, conversation_summary,"
     " opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE turn.thread = session.thread)"
 )
-_FIELDS = (
-    *("thread", "branch", "ticket", "task", "recent", "file", "line", "summary"),
-    *("opened_at", "last_updated", "closed_at", "tasks"),
-)
 _GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
 
 
 def ticket_of(branch: str) -> str:
-    """Read a ticket off a branch's name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7` -> `#7`."""
+    """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7` -> `#7`."""
     found = _TICKET.search(branch)
     return "" if found is None else found[1] or f"#{found[2]}"
 
@@ -55,25 +49,24 @@ def resume_session(
     renamed_from: Sequence[str] = (),
     process: str = "",
 ) -> SessionInfo:
-    """Return the session that goes on for this branch, opening one where there is none, or where a fresh one is wanted.
+    """Return the current session of this branch; open one if there is none or `fresh` is set.
 
-    now: Unix seconds. thread: take this one, whatever the branch. renamed_from: earlier names of the branch, whose
-    session goes with it. process: `processes.process()`; work from another terminal counts as taken up again.
+    now: Unix seconds. thread: use this session, whatever the branch. renamed_from: earlier names of the branch, whose
+    session moves with it. process: `processes.process_identity`; work from another terminal counts as resumed.
     """
     named = redact(branch).text
-    found = None if fresh and not thread else _found(connection, named, thread)
-    if found is None:
+    if thread:
+        before = load_session(connection, thread)
+    else:
+        before = None if fresh else session_of_branch(connection, branch=named)
+    if before is None:
         with database.transaction(connection):
-            if thread:
-                _insert(connection, thread, branch=named, now=now, current_at=0.0)
-            elif not fresh:
-                found = _going_on(connection, named, [redact(name).text for name in renamed_from])
-            found = thread or found or _opened(connection, named, now=now)
-    before = load_session(connection, found)
-    assert before is not None
-    resumed = bool(before.task) and _is_taken_up_again(connection, before, now=now, process=process)
+            if not (thread or fresh):
+                before = _adopt(connection, named, renamed_from)
+            before = before or _open(connection, named, thread, now=now)
+    resumed = bool(before.task) and _is_resumed(connection, before, now=now, process=process)
     return SessionInfo(
-        thread=found,
+        thread=before.thread,
         branch=named,
         resumed=resumed,
         last_task=before.task,
@@ -82,44 +75,38 @@ def resume_session(
 
 
 def update_session_work(
-    connection: sqlite3.Connection,
-    thread: str,
-    *,
-    task: str,
-    recent: Sequence[str],
-    file: str,
-    line: int,
-    now: float,
-    process: str = "",
+    connection: sqlite3.Connection, thread: str, *, task: str, context: TurnContext, now: float
 ) -> None:
-    """Note what is worked on, in a transaction that is open. task: redacted; recent, file: names fit to be kept.
+    """Store what a turn works on, in an open transaction.
 
-    Files stay noted until others are named. A thread that a caller named itself gets a session here.
+    Files are kept until others replace them. A thread named by the caller gets a session here.
     """
     if not thread:
         return
     _insert(connection, thread, branch="", now=now, current_at=0.0)
-    opened = json.dumps(list(recent)[:MOST_FILES], ensure_ascii=False)
+    opened = json.dumps(context.recent[:MOST_FILES], ensure_ascii=False)
     connection.execute(
         "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?), last_updated = ?, process = ?"
         " WHERE thread = ?",
-        (task, opened, opened, now, process, thread),
+        (task, opened, opened, now, context.process, thread),
     )
-    if file:
-        connection.execute(
-            "UPDATE session SET last_edit_file = ?, last_edit_line = ? WHERE thread = ?", (file, line, thread)
-        )
+    if context.file:
+        edit = (context.file, context.line, thread)
+        connection.execute("UPDATE session SET last_edit_file = ?, last_edit_line = ? WHERE thread = ?", edit)
 
 
 def load_session(connection: sqlite3.Connection, thread: str) -> WorkingSession | None:
-    """Return a session; None: there is none of that name."""
+    """Return a session by name; None if there is none."""
     return next(iter(_sessions(connection, "thread = ?", thread)), None)
 
 
 def session_of_branch(
     connection: sqlite3.Connection, *, branch: str, renamed_from: Sequence[str] = ()
 ) -> WorkingSession | None:
-    """Return the session that the next turn on this branch would go on with; None: it would open one."""
+    """Return the session that the next turn on this branch would continue; None: it would open one.
+
+    renamed_from: earlier names of the branch, used if the current name never had a session.
+    """
     named = redact(branch).text
     known = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
     names = [named] if known else [redact(name).text for name in renamed_from]
@@ -127,15 +114,14 @@ def session_of_branch(
 
 
 def load_sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[WorkingSession]:
-    """Return the sessions of all branches, last at work first."""
+    """Return the sessions of all branches, most recent work first."""
     return _sessions(connection, "1 ORDER BY last_updated DESC, thread LIMIT ?", limit)
 
 
 def switch_session(connection: sqlite3.Connection, thread: str, *, branch: str, now: float) -> WorkingSession:
-    """Have the next turn on this branch go on with this session, reopened where it was closed.
+    """Make this session the current one of the branch, and reopen it if it was closed.
 
-    thread: its name, or the beginning of that where nothing is called exactly so.
-    Raises NothingMatched where there is none such, UsageError for several.
+    thread: its name or, without an exact match, a prefix. Raises NothingMatched for none, UsageError for several.
     """
     with database.transaction(connection):
         known = _sessions(connection, "thread = ?", thread)
@@ -154,38 +140,29 @@ def switch_session(connection: sqlite3.Connection, thread: str, *, branch: str, 
 
 
 def mark_session_closed(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
-    """Close a session, in a transaction that is open: the next turn on its branch opens another."""
+    """Close a session, in an open transaction: the next turn on its branch opens another."""
     connection.execute("UPDATE session SET closed_at = ? WHERE thread = ? AND closed_at IS NULL", (now, thread))
     connection.execute(
         "UPDATE session SET current_at = 0 WHERE branch = (SELECT branch FROM session WHERE thread = ?)", (thread,)
     )
 
 
-def _found(connection: sqlite3.Connection, branch: str, thread: str) -> str | None:
-    wanted, given = ("thread = ?", thread) if thread else (_GOES_ON, branch)
-    row = connection.execute(f"SELECT thread FROM session WHERE {wanted}", (given,)).fetchone()
-    return None if row is None else str(row[0])
+def _adopt(connection: sqlite3.Connection, branch: str, renamed_from: Sequence[str]) -> WorkingSession | None:
+    """Return a session just opened by another process, or that of a renamed branch. Within a transaction."""
+    found = session_of_branch(connection, branch=branch, renamed_from=renamed_from)
+    if found is not None:
+        moved = (branch, ticket_of(branch), found.thread)
+        connection.execute("UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?", moved)
+    return found
 
 
-def _going_on(connection: sqlite3.Connection, branch: str, earlier: Sequence[str]) -> str | None:
-    """What another process has just opened, or what a renamed branch brings along. Within a transaction."""
-    known = connection.execute("SELECT 1 FROM session WHERE branch = ?", (branch,)).fetchone()
-    for name in (branch, *(() if known else earlier)):
-        found = _found(connection, name, "")
-        if found is not None:
-            moved = (branch, ticket_of(branch), found)
-            connection.execute("UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?", moved)
-            return found
-    return None
-
-
-def _opened(connection: sqlite3.Connection, branch: str, *, now: float) -> str:
-    """Open a session. The first of a branch is named by it, and so finds its exchanges where the table was lost."""
-    project = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
-    first = "s_" + digest("thread", project, branch)[:16]
-    name = first if _found(connection, "", first) is None else "s_" + secrets.token_hex(8)
-    _insert(connection, name, branch=branch, now=now, current_at=_next_moment(connection, now))
-    return name
+def _open(connection: sqlite3.Connection, branch: str, thread: str, *, now: float) -> WorkingSession:
+    """Open a session. The first of a branch is named by it, to find its exchanges if the table is lost."""
+    (store_id,) = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    first = "s_" + digest("thread", store_id, branch)[:16]
+    name = thread or (first if load_session(connection, first) is None else "s_" + secrets.token_hex(8))
+    _insert(connection, name, branch=branch, now=now, current_at=0.0 if thread else _next_moment(connection, now))
+    return _sessions(connection, "thread = ?", name)[0]
 
 
 def _insert(connection: sqlite3.Connection, thread: str, *, branch: str, now: float, current_at: float) -> None:
@@ -197,13 +174,13 @@ def _insert(connection: sqlite3.Connection, thread: str, *, branch: str, now: fl
 
 
 def _next_moment(connection: sqlite3.Connection, now: float) -> float:
-    """A moment after all that became current before, also where the clock was set back."""
-    latest = connection.execute("SELECT coalesce(max(current_at), 0) FROM session").fetchone()[0]
+    """Return a time after every `current_at`, even if the clock was set back."""
+    (latest,) = connection.execute("SELECT coalesce(max(current_at), 0) FROM session").fetchone()
     return max(now, float(latest) + 0.001)
 
 
-def _is_taken_up_again(connection: sqlite3.Connection, before: WorkingSession, *, now: float, process: str) -> bool:
-    """Whether there was a break since the session's last work; see `SessionInfo.resumed`."""
+def _is_resumed(connection: sqlite3.Connection, before: WorkingSession, *, now: float, process: str) -> bool:
+    """Whether there was a break since the session's last work (see `SessionInfo.resumed`)."""
     if now - before.last_updated > IDLE_S:
         return True
     (lived,) = connection.execute("SELECT process FROM session WHERE thread = ?", (before.thread,)).fetchone()
@@ -224,9 +201,9 @@ def _is_taken_up_again(connection: sqlite3.Connection, before: WorkingSession, *
 
 def _sessions(connection: sqlite3.Connection, which: str, *given: object) -> list[WorkingSession]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {which}", given).fetchall()
+    fields = WorkingSession.__struct_fields__
     with database.damage_if_invalid("a session"):
-        return [_session(dict(zip(_FIELDS, row, strict=True))) for row in rows]
-
-
-def _session(values: dict[str, Any]) -> WorkingSession:
-    return WorkingSession(**{**values, "recent": tuple(map(str, json.loads(values["recent"])))})
+        return [
+            WorkingSession(**{**dict(zip(fields, row, strict=True)), "recent": tuple(map(str, json.loads(row[4])))})
+            for row in rows
+        ]

@@ -12,13 +12,12 @@ from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
-from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_status import batch_host_of_job
-from xscore.extensions.batch.machine import advance_at_vendor
+from xscore.extensions.batch.machine import advance_job
+from xscore.extensions.batch.records import BatchLimits, JobStatus
 from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.pipeline.build import Pipeline
-from xscore.records import Scope
-from xscore.records.batch import BatchLimits, JobStatus, Question, QuestionList
+from xscore.pipeline.question_list import Question, QuestionList
+from xscore.records.turn import Scope
 from xscore.settings import (
     AnthropicSettings,
     BudgetSettings,
@@ -80,12 +79,7 @@ class Bureau(Struct):
     async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
         """Take the job one pass further, with connections and a store of its own."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
-            store = pipeline.store
-            host = batch_host_of_job(store, self.settings, job_rows.read_job(store.connection, job))
-            try:
-                return await advance_at_vendor(store, self.settings, host, job, clock=self.clock, **how)
-            finally:
-                await host.aclose()
+            return await advance_job(pipeline.store, self.settings, job, clock=self.clock, **how)
 
     async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> JobStatus:
         """Advance until the job has ended, a minute between two passes."""

@@ -2,7 +2,7 @@
 
 `Zygote` is a process of its own that has imported everything and forks one child for each life, so that hundreds of
 deaths take minutes. A child dies by `os._exit`, which closes nothing and tells nobody. Nothing of the program is
-replaced: commits are seen by a trace of the connection, calls by a host around the real one.
+replaced: commits are seen by a trace of the connection, calls by what stands around them.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -23,13 +23,11 @@ from msgspec.structs import asdict
 from tests.extensions.batch.bureau import settings_at
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_status import batch_host_of_job
-from xscore.extensions.batch.machine import advance_at_vendor
-from xscore.extensions.batch.vendor import BatchHost
+from xscore.extensions.batch.machine import advance_job
+from xscore.extensions.batch.records import BatchResult, VendorBatch
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
-from xscore.records import Capability, Request
-from xscore.records.batch import BatchResult, VendorBatch
 
-T = TypeVar("T")
 DIED, CAME_THROUGH = 9, 0
 PASSES = 60
 HEAVY = (
@@ -76,65 +74,29 @@ class Count:
             os._exit(DIED)
 
 
-class Mortal:
-    """A host around the real one; the process dies around its n-th call."""
+def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
+    """Have the process die around the n-th call of this host, or the n-th of its results."""
+    early, late, results = Count(before), Count(after), host.results
 
-    def __init__(self, host: BatchHost, *, before: int, after: int) -> None:
-        self.name, self.host, self.limits = host.name, host.host, host.limits
-        self._host, self._before, self._after = host, Count(before), Count(after)
+    def counted(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def made(*given: Any, **named: Any) -> Any:
+            early.one_more()
+            result = await call(*given, **named)
+            late.one_more()
+            return result
 
-    def adopt(self, capability: Capability) -> None:
-        """Pass it on."""
-        self._host.adopt(capability)
+        return made
 
-    def line(self, custom_id: str, body: bytes) -> bytes:
-        """Pass it on."""
-        return self._host.line(custom_id, body)
-
-    def body(self, request: Request) -> bytes:
-        """Pass it on."""
-        return self._host.body(request)
-
-    async def upload(self, lines: IO[bytes], *, mark: str) -> str:
-        """Upload, and count."""
-        return await self._counted(lambda: self._host.upload(lines, mark=mark))
-
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
-        """Create, and count."""
-        return await self._counted(lambda: self._host.create(lines, mark=mark, file_id=file_id, requests=requests))
-
-    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
-        """Find, and count."""
-        return await self._counted(lambda: self._host.find(mark=mark, since=since, requests=requests))
-
-    async def find_file(self, *, mark: str, since: float) -> str:
-        """Find a file, and count."""
-        return await self._counted(lambda: self._host.find_file(mark=mark, since=since))
-
-    async def look(self, vendor_id: str) -> VendorBatch:
-        """Look, and count."""
-        return await self._counted(lambda: self._host.look(vendor_id))
-
-    async def cancel(self, vendor_id: str) -> VendorBatch:
-        """Cancel, and count."""
-        return await self._counted(lambda: self._host.cancel(vendor_id))
-
-    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
-        """Fetch, and count each result as well."""
-        self._before.one_more()
-        async for result in self._host.results(seen, model=model):
+    async def counted_results(seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
+        early.one_more()
+        async for result in results(seen, model=model):
             yield result
-            self._after.one_more()
+            late.one_more()
 
-    async def aclose(self) -> None:
-        """Pass it on."""
-        await self._host.aclose()
-
-    async def _counted(self, call: Callable[[], Awaitable[T]]) -> T:
-        self._before.one_more()
-        result = await call()
-        self._after.one_more()
-        return result
+    for name in ("upload", "create", "find", "find_file", "look", "cancel"):
+        setattr(host, name, counted(getattr(host, name)))
+    host.results = counted_results  # type: ignore[method-assign]
+    return host
 
 
 async def live(life: Life) -> None:
@@ -151,12 +113,12 @@ async def live(life: Life) -> None:
         store = pipeline.store
         _watch(store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0))
         job = job_rows.read_job(store.connection, life.job)
-        host = Mortal(
+        host = mortal(
             batch_host_of_job(store, settings, job), before=dies.get("call before", 0), after=dies.get("call after", 0)
         )
         try:
             for _ in range(PASSES):
-                standing = await advance_at_vendor(store, settings, host, life.job, chunk=2, clock=clock)
+                standing = await advance_job(store, settings, life.job, host=host, chunk=2, clock=clock)
                 if not standing.is_pending:
                     return
                 now[0] += 60.0

@@ -5,10 +5,12 @@ from typing import Any
 
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.extensions.batch.list_job import ListOptions, ListReport, run_live_list
+from xscore.extensions.batch.list_job import ListOptions, run_live_list
+from xscore.extensions.batch.records import ListReport
 from xscore.pipeline.build import Pipeline
-from xscore.records import Observer, Scope
-from xscore.records.batch import Question, QuestionList
+from xscore.pipeline.question_list import Question, QuestionList
+from xscore.records.reports import Observer
+from xscore.records.turn import Scope
 from xscore.settings import Settings
 
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
@@ -31,11 +33,11 @@ async def judged(
     *,
     scope: Scope | None = None,
     observer: Observer | None = None,
-    **wishes: Any,
+    **options: Any,
 ) -> ListReport:
     """Judge a list live, in a pipeline of its own."""
     async with Pipeline.open(root, settings, observer=observer) as pipeline:
-        return await run_live_list(pipeline.parts, questions, scope=scope or Scope(), wishes=ListOptions(**wishes))
+        return await run_live_list(pipeline.parts, questions, scope=scope or Scope(), options=ListOptions(**options))
 
 
 def select(root: Path, query: str) -> list[tuple[Any, ...]]:

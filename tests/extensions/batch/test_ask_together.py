@@ -26,13 +26,12 @@ from tests.servers.loopback import LoopbackServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.ask_list import AskListOptions
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import UsageError
-from xscore.records import Turn
-from xscore.records.batch import Question, QuestionList
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 
 __all__ = ["server"]
-JUDGE_ONLY = AskListOptions(answer=False)
 
 
 @pytest.fixture
@@ -87,30 +86,6 @@ async def test_a_receipt_says_judged_and_the_shared_calls_stand_in_the_ledger_on
     assert found.id.startswith("a_")
 
 
-async def test_asked_again_nothing_is_sent(steps: Path, server: OpenAIServer) -> None:
-    """Judgments are cached under each question's own key: the same list makes no call, and chooses the same."""
-    server.score = true_score
-    first, before = await asked(steps, settings_for(server), listed(4))
-    server.reset()
-    again, after = await asked(steps, settings_for(server), listed(4))
-    assert server.counts.requests == 0 and again.took.calls == 0 and again.id == ""
-    assert all(answer.coverage.cached == answer.coverage.candidates for answer in after)
-    assert [[one.id for one in answer.selected] for answer in before] == [
-        [one.id for one in answer.selected] for answer in after
-    ]
-    assert first.took.calls > 0
-
-
-async def test_only_questions_that_lack_a_pack_share_it(steps: Path, server: OpenAIServer) -> None:
-    """Two of four are known: the others share each pack, and the known make no call."""
-    server.score = true_score
-    await asked(steps, settings_for(server), listed(2))
-    server.reset()
-    found, _ = await asked(steps, settings_for(server), listed(4))
-    assert set(shared_calls(server)) == {2} and found.judged_together == server.counts.judgments.total()
-    assert not (await misplaced(steps, settings_for(server), listed(4)))[1]
-
-
 async def test_one_question_a_call_is_the_same_judge(steps: Path, server: OpenAIServer) -> None:
     """Q = 1 shares nothing, yet its judgments are found by Q = 4: the layout is the identity, not the company."""
     server.score = true_score
@@ -158,22 +133,9 @@ async def test_each_question_is_answered_in_one_session(steps: Path, server: Ope
     assert len({answer.session.thread for answer in answers if answer.session}) == 1
 
 
-async def test_without_a_model_each_question_is_scored_by_words(steps: Path) -> None:
-    """No key, no calls: the lexical judge, as ever."""
-    found, answers = await asked(steps, Settings(), listed(2))
-    assert found.took.calls == 0 and not any(answer.judge.is_model for answer in answers)
-
-
-async def test_a_replay_sends_nothing(steps: Path, server: OpenAIServer) -> None:
-    """What is not in the cache stays unjudged."""
-    found, answers = await asked(steps, settings_for(server, replay=True), listed(2))
-    assert server.counts.requests == 0 and found.exit_code == 3
-    assert all(answer.coverage.unjudged == answer.coverage.candidates for answer in answers)
-
-
 async def test_the_estimate_is_asked_for_once_and_counts_shared_calls(steps: Path, server: OpenAIServer) -> None:
     """One purchase: declined, nothing is sent; its calls are those that are then made."""
-    from tests.evaluation.shop_run import Counts
+    from tests.extensions.evaluation.shop_run import Counts
 
     server.score = true_score
     settings = settings_for(server)

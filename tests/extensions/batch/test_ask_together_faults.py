@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.evaluation.shop_run import Hears, priced
 from tests.extensions.batch.test_ask_together import settings_for
 from tests.extensions.batch.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
+from tests.extensions.evaluation.shop_run import Hears, priced
 from tests.pipeline.conftest import server
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
-from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion, SharedReply
+from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
 from xscore.pipeline.build import Pipeline
-from xscore.platform.errors import StoreError
 from xscore.providers.provider import Provider
 from xscore.providers.scripted import ScriptedProvider
-from xscore.records import ClaimResult, ClaimState, Judgment, Request
+from xscore.records.calls import Request
+from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.scorer.claiming import NoClaims
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.fanout import StopSignal
@@ -297,52 +297,3 @@ async def test_claims_are_kept_until_the_last_ask_of_a_pack() -> None:
     await pass_.run()
     ((given_up, calls),) = told.given_up
     assert calls == len(provider.requests) > 1 and given_up >= {one.content_hash for one in PACKS[0].members}
-
-
-async def test_what_has_no_text_any_more_is_given_up_at_once() -> None:
-    """A pack that left the store meanwhile is claimed by nobody for the rest of the run."""
-    provider = ScriptedProvider(score=scored)
-    told = _Told(provider)
-    pass_ = together(provider, [_Kept() for _ in range(2)], lambda: told)
-    pass_.texts = lambda members: {}
-    await pass_.run()
-    assert len(told.given_up) == len(PACKS) and not provider.requests
-
-
-async def test_a_claim_that_fails_leaves_no_other_behind() -> None:
-    """The pass ends with its own error, once the claims beside it have ended."""
-    provider = ScriptedProvider(score=scored)
-    pass_ = together(provider, [_Kept() for _ in range(2)], _Told)
-    pass_.askings = [pass_.askings[0], replace(pass_.askings[1], claims=_Told(error=StoreError("full", hint="")))]
-    with pytest.raises(StoreError, match="full"):
-        await pass_.run()
-    assert not provider.requests
-
-
-async def test_what_a_question_would_take_alone_is_told_without_rendering_it() -> None:
-    """To the token what its own prompt is estimated at."""
-    answered: list[SharedReply] = []
-    pass_ = together(ScriptedProvider(score=scored), [_Kept() for _ in range(3)])
-    pass_.answered = answered.append
-    await pass_.run()
-    rendered = {
-        pass_.drafts.request(ask, asking.turn_text)[0].input_tokens
-        for pack in PACKS
-        for ask in pass_.drafts.asks(pack, pass_.drafts.pieces_of(pack, pass_.texts(pack.members)))
-        for asking in pass_.askings
-    }
-    assert {tokens for one in answered for tokens in one.alone} == rendered
-
-
-async def test_what_cannot_be_kept_is_not_paid_for() -> None:
-    """A store that refuses a judgment ends the pass with its error."""
-
-    async def refuse(_: object) -> None:
-        raise OSError("disk full")
-
-    kept = [_Kept() for _ in range(2)]
-    kept[1].write = refuse  # type: ignore[assignment, method-assign]  # the test's own keeper, of a disk that is full
-    provider = ScriptedProvider(score=scored)
-    with pytest.raises(OSError, match="disk full"):
-        await together(provider, kept).run()
-    assert len(provider.requests) <= 2

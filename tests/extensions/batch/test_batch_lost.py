@@ -15,11 +15,11 @@ from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.costs.caps import Caps
-from xscore.extensions.batch import batch_rows, job_status, machine
+from xscore.extensions.batch import batch_rows, machine
 from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.batch_rows import Batch
+from xscore.extensions.batch.records import JobStatus
 from xscore.pipeline.build import Pipeline
-from xscore.records.batch import JobStatus
 
 __all__ = ["shop"]
 
@@ -144,11 +144,11 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
         asked = plain.counts.requests
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             store = pipeline.store
-            assert not await machine.settle_without_vendor(store, job, send=False, clock=office.clock)
+            unsent = await machine.advance_job(store, office.settings, job, send=False, clock=office.clock)
+            assert unsent.planned == 2 and not unsent.problem
             with store.connection as connection:
                 batch_rows.stop_job(connection, job, at=office.now)
-            assert not await machine.settle_without_vendor(store, job, clock=office.clock)
-            done = job_status.job_status(store.connection, job)
+            done = await machine.advance_job(store, office.settings, job, clock=office.clock)
         assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
 
 

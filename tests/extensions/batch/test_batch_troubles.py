@@ -12,7 +12,7 @@ from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.records.batch import JobStatus
+from xscore.extensions.batch.records import JobStatus
 from xscore.store.opening import connect_store
 
 __all__ = ["shop"]
@@ -66,16 +66,6 @@ async def test_every_step_may_fail_in_every_way(shop: Path, office: Bureau, step
     await ends_whole_though(shop, office, step, Trouble.CUT if cut else trouble)
 
 
-async def test_a_host_that_is_down_is_said_and_nothing_is_lost(shop: Path, office: Bureau) -> None:
-    """With nobody at the address each pass says so, and the next one goes on when the host is back."""
-    job = await office.submit(shop, questions(1))
-    office.book.trouble(Step.CREATE, Trouble.FAILED)
-    first = await office.advance(shop, job)
-    assert first.problem and first.is_pending and not first.is_unusable
-    assert is_whole(await office.finish(shop, job))
-    assert office.book.created == 1
-
-
 async def test_a_lost_create_is_found_before_another_is_made(shop: Path, any_office: Bureau) -> None:
     """Within the minute of doubt nothing is created anew, and the batch that is there is recognised."""
     any_office.book.trouble(Step.CREATE, Trouble.LOST)
@@ -121,18 +111,6 @@ async def test_three_tries_and_a_request_is_lost_for_its_cause(shop: Path, offic
     assert cause.startswith("provider: it was not run in time")
 
 
-async def test_a_whole_batch_that_expires_gives_what_was_run(shop: Path, office: Bureau) -> None:
-    """The results of a batch whose time was over are kept; the rest is sent again."""
-    office.book.looks_until_done, office.book.expires_at_look = 6, 3
-    job = await office.submit(shop, questions(6))
-    while not rows(shop, "SELECT 1 FROM batch WHERE state = 'collected'"):
-        await office.advance(shop, job)
-    assert rows(shop, "SELECT 1 FROM call") and len(rows(shop, "SELECT 1 FROM batch")) == 2
-    office.book.expires_at_look = None
-    standing = await office.finish(shop, job)
-    assert is_whole(standing) and sum(office.book.ran.values()) == 6
-
-
 async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) -> None:
     """A question whose packs are never readable is asked in halves, then one by one, then unjudged; others stay."""
     office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
@@ -141,24 +119,6 @@ async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) ->
     each = standing.asked // 3
     assert standing.unjudged == {"unreadable": each} and standing.judged == 2 * each
     assert [batch.requests for batch in standing.batches] == [3, 2, each]
-
-
-async def test_a_missing_score_alone_is_asked_again(shop: Path, office: Bureau) -> None:
-    """What a reply scored is kept; only what it left out goes into the next batch."""
-    office.server.misbehave(Fault.MISSING_ID, times=1)
-    job = await office.submit(shop, questions(2))
-    standing = await office.finish(shop, job)
-    assert is_whole(standing) and [batch.requests for batch in standing.batches] == [2, 1]
-    assert rows(shop, "SELECT sum(candidates) FROM call") == [(standing.asked + 1,)]
-
-
-async def test_a_refusal_climbs_too(shop: Path, office: Bureau) -> None:
-    """A refusal goes to one by one at once; of a reply that was cut short the scores that it has are kept."""
-    office.server.misbehave(Fault.REFUSAL, times=1, when=lambda body: "review 1:" in json.dumps(body))
-    office.server.misbehave(Fault.TRUNCATION, times=1, when=lambda body: "review 2:" in json.dumps(body))
-    job = await office.submit(shop, questions(3))
-    standing = await office.finish(shop, job)
-    assert is_whole(standing) and standing.batches[1].requests == standing.asked // 3
 
 
 async def test_a_model_without_any_score_is_not_asked_for_ever(shop: Path, office: Bureau) -> None:
@@ -196,17 +156,6 @@ async def test_limits_split_a_list(shop: Path) -> None:
         job = await office.submit(shop, questions(2))
         standing = await office.advance(shop, job)
         assert [batch.requests for batch in standing.batches] == [10, 10, 6] and not standing.planned
-        assert is_whole(await office.finish(shop, job))
-
-
-async def test_our_own_limit_of_waiting_tokens_holds_back(shop: Path) -> None:
-    """Requests beyond it stay planned until a batch has ended, and go out then."""
-    with bureau("openai", judge=ONE_EACH, batch={"enqueued_tokens": 4_000}) as office:
-        job = await office.submit(shop, questions(2))
-        first = await office.advance(shop, job)
-        assert first.planned and first.sent and "batch.enqueued_tokens" in first.held_back and not first.over_budget
-        (waiting,) = rows(shop, "SELECT sum(input_tokens) FROM batch")[0]
-        assert waiting <= 4_000
         assert is_whole(await office.finish(shop, job))
 
 

@@ -13,7 +13,7 @@ from xscore.extensions.batch.finish_live import write_job_results
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline
-from xscore.records.batch import Question, QuestionList
+from xscore.pipeline.question_list import Question, QuestionList
 
 __all__ = ["shop"]
 
@@ -80,19 +80,6 @@ async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, of
     assert not standing.is_pending and standing.lost
     assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [(0,)]
     assert "heron" not in str(getattr(office.server, "files", ""))
-
-
-async def test_hearsay_about_it_goes(shop: Path, office: Bureau) -> None:
-    """What an import said of the erased content goes with it, what it said of others stays."""
-    identifier = await remember(shop, office)
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-        pipeline.store.connection.execute(
-            "INSERT INTO untrusted_score SELECT 't', 'j', 0, content_hash, 0.5 FROM memory WHERE id = ?"
-            " UNION SELECT 't', 'j', 0, 'another', 0.5",
-            (identifier,),
-        )
-    await erase(shop, office, identifier)
-    assert rows(shop, "SELECT hash FROM untrusted_score") == [("another",)]
 
 
 async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:

@@ -63,17 +63,6 @@ async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, offic
     assert not standing.is_pending and not judgments(shop)
 
 
-async def test_batches_of_a_job_that_cannot_be_believed_are_named(shop: Path, office: Bureau) -> None:
-    """The vendor's ids are told, in words too: what they hold is the user's."""
-    job = await office.submit(shop, questions(2))
-    await office.advance(shop, job)
-    ((vendor_id,),) = rows(shop, "SELECT vendor_id FROM batch")
-    spoil(shop, "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')")
-    found = rebuild(shop)
-    assert found.at_vendors == [vendor_id] and vendor_id in found.summary
-    assert rows(shop, "SELECT count(*) FROM job") == [(0,)]
-
-
 async def test_a_request_whose_batch_is_lost_is_planned_again(shop: Path, office: Bureau) -> None:
     """It would wait for ever for a batch that nobody knows of."""
     job = await office.submit(shop, questions(2))

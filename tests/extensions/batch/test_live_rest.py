@@ -13,10 +13,10 @@ from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.finish_live import JobResults, finish_job_live, write_job_results
-from xscore.extensions.batch.job_context import JobLease
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
+from xscore.extensions.batch.records import JobStatus
 from xscore.pipeline.build import Pipeline
-from xscore.records.batch import JobStatus, QuestionList
+from xscore.pipeline.question_list import QuestionList
 
 __all__ = ["shop"]
 
@@ -51,17 +51,6 @@ async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: 
     done = await live
     assert meanwhile.problem == BUSY_ELSEWHERE and not meanwhile.sent
     assert done.judged == done.asked == len(judgments(shop)) and not done.batches and not done.is_pending
-
-
-async def test_what_another_process_has_is_left_to_it(shop: Path, office: Bureau) -> None:
-    """It is said, and nothing is judged."""
-    job = await office.submit(shop, questions(1))
-    async with (
-        Pipeline.open(shop, office.settings, clock=office.clock) as pipeline,
-        JobLease(pipeline.store.connection, job, clock=office.clock),
-    ):
-        found = await rest(shop, office, job)
-    assert found.problem == BUSY_ELSEWHERE and found.planned == 1 and not office.server.counts.requests
 
 
 async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.planning import BatchPlan, BatchPlanner, order_by_priority
+from xscore.extensions.batch.planning import BatchPlan, BatchPlanner
 from xscore.pipeline.pool import Pool, pool_among
-from xscore.pipeline.question_list import PreparedQuestion
+from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.platform.hashing import content_hash
-from xscore.records import Candidate, Judgment, Kind, Layer, Turn
-from xscore.records.batch import Question
+from xscore.records.judgment import Judgment
+from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.repair import MemoryPart, memory_parts
@@ -155,32 +156,3 @@ def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
         (len(parts) - 1) / 10,
     )
     assert not plans.plan.requests and plans.plan.to_judge == 0
-
-
-def test_more_tokens_are_planned_for_longer_questions_and_larger_memories() -> None:
-    """The figures follow the sizes: prompts, turns and replies."""
-    everything = tuple(member(number, 60) for number in range(30))
-    pool = pool_among(everything, everything, {})
-
-    def sizes(task: str, profile: PackProfile) -> tuple[int, int, int]:
-        plans = planner(profile)
-        plans.add(prepared(0, task, pool))
-        return plans.plan.input_tokens, plans.plan.output_tokens, plans.plan.bytes
-
-    short, long, alone = sizes("t", PackProfile()), sizes("t" * 9_000, PackProfile()), sizes("t", PackProfile(size=1))
-    assert long[0] > short[0] and long[2] > short[2] and long[1] == short[1]
-    assert alone[0] > 4 * short[0] and alone[2] > 4 * short[2]
-
-
-def test_the_most_promising_asks_come_first() -> None:
-    """Numbered anew by promise, every request still asks the same of its question; without promise nothing moves."""
-    everything = tuple(member(number, 40) for number in range(24))
-    pool = pool_among(everything, everything, {})
-    made = planner(PackProfile(tokens=400, size=3))
-    for number in range(2):
-        made.add(prepared(number, f"task {number}", pool))
-    best = pool.candidates[17].content_hash
-    found = order_by_priority(made.plan, {best: 0.9, pool.candidates[4].content_hash: 0.1})
-    assert best in [piece.content_hash for piece in found.asks[0].pieces] and len(found.asks) > 2
-    assert [asked(found, number) for number in range(2)] == [asked(made.plan, number) for number in range(2)]
-    assert order_by_priority(made.plan, {}) == made.plan

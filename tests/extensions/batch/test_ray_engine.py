@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.extensions.batch.lists import judging, select
+from tests.extensions.shared.server_programs import until
+from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
 from tests.pipeline.conftest import FILES, server
 from tests.servers.openai_server import OpenAIServer
-from tests.shared.server_programs import until
-from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
 
 __all__ = ["server"]
 PATIENCE_S = 300.0
@@ -177,14 +177,3 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     best = [(line["kept"], line["best"], line["best_score"]) for line in found["lines"]]
     assert best == [(line["kept"], line["best"], line["best_score"]) for line in json.loads(out)["lines"]]
     assert server.counts.requests == asked
-
-
-@pytest.mark.verify
-def test_without_a_shared_server_it_says_what_to_do(
-    make_repo: MakeRepo, begin: Begin, server: OpenAIServer, tmp_path: Path
-) -> None:
-    """Nothing is sent, nothing is started: exit 2, and what to set."""
-    process = begin(make_repo(FILES), server.url, "", listed(tmp_path / "queries.jsonl", 1), "--ray", "2")
-    out, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 2 and "needs a shared server" in out and "XSCORE_SHARED_URL" in out
-    assert not server.counts.requests

@@ -1,6 +1,5 @@
 """One judging actor without Ray, through a real Redis: the tenant's dollars, and what it paid for when that goes."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -9,17 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.extensions.batch.lists import QUESTIONS
+from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
 from tests.pipeline.conftest import shop
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
-from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
-from xscore.extensions.batch.list_plan import ListProgress
-from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk
-from xscore.extensions.batch.ray_engine import _RayRun
+from xscore.costs.reservation import Budget
+from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
+from xscore.extensions.batch.ray_engine import _RayRun, _SharedCap
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.list_judging import ListProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
-from xscore.platform.errors import SharedUnavailable
-from xscore.records import Scope, SilentObserver
+from xscore.platform.errors import BudgetExhausted
+from xscore.records.reports import Observer
+from xscore.records.turn import Scope
 from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
 from xscore.settings.model import SharedSettings
 
@@ -60,17 +61,13 @@ async def actor(
         await pipeline.index()
         assert isinstance(parts.judge, ModelJudgeFactory)
         found = fetch_list_memories(parts, Scope())
-        progress = ListProgress(SilentObserver(), 0, 0)
+        progress = ListProgress(Observer(), 0, 0)
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
         async with parts.open_resources("b_test") as resources:
             wave = await run._wave(
                 parts.judge, resources, prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
             )
-        scorer = ChunkJudge(run._library(parts.judge, wave, None))
-        try:
-            yield scorer, wave.chunks[0]
-        finally:
-            await scorer.aclose()
+        yield ChunkJudge(run._context(parts.judge, wave, None)), wave.chunks[0]
 
 
 @pytest.mark.verify
@@ -89,17 +86,20 @@ async def test_the_cap_of_the_tenants_day_holds_for_actors(
     assert len(billing.charges) == calls and not again.calls and again.unjudged
 
 
-@pytest.mark.verify
-async def test_calls_come_home_with_the_error_that_ended_them(
-    shop: Path, redis: ServerOfTests, billing: BillingServer
-) -> None:
-    """The server goes away in the middle: the error is told, and every call that was paid for is there."""
-    billing.latency_s = 0.2
-    async with actor(shop, redis) as (scorer, chunk):
-        judging = asyncio.create_task(scorer.score(chunk))
-        while len(billing.charges) < 2:  # noqa: ASYNC110  the host counts in a thread of its own
-            await asyncio.sleep(0.01)
-        redis.kill()
-        found = await judging
-    assert isinstance(found.error, SharedUnavailable)
-    assert len(found.calls) >= len(billing.charges) > 0
+async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
+    """One actor's bound is not another's; what a call did not cost goes back, and one that did not tell stays."""
+    cap = _SharedCap(Decimal(1))
+
+    async def take(usd: Decimal) -> bool:
+        return cap.take(usd)
+
+    common = [_CommonDollars(take) for _ in range(2)]
+    one, other = (Budget(each) for each in common)
+    call = await one.reserve(Decimal("0.6"))
+    with pytest.raises(BudgetExhausted):
+        await other.reserve(Decimal("0.5"))
+    await one.settle(call, Decimal("0.2"))
+    await other.settle(await other.reserve(Decimal("0.8")), None)
+    assert [each.charged for each in common] == [Decimal("0.2"), Decimal("0.8")]
+    with pytest.raises(BudgetExhausted):
+        await one.reserve(Decimal("0.01"))

@@ -11,8 +11,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,25 +19,26 @@ from tests.extensions.batch.bureau import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
+from xscore.extensions.batch.list_plan import batch_judge_factory
+from xscore.extensions.batch.records import BatchLimits
 from xscore.extensions.batch.rendering import (
-    MAX_ENCRYPTED_BYTES,
     BatchInput,
     BatchRenderer,
     BatchRoom,
-    effective_batch_limits,
 )
-from xscore.extensions.batch.submitting import batch_judge_factory, draft_job, save_job
-from xscore.extensions.batch.vendor import BatchHost, batch_host_of_provider
+from xscore.extensions.batch.submitting import draft_job, save_job
+from xscore.extensions.batch.vendor import batch_host_of_provider
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import StoreDamaged, UsageError, XscoreError
 from xscore.platform.hashing import row_checksum
 from xscore.platform.paths import user_data_dir
 from xscore.prompts.judge import turn_block
-from xscore.records import Request, Scope, Turn
-from xscore.records.batch import BatchLimits, Question, QuestionList
+from xscore.records.calls import Request
+from xscore.records.turn import Scope, Turn
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret, Settings, validate_group
-from xscore.settings.model import BatchSettings
 from xscore.store.store import Store, load_pack_slots
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
@@ -74,15 +73,15 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
     async with Pipeline.open(root, replace(Settings(judge=given), **{vendor: key})) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
-        seat = batch_judge_factory(parts)
+        factory = batch_judge_factory(parts)
         job = job_rows.read_job(
             parts.store.connection, save_job(parts, draft_job(parts, asked, scope=Scope(), limits=WIDE))
         )
         pool = parts.store.pool()
         live = ModelJudge(
-            seat.provider,
+            factory.provider,
             job.recipe.drafts(),
-            texts=seat.texts,
+            texts=factory.texts,
             write=None,  # type: ignore[arg-type]  # nothing is sent
             slots=job_slots(parts.store, job),
             priors={},
@@ -90,7 +89,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
         found = job_rows.read_job_questions(parts.store.connection, job.id).values()
         requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return Scene(store, batch_host_of_provider(seat.provider), job, requests)
+    return Scene(store, batch_host_of_provider(factory.provider), job, requests)
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
@@ -231,59 +230,15 @@ def test_a_dialect_that_rewords_is_noticed(scene: Scene) -> None:
         scene.fill()
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A job for many ways of splitting it."""
-    made = asyncio.run(scene_of(repository(tmp_path_factory.mktemp("split")), "openai", pack_size=1))
-    yield made
-    made.store.close()
-
-
-@given(
-    requests=st.integers(5, 60),
-    size=st.integers(30_000, 200_000),
-    most_tokens=st.none() | st.integers(8_000, 60_000),
-    usd=st.none() | st.decimals("0.001", "0.02", places=4),
-)
-@settings(max_examples=20, deadline=None)
-def test_every_split_holds_every_request_once(
-    whole: Scene, requests: int, size: int, most_tokens: int | None, usd: Decimal | None
-) -> None:
-    """Whatever binds, batches hold what they may and no more, in order, and together all requests."""
-    todo = job_rows.planned_requests(whole.store.connection, whole.job.id)
-    rendering = BatchRenderer(whole.store, whole.host, whole.job)
-    limits, done = BatchLimits(requests=requests, bytes=size), list[tuple[int, int]]()
-    while len(done) < len(todo):
-        into = io.BytesIO()
-        filled = rendering.fill(into, todo[len(done) :], mark="xs_m_1", limits=limits, room=BatchRoom(most_tokens, usd))
-        assert len(filled.taken) <= requests and filled.bytes == len(into.getvalue()) <= size
-        assert most_tokens is None or filled.input_tokens <= most_tokens
-        assert filled.most_usd is not None and (usd is None or filled.most_usd <= usd)
-        assert filled.taken == todo[len(done) : len(done) + len(filled.taken)]
-        assert filled.taken, filled.limit
-        assert bool(filled.limit) == (len(done) + len(filled.taken) < len(todo))
-        done += filled.taken
-    assert done == todo
-
-
-def test_a_request_for_which_there_is_no_room_at_all_is_named(whole: Scene) -> None:
+def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
     """An empty batch says what its first request lacked, so that nobody tries for ever."""
     for limits, room, what in (
         (BatchLimits(requests=5, bytes=100), BatchRoom(), "bytes"),
         (WIDE, BatchRoom(tokens=10), "tokens"),
         (WIDE, BatchRoom(usd=Decimal("0.0000001")), "dollars"),
     ):
-        filled, lines = whole.fill(limits=limits, room=room)
+        filled, lines = scene.fill(limits=limits, room=room)
         assert (filled.taken, filled.limit, lines) == ([], what, [])
-
-
-def test_the_lower_limit_holds() -> None:
-    """A user's limits are taken where they are lower; an encrypted store's input is kept small enough for memory."""
-    vendors = BatchLimits(requests=50_000, bytes=200_000_000, enqueued_tokens=90)
-    assert effective_batch_limits(vendors, BatchSettings()) == vendors
-    own = BatchSettings(max_requests=10, max_bytes=300_000_000, enqueued_tokens=80)
-    assert effective_batch_limits(vendors, own) == BatchLimits(requests=10, bytes=200_000_000, enqueued_tokens=80)
-    assert effective_batch_limits(vendors, BatchSettings(), encrypted=True).bytes == MAX_ENCRYPTED_BYTES
 
 
 def test_what_the_judge_sees_in_full_is_kept_with_the_question() -> None:

@@ -10,7 +10,6 @@ from tests.conftest import git
 from tests.extensions.batch.lists import QUESTIONS, select
 from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
-from xscore.platform.git import changed_files
 
 __all__ = ["server", "shop", "xscore"]
 PRICES = "shop/prices.py"
@@ -54,20 +53,6 @@ def test_after_an_edit_only_what_changed_is_judged(
     assert server.counts.requests == sent + 2 == sent + found["coverage"]["judged"]
     again = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
     assert server.counts.requests == sent + 2 and again["hit_rate"] == 1.0
-
-
-def test_memories_of_other_files_are_left_alone(
-    shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
-) -> None:
-    """Nothing is known yet: --changed judges the changed file's memories alone, --all the others."""
-    edit(shop)
-    found = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
-    own = select(shop, f"SELECT count(DISTINCT content_hash) FROM memory WHERE path = '{PRICES}' AND status = 'active'")
-    assert found["candidates"] == 2 * own[0][0] == server.counts.requests
-    whole = json.loads(
-        xscore("batch", "rescore", "--queries", queries, "--all", "--json", cwd=shop, environ=environ).stdout
-    )
-    assert whole["cached"] == found["candidates"] < whole["candidates"] == server.counts.requests
 
 
 def test_a_revision_names_what_was_merged(
@@ -126,31 +111,3 @@ def test_another_judge_judges_anew(
     plan = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", "--judge", "openai:judge-3",
                   cwd=shop, environ=environ)  # fmt: skip
     assert json.loads(plan.stdout)["cached"] == 0
-
-
-@pytest.mark.parametrize("flags", [("--all", "--changed"), ("--since", "HEAD", "--all"), ("--batch")])
-def test_options_that_exclude_each_other_are_refused(shop: Path, xscore: Run, flags: tuple[str, ...]) -> None:
-    """Exit 2, nothing is done."""
-    assert xscore("batch", "rescore", *flags, cwd=shop).returncode == 2
-
-
-def test_git_names_new_changed_and_deleted_files(shop: Path) -> None:
-    """Odd names among them, and no filter of the repository is run."""
-    (shop / "new ö.py").write_text("x = 1\n")
-    (shop / "README.md").unlink()
-    (shop / ".gitattributes").write_text("*.py filter=bad\n")
-    git(shop, "config", "filter.bad.clean", f"touch {shop}/ran; cat")
-    edit(shop)
-    assert changed_files(shop) == frozenset({"new ö.py", "README.md", PRICES, ".gitattributes"})
-    assert changed_files(shop, "no-such") is None and not (shop / "ran").exists()
-
-
-def test_results_of_a_rescore_are_those_of_its_files(
-    shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
-) -> None:
-    """Written later, they have the candidates that were judged, and not those of the whole repository."""
-    edit(shop)
-    judged = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
-    done = xscore("batch", "collect", judged["job"], "--output", "found.jsonl", "--json", cwd=shop, environ=environ)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"]["coverage"] == judged["coverage"]

@@ -6,15 +6,17 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tests.servers.loopback import LoopbackServer
-from xscore.cache.judgments import Judgments
-from xscore.cache.keys import turn_key
+from xscore.cache.judgments import read_judgments
+from xscore.cache.keys import judge_key, turn_key
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.question_list import Question, QuestionList
 from xscore.prompts.judge import turn_block
 from xscore.providers.scripted import ShownMemory
-from xscore.records import Answer, Observer, SilentObserver, Turn
-from xscore.records.batch import Question, QuestionList
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.settings.model import BatchSettings
 
@@ -55,12 +57,12 @@ async def asked(
 ) -> tuple[AskListReport, list[Answer]]:
     """Ask them in a pipeline of its own."""
     answers: list[Answer] = []
-    async with Pipeline.open(root, settings, observer=observer or SilentObserver()) as pipeline:
+    async with Pipeline.open(root, settings, observer=observer or Observer()) as pipeline:
         found = await ask_list(
             pipeline.parts,
             questions,
             how or AskListOptions(answer=False),
-            told=lambda _, answer: answers.append(answer),
+            on_answer=lambda _, answer: answers.append(answer),
         )
     return found, answers
 
@@ -70,12 +72,12 @@ async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> 
     wrong: list[str] = []
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
-        store, seat = pipeline.store, pipeline.parts.judge.with_shared_prompts()
+        store, factory = pipeline.store, pipeline.parts.judge.with_shared_prompts()
         candidates = {one.content_hash: one for one in store.fetch().candidates}
         texts = store.texts(list(candidates.values()))
         for question in questions.all:
             key = turn_key(turn_block(Turn(task=question.task)))
-            for content, judgment in Judgments(store.connection).known(key, seat.identity).items():
+            for content, judgment in read_judgments(store.connection, (key, judge_key(factory.identity), 0)).items():
                 if content not in candidates:
                     continue  # a part of one
                 one = candidates[content]

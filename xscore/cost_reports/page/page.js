@@ -16,12 +16,12 @@ theme.addEventListener("click", () => {
   theme.textContent = "Light or dark: " + next;
 });
 
-// Sorting: by the exact value where a cell has one, by figures before words, stable, in place.
+// Sorting: by figures before words, stable, in place; `1.2k` is 1200.
+const UNITS = { k: 1e3, M: 1e6, G: 1e9 };
 function valueOf(cell) {
-  const written = cell.dataset.v ?? cell.textContent.trim();
-  const bare = written.replace(/[$,]/g, "");
-  const figure = bare === "" ? NaN : Number(bare);
-  return Number.isNaN(figure) ? written : figure;
+  const written = cell.textContent.trim();
+  const found = /^~?\$?([\d.,]+)([kMG]?)(\+\?)?$/.exec(written);
+  return found ? Number(found[1].replaceAll(",", "")) * (UNITS[found[2]] ?? 1) : written;
 }
 
 function before(one, other) {

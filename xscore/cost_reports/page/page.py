@@ -2,7 +2,7 @@
 
 The content security policy names the style and the script by their hashes; nothing else is let in, whatever a memory
 says. Without the script everything is there but sorting and the choice of light or dark. The same report gives the same
-bytes. It does not read the ledger. Trade-off: no library draws the plots, so they can only do what `plot` can.
+bytes. Trade-off: no library draws the plots, so they can only do what `drawing` can.
 """
 
 from base64 import b64encode
@@ -14,36 +14,54 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from xscore.cost_reports.page import headline, rows
 from xscore.cost_reports.page.plots import report_plots
-from xscore.platform.text import ellipsize, escape_controls, format_time
-from xscore.records.cost_report import CostReport
+from xscore.cost_reports.records import CostReport, TurnLine
+from xscore.cost_reports.report_text import (
+    GROUPS_SHOWN,
+    ReportTable,
+    describe_period,
+    format_priced,
+    format_spent,
+    format_spent_short,
+    report_tables,
+    summary_rows,
+)
+from xscore.platform.text import (
+    DASH,
+    ellipsize,
+    escape_controls,
+    format_duration,
+    format_share,
+    format_time,
+    format_tokens,
+)
+
+CELL_CHARS, TASK_CHARS = 90, 4_000
+CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, the newest first"}
+"""Of tables that hold no calls, by their first head."""
 
 
 def render_page(report: CostReport) -> str:
     """Return the page."""
     style, script = _data("page.css"), _data("page.js")
-    return (
-        templates()
-        .get_template("page.html.j2")
-        .render(
-            policy=Markup(content_security_policy(style, script)),  # noqa: S704  our own, as are the next two
-            style=Markup(style),  # noqa: S704  our own
-            script=Markup(script),  # noqa: S704  our own
-            made_on=format_time(report.made_at, "%Y-%m-%d"),
-            made_at=format_time(report.made_at),
-            repositories=ellipsize(", ".join(report.repositories), 400) or "no repository",
-            period=_period(report),
-            warnings=report.warnings,
-            boxes=headline.headline_figures(report),
-            part=_part(report),
-            plots=report_plots(report),
-            model_tables=rows.group_tables(report),
-            estimate=rows.estimate_table(report.accuracy),
-            evaluations=rows.evaluations_table(report.evaluations),
-            turns=rows.turns_table(report),
-            choices=rows.turn_choices(report),
-        )
+    places = {detail.turn_id: f"#turn-{index}" for index, detail in enumerate(report.details, start=1)}
+    page = templates().get_template("page.html.j2")
+    return page.render(
+        policy=Markup(content_security_policy(style, script)),  # noqa: S704  our own, as are the next two
+        style=Markup(style),  # noqa: S704  our own
+        script=Markup(script),  # noqa: S704  our own
+        report=report,
+        period=describe_period(report),
+        total=sum(report.turns_by_state.values()),
+        summary=[row for row in summary_rows(report) if row[1]],
+        plots=report_plots(report),
+        tables=[
+            (CAPTIONS.get(table.heads[0]) or f"Calls by {table.heads[0]}", table)
+            for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
+        ],
+        turns=_turns_table(report),
+        lines={line.id: line for line in report.turns},
+        hrefs=[places.get(line.id, "") for line in report.turns],
     )
 
 
@@ -65,7 +83,15 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["ellipsize"] = ellipsize
+    environment.filters |= {
+        "ellipsize": ellipsize,
+        "time": format_time,
+        "duration": format_duration,
+        "share": format_share,
+        "priced": format_priced,
+        "spent": format_spent,
+        "task": lambda text: text if len(text) <= TASK_CHARS else text[: TASK_CHARS - 1] + "…",
+    }
     return environment
 
 
@@ -74,20 +100,29 @@ def _visible(value: Any) -> Any:
     return escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _period(report: CostReport) -> str:
-    if report.turn_id:
-        return f"turn {report.turn_id}"
-    since = "the beginning" if report.since is None else f"{format_time(report.since)} UTC"
-    until = "now" if report.until is None else f"{format_time(report.until)} UTC"
-    return f"from {since} to {until}"
+def _turns_table(report: CostReport) -> ReportTable:
+    several = len(report.repositories) > 1
+    heads = ("At (UTC)", "Task", *(("Repository",) if several else ()), "Command", "State")
+    figures = ("Candidates", "Live", "Cached", "Unjudged", "Kept", "Near", "Calls", "Tokens in", "Out", "Dollars")
+    rows = [_turn_row(line, several=several) for line in report.turns]
+    return ReportTable((*heads, *figures, "Seconds"), rows, words=len(heads))
 
 
-def _part(report: CostReport) -> str:
-    """Say how many turns are drawn and listed, where they are not all."""
-    total, listed = sum(report.turns_by_state.values()), len(report.turns)
-    if listed >= total:
-        return ""
-    return f"Plots along turns and the table of turns show the newest {listed:,} of {total:,}; the rest covers all."
+def _turn_row(line: TurnLine, *, several: bool) -> tuple[str, ...]:
+    spent, of = line.spent, line.coverage
+    judged = (of.candidates, of.judged, of.cached + of.carried, of.unjudged) if of else (None,) * 4
+    return (
+        format_time(line.at),
+        ellipsize(line.task, CELL_CHARS) or "(no task)",
+        *((ellipsize(line.repository, CELL_CHARS),) if several else ()),
+        ellipsize(line.command, CELL_CHARS) or DASH,
+        line.state,
+        *(DASH if count is None else f"{count:,}" for count in (*judged, line.kept, line.near, spent.calls)),
+        format_tokens(spent.usage.input_tokens),
+        format_tokens(spent.usage.output_tokens),
+        format_spent_short(spent),
+        f"{line.latency.total:.1f}" if line.latency else DASH,
+    )
 
 
 @cache

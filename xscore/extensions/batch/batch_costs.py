@@ -1,30 +1,31 @@
-"""The dollars of batches: an upper bound is reserved before a batch is created, and what it cost is charged instead.
+"""The dollars of batches: an upper bound is reserved before a batch is created, then replaced by the actual cost.
 
 Prices are those of the Batch API; where the tables have none, the live price counts against the caps and the ledger
 calls the call unpriced. While results come in, charges reduce the reservation, so that both together never pass a cap.
-A batch outlives its process, so its reservation holds while its row is open, however long nobody looks (`costs.caps`).
+A batch outlives its process, so its reservation holds while its row is open, for any length of time (`costs.caps`).
 Trade-off: a ledger row of a batch has no latency, and not what the call would have cost with one memory a prompt.
 """
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from sqlite3 import Connection
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
 from xscore.extensions.batch.batch_rows import Batch, custom_id
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
+from xscore.extensions.batch.records import BatchResult
 from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UnreadableResponse
 from xscore.providers.prices import batch_price, call_price
-from xscore.records import CallRecord, CapLeft, Completion, CounterfactualCost, Stage, Usage
-from xscore.records.batch import BatchResult
+from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
+from xscore.records.reports import CapLeft
 from xscore.settings import BudgetSettings
 
 BATCH_LEASE_S = 48 * 3_600.0
@@ -65,74 +66,57 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 
     def enter(self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]) -> None:
         """Record answered results, each with its count of candidates, and charge them."""
-        at = batch.marked_at
+        at, charged = batch.marked_at, ZERO_USD
         calls: list[tuple[CallRecord, Decimal | None]] = []
-        charged = ZERO_USD
         for result, candidates in answered:
             assert result.completion is not None
-            usage = _usage_or_share(result.completion, batch)
+            usage, is_reported = result.completion.usage, result.completion.usage_reported
+            if not is_reported:
+                usage = Usage(input_tokens=_share(batch), output_tokens=usage.output_tokens)
+            bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
             cost, live = batch_price(self.model, self.host, usage, at=at), self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
-            plain = cost
-            if usage.cached_input_tokens or usage.cache_write_tokens:
-                bare = Usage(
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                    reasoning_tokens=usage.reasoning_tokens,
-                )
-                plain = batch_price(self.model, self.host, bare, at=at)
-            row = self._row(
-                batch,
-                id=result.custom_id,
-                usage=usage,
-                candidates=candidates,
-                cost_usd=cost,
-                outcome="ok",
-                estimated=not result.completion.usage_reported,
-                otherwise=CounterfactualCost(without_prefix_cache=plain, by_batch=cost),
-            )
-            calls.append((row, live))
+            plain = batch_price(self.model, self.host, bare, at=at)
+            call = self._call(batch, result.custom_id, usage, candidates, cost=cost, outcome="ok")
+            otherwise = CounterfactualCost(without_prefix_cache=plain, by_batch=cost)
+            calls.append((replace(call, estimated=not is_reported, otherwise=otherwise), live))
         insert_batch_calls(connection, batch.mark, calls)
         self._charge(connection, batch, charged)
 
     def enter_unread(self, connection: Connection, batch: Batch, requests: Mapping[RequestName, int]) -> None:
-        """Charge requests that were (or may have been) run and whose results nobody has, each at its bound.
+        """Charge requests that ran or may have run and whose results are lost, each at its bound.
 
         requests: each with its count of candidates.
         """
         if not requests:
             return
-        bound, at = _reserved_per_request(connection, batch), batch.marked_at
-        usage = Usage(input_tokens=batch.input_tokens // max(1, batch.requests))
+        with damage_if_invalid("what a batch cost"):
+            (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
+            whole = money.picodollars(reserved_for_batch(connection, batch.mark)) + spent
+            bound = money.dollars_of_picodollars(whole // max(1, batch.requests))
+        usage, at = Usage(input_tokens=_share(batch)), batch.marked_at
         cost = None if batch_price(self.model, self.host, usage, at=at) is None else bound
-        live = self._live_price(usage, at)
+        live, kind = self._live_price(usage, at), UnreadableResponse.kind
         rows = [
-            self._row(
-                batch,
-                id=custom_id(batch.mark, name),
-                usage=usage,
-                candidates=candidates,
-                cost_usd=cost,
-                outcome=UnreadableResponse.kind,
-                estimated=True,
-            )
+            self._call(batch, custom_id(batch.mark, name), usage, candidates, cost=cost, outcome=kind)
             for name, candidates in requests.items()
         ]
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
         self._charge(connection, batch, min(bound * len(rows), reserved_for_batch(connection, batch.mark)))
 
     def _charge(self, connection: Connection, batch: Batch, usd: Decimal) -> None:
-        """Charge what calls of a batch cost, and reduce its reservation by it."""
-        if not usd:
-            return
-        spending.add_spending(connection, self.caps, usd, turn_id=self.job, day=day_of(batch.marked_at))
-        spending.reduce_reservation(connection, batch.mark, usd)
+        if usd:
+            spending.add_spending(connection, self.caps, usd, turn_id=self.job, day=day_of(batch.marked_at))
+            spending.reduce_reservation(connection, batch.mark, usd)
 
     def _live_price(self, usage: Usage, at: float) -> Decimal | None:
         return call_price(self.provider, self.model, self.host, usage, at=at)
 
-    def _row(self, batch: Batch, **told: Any) -> CallRecord:
+    def _call(
+        self, batch: Batch, name: str, usage: Usage, candidates: int, *, cost: Decimal | None, outcome: str
+    ) -> CallRecord:
         return CallRecord(
+            id=name,
             turn_id=batch.job,
             stage=Stage.JUDGE,
             provider=self.provider,
@@ -140,8 +124,17 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             model=self.model,
             started_at=batch.marked_at,
             duration_s=0.0,
-            **told,
+            usage=usage,
+            candidates=candidates,
+            cost_usd=cost,
+            outcome=outcome,
+            estimated=True,
         )
+
+
+def _share(batch: Batch) -> int:
+    """Return a request's even share of the batch's estimated input."""
+    return batch.input_tokens // max(1, batch.requests)
 
 
 def reserved_for_batch(connection: Connection, mark: str) -> Decimal:
@@ -152,19 +145,3 @@ def reserved_for_batch(connection: Connection, mark: str) -> Decimal:
 def renew_reservation(connection: Connection, mark: str, *, now: float) -> None:
     """Hold a reservation for another lease. Within an open transaction."""
     connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
-
-
-def _reserved_per_request(connection: Connection, batch: Batch) -> Decimal:
-    """Return a request's even share of what was reserved when its batch was sent."""
-    with damage_if_invalid("what a batch cost"):
-        (charged,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
-        whole = reserved_for_batch(connection, batch.mark) + money.dollars_of_picodollars(charged)
-    return money.dollars_of_picodollars(money.picodollars(whole) // max(1, batch.requests))
-
-
-def _usage_or_share(completion: Completion, batch: Batch) -> Usage:
-    """Return the reported usage; where there is none, take an even share of the batch's estimated input."""
-    if completion.usage_reported:
-        return completion.usage
-    share = batch.input_tokens // max(1, batch.requests)
-    return Usage(input_tokens=share, output_tokens=completion.usage.output_tokens)

@@ -17,15 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_asks
+from xscore.extensions.batch.records import VendorBatch
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
-from xscore.records.batch import VendorBatch
 from xscore.scorer.repair import PackPrompt
 
 QUEUE_FULL = "too much waits: "
 """Prefix of the problem of a batch that the vendor had no room for."""
 MAX_TRIES = 3
-"""A request goes with at most this many batches that do not answer it; then it is lost."""
+"""A request is lost after this many batches that did not answer it."""
 OPEN_STATES = ("marked", "created", "ended")
 BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
 LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",), "failed": OPEN_STATES}
@@ -146,14 +146,14 @@ def update_batch(connection: sqlite3.Connection, batch: Batch, *states: str, **c
 
 
 def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
-    """Take a batch to its next state, and set columns with it; one that is over holds no dollars."""
+    """Move a batch to its next state and set columns; a settled batch loses its reservation."""
     if to not in OPEN_STATES:
         connection.execute("DELETE FROM reservation WHERE id = ?", (batch.mark,))
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
 
 
 def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
-    """Enter that the vendor has a batch."""
+    """Record that the vendor has a batch."""
     move_batch(
         connection,
         batch,
@@ -166,12 +166,12 @@ def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBat
 
 
 def record_status(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float) -> Batch:
-    """Enter what the vendor says of a batch."""
+    """Record the vendor's status of a batch."""
     return update_batch(connection, batch, "created", "ended", status=seen.status, seen_at=at)
 
 
 def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
-    """Enter that nothing of a batch was run, and plan its requests again. counts: as one of their tries."""
+    """Record that nothing of a batch was run, and replan its requests. counts: whether it counts as a try."""
     move_batch(connection, batch, "failed", problem=problem)
     if not counts:
         connection.execute(
@@ -213,26 +213,19 @@ def replan_requests(connection: sqlite3.Connection, job: str, requests: Mapping[
 
 
 def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
-    """Give requests up, each for its cause: `refused: the model declined`."""
-    _move_requests(connection, job, requests, "lost", ("planned", "sent"))
+    """Mark unsettled requests as lost, each with its cause: `refused: the model declined`."""
+    connection.executemany(
+        "UPDATE job_request SET state = 'lost', cause = ?"
+        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
+        ((cause, job, *name) for name, cause in requests.items()),
+    )
 
 
 def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
-    """Enter that requests have done what they could."""
-    _move_requests(connection, job, dict.fromkeys(requests, ""), "answered", ("planned", "sent"))
-
-
-def settle_judged_elsewhere(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
-    """Enter that others judged what planned or lost requests ask."""
-    _move_requests(connection, job, dict.fromkeys(requests, ""), "answered", ("planned", "lost"))
-
-
-def _move_requests(
-    connection: sqlite3.Connection, job: str, causes: Mapping[RequestName, str], to: str, leaves: tuple[str, str]
-) -> None:
+    """Mark requests as answered, or as judged elsewhere."""
     connection.executemany(
-        f"UPDATE job_request SET state = ?, cause = ? WHERE job = ? AND question = ? AND ask = ? AND state IN {leaves}",
-        ((to, cause, job, *name) for name, cause in causes.items()),
+        "UPDATE job_request SET state = 'answered', cause = '' WHERE job = ? AND question = ? AND ask = ?",
+        ((job, *name) for name in requests),
     )
 
 
@@ -248,12 +241,12 @@ def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int,
 
 
 def stop_job(connection: sqlite3.Connection, job: str, *, at: float) -> None:
-    """Enter that the user wants nothing more of a job sent."""
+    """Record that the user stopped a job."""
     connection.execute("UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job))
 
 
 def is_job_stopped(connection: sqlite3.Connection, job: str) -> bool:
-    """Say whether the user stopped a job, maybe since a pass over it began."""
+    """Return whether the user stopped a job, possibly during this pass."""
     row = connection.execute("SELECT 1 FROM job WHERE id = ? AND stopped_at IS NOT NULL", (job,)).fetchone()
     return row is not None
 

@@ -1,13 +1,14 @@
-"""Enter the results of a batch as they come: judgments, the ledger, dollars, and what is asked again.
+"""Read the results of a batch and enter them: judgments, the ledger, dollars, and what is asked again.
 
-Results come in any order and are matched by custom_id; unknown and repeated ones are counted and left. Each chunk is
-one transaction, so a kill loses at most a chunk, which is then fetched again. Judgments stand under the contents that
-were judged, whatever became of the memories since. Trade-off: a chunk of thousands of results holds the store's write
-lock for some tenths of a second.
+Results come in any order, matched by custom_id; a reply means what it means live, and what it did not score climbs the
+repair ladder. Where a host takes nothing or a model scores nothing, the rest is lost after the first few, because the
+ladder would only multiply the bill. Each chunk is one transaction. Trade-off: a chunk of thousands of results holds the
+store's write lock for some tenths of a second.
 """
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from itertools import groupby
 from operator import itemgetter
@@ -17,19 +18,107 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.judgment_store import settle_claims
-from xscore.cache.judgments import Judgments, find_or_add_query, insert_judgments_under, known_judgments
+from xscore.cache.judgments import insert_judgments, read_judgments, read_reasons
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.reading import ReadResults, ResultReader, ReturnedRequest
+from xscore.extensions.batch.records import BatchResult, RequestOutcome, VendorBatch
 from xscore.platform.errors import ProviderError, UnreadableResponse
-from xscore.records import Judgment
-from xscore.records.batch import BatchResult, RequestOutcome, VendorBatch
+from xscore.records.judgment import Judgment
+from xscore.scorer import repair
 from xscore.scorer.drafts import shuffled_ids
-from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts, score_of_parts
+from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
+from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts, score_of_parts
+from xscore.scorer.replies import parse_completion
 from xscore.store.store import Store
+
+MAX_WITHOUT_SCORE = 8
+"""After this many refusals, or replies without a usable score, and no other in the whole job, the rest is lost."""
+_AGAIN = {
+    RequestOutcome.ERRED: "provider: the host failed",
+    RequestOutcome.EXPIRED: "provider: it was not run in time",
+    RequestOutcome.CANCELLED: "provider: it was cancelled at the vendor",
+}
+
+
+class ReturnedRequest(Struct, frozen=True):
+    """What came back of one request."""
+
+    name: RequestName
+    ask: PackPrompt
+    codes: tuple[str, ...]
+    result: BatchResult
+    omitted: frozenset[str] = frozenset()
+    """Contents of the ask that its prompt left out: a score for one belongs to no memory."""
+
+
+class ReadResults(Struct):
+    """What a chunk of results comes to."""
+
+    judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
+    """Question, piece, its judgment."""
+    settled: list[RequestName] = field(default_factory=list)
+    again: dict[RequestName, str] = field(default_factory=dict)
+    lost: dict[RequestName, str] = field(default_factory=dict)
+    asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
+
+
+class ResultReader(Struct):
+    """Reads the results of one job."""
+
+    rule: GiveUpRule
+    """Knows whether the host has taken a request of this job, and a reply held a usable score."""
+    faults: ReplyFaults = field(default_factory=ReplyFaults)
+
+    def read(self, chunk: Sequence[ReturnedRequest]) -> ReadResults:
+        """Read a chunk of results."""
+        found = ReadResults()
+        climbing: list[tuple[ReturnedRequest, Sequence[MemoryPart], RepairReason]] = []
+        for one in chunk:
+            result = one.result
+            if result.fate is RequestOutcome.ANSWERED:
+                climbing.append((one, *self._answered(found, one)))
+            elif result.fate is RequestOutcome.REFUSED:
+                self.rule.rejected += 1
+                climbing.append((one, one.ask.pieces, _refusal(result)))
+            else:
+                found.again[one.name] = _AGAIN[result.fate] + (f" ({result.detail})" if result.detail else "")
+        self.rule.has_score = self.rule.has_score or bool(found.judged)
+        for one, pieces, trouble in climbing:
+            self._climb(found, one, pieces, trouble)
+        return found
+
+    def _answered(self, found: ReadResults, one: ReturnedRequest) -> tuple[Sequence[MemoryPart], RepairReason]:
+        self.rule.has_answer = True
+        assert one.result.completion is not None
+        parsed = parse_completion(one.ask, one.codes, one.result.completion, priors={})
+        self.faults.count(parsed.reply)
+        judged = [pair for pair in parsed.judged if pair[0].content_hash not in one.omitted]
+        omitted = [piece for piece, _ in parsed.judged if piece.content_hash in one.omitted]
+        self.rule.unscored += not judged
+        found.judged += [(one.name[0], piece, judgment) for piece, judgment in judged]
+        return [*parsed.missing, *omitted], parsed.trouble
+
+    def _climb(
+        self, found: ReadResults, one: ReturnedRequest, missing: Sequence[MemoryPart], trouble: RepairReason
+    ) -> None:
+        no_host = not self.rule.has_answer and self.rule.rejected >= self.rule.most_rejected
+        in_vain = no_host or self.rule.is_over_after_unscored(0)
+        asks, lost = repair.next_prompts(one.ask, missing, trouble)
+        if lost or (asks and in_vain):
+            found.lost[one.name] = f"{trouble.cause}: {trouble.detail}"
+            return
+        self.faults.asked_again += len(asks)
+        found.settled.append(one.name)
+        found.asks += [(one.name[0], ask) for ask in asks]
+
+
+def _refusal(result: BatchResult) -> RepairReason:
+    detail = result.detail or "the host refused it"
+    return repair.prompt_too_long(detail) if "prompt_too_long" in result.tells else repair.prompt_rejected(detail)
+
 
 CHUNK = 5_000
 """Results entered in one transaction."""
@@ -47,14 +136,10 @@ _PARTS = """
 
 
 class _Fetched(Struct):
-    """What was fetched of one batch so far."""
-
     left: set[RequestName]
-    """Requests without a result in the store."""
     entered: frozenset[RequestName]
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
-    """Those that the vendor ran."""
     unreadable: int = 0
     chunk: list[tuple[RequestName, BatchResult]] = field(default_factory=list)
 
@@ -65,7 +150,7 @@ class ResultCollector:
     def __init__(self, context: JobContext, *, chunk: int = CHUNK) -> None:
         connection, job = context.connection, context.job
         self._context, self._job, self._chunk = context, job, chunk
-        self._unreadable = self._unknown = self._repeated = 0
+        self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
         self._asks: dict[int, tuple[PackPrompt, tuple[str, ...]]] = {}
         self._omitted: dict[RequestName, frozenset[str]] = {}
@@ -73,19 +158,15 @@ class ResultCollector:
         self._parts = MemoryParts(context.store, job)
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
-        self.reader = ResultReader(has_answer=has_answer, has_score=has_answer)
+        most = MAX_WITHOUT_SCORE
+        self.reader = ResultReader(GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer))
 
     def unmatched_in_words(self) -> tuple[str, ...]:
-        """Say which results belong to no request."""
-        found = (
-            (self._unreadable, "lines of results cannot be read"),
-            (self._unknown, "results bear an id that was never sent"),
-            (self._repeated, "results came twice"),
-        )
-        return tuple(f"{count:,} {what}" for count, what in found if count)
+        """Describe results that belong to no request."""
+        return tuple(f"{count:,} {what}" for what, count in self._unmatched.items() if count)
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
-        """Enter all results of a batch that ended. Raises StoreError and leaves of ProviderError: go on later."""
+        """Store all results of a batch that ended. Raises StoreError and leaves of ProviderError; retry later."""
         connection = self._context.connection
         fetched = _Fetched(
             set(job_rows.requests_of_batch(connection, self._job.id, batch.number)),
@@ -98,13 +179,13 @@ class ResultCollector:
                     self._take(fetched, result, batch)
                     if len(fetched.chunk) >= self._chunk:
                         self._enter(batch, fetched)
-        except ProviderError:  # what came until then was paid for
+        except ProviderError:  # results received so far were paid for
             self._enter(batch, fetched)
             raise
         self._enter(batch, fetched)
-        self._unreadable += fetched.unreadable
+        self._unmatched["lines of results cannot be read"] += fetched.unreadable
         rest = sorted(fetched.left - fetched.met)
-        if rest and not fetched.met and not seen.requests:  # the vendor gave nothing, and does not say how many it ran
+        if rest and not fetched.met and not seen.requests:  # nothing came, and the vendor does not say how many it ran
             unread = len(rest)
         else:
             unread = min(len(rest), max(seen.done - len(fetched.completed), fetched.unreadable))
@@ -117,17 +198,17 @@ class ResultCollector:
         if not result.custom_id:
             fetched.unreadable += 1
         elif name is None or not (name in fetched.left or name in fetched.entered):
-            self._unknown += 1
+            self._unmatched["results bear an id that was never sent"] += 1
         elif name in fetched.met:
-            self._repeated += 1
+            self._unmatched["results came twice"] += 1
         else:
             fetched.met.add(name)
             fetched.chunk += [(name, result)] if name in fetched.left else []
 
     def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
-        """Plan again what has no result. What the host ran and does not give is fetched once more, and then charged.
+        """Replan requests without a result; what the host ran but does not return is fetched again, then charged.
 
-        unread: how many of the rest these are. Raises UnreadableResponse where they are to be fetched again.
+        unread: how many of the rest these are. Raises UnreadableResponse if they are to be fetched again.
         """
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
@@ -142,7 +223,6 @@ class ResultCollector:
             batch_rows.move_batch(connection, batch, "collected")
 
     def _enter(self, batch: Batch, fetched: _Fetched) -> None:
-        """Enter the chunk."""
         chunk, fetched.chunk = fetched.chunk, []
         if not chunk:
             return
@@ -170,7 +250,6 @@ class ResultCollector:
         self._context.ledger.enter_unread(connection, batch, counts)
 
     def _asked(self, connection: Connection, numbers: set[int]) -> dict[int, tuple[PackPrompt, tuple[str, ...]]]:
-        """Return these asks with the id of each of their pieces."""
         if len(self._asks) > ASKS_KEPT:
             self._asks = {}
         missing = numbers - self._asks.keys()
@@ -179,21 +258,19 @@ class ResultCollector:
         return self._asks
 
     def _keep(self, connection: Connection, found: ReadResults) -> None:
-        """Write the judgments, those of each question together."""
         any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
         found.judged.sort(key=itemgetter(0))
         for question, group in groupby(found.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
-            # a piece without a hash was erased meanwhile
+            # a piece without a hash has been erased
             judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
             judgments = [judgment for _, judgment in judged]
             judgments += self._parts.join(connection, names, judged)
-            kept = insert_judgments_under(connection, judgments, names)
+            kept = insert_judgments(connection, judgments, names)
             if any_claim:
                 settle_claims(connection, kept)
 
     def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
-        """Plan what is asked next; questions that ask the same share it."""
         if not found.asks:
             return
         bare = [replace(ask, pieces=tuple(map(_without_text, ask.pieces))) for _, ask in found.asks]
@@ -233,11 +310,10 @@ class MemoryParts:
         if not parts:
             return []
         now = {judgment.content_hash: judgment for _, judgment in parts}
-        query = find_or_add_query(connection, names)
         found: list[Judgment] = []
         for memory, count in {piece.memory: piece.parts for piece, _ in parts}.items():
             hashes = self._hashes(connection, memory, count)
-            known = {**known_judgments(connection, names, query, hashes)}
+            known = read_judgments(connection, names, hashes)
             known |= {one: now[one] for one in hashes if one in now}
             if len(known) == count:
                 found.append(self._best(memory, known, names))
@@ -249,7 +325,7 @@ class MemoryParts:
         if not best.reason:
             turn_key, judge, sample = names
             hash_ = best.content_hash
-            told = Judgments(self._store.connection).reasons(turn_key, judge, [hash_], sample=sample)
+            told = read_reasons(self._store.connection, (turn_key, judge, sample), [hash_])
             best = Judgment(hash_, best.score, told.get(hash_, ""), best.pack, best.position, best.prior)
         result = score_of_parts(memory, [best, *others])
         assert isinstance(result, Judgment)

@@ -1,8 +1,8 @@
-"""What one pass over a job works with, and the lease that lets one process at a time take a job further.
+"""The context of one pass over a job, and the lease that lets one process at a time advance it.
 
-Who holds a job is noted in its row; whether that process still lives is told as for claims (`cache.lease`).
-Each transaction of a pass checks that the lease is still ours, so that a process that was stopped for minutes enters
-nothing twice when it wakes. Trade-off: a process killed in another container holds the job until its lease runs out.
+A job's row names its holder; whether that process is alive is checked as for claims (`cache.lease`).
+Each transaction of a pass checks that the lease is still ours, so that a process that was suspended for minutes writes
+nothing twice when it resumes. Trade-off: a process killed in another container holds the job until its lease expires.
 """
 
 import sqlite3
@@ -18,15 +18,14 @@ from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob
-from xscore.extensions.batch.vendor import BatchHost
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreError
-from xscore.platform.processes import LEASE_S
 from xscore.settings import Settings
 from xscore.store.store import Store
 
 CLOCK_SKEW_S = 600.0
-"""How far a vendor's clock may be behind ours."""
+"""Seconds that a vendor's clock may be behind ours."""
 
 
 class JobLease:
@@ -38,11 +37,10 @@ class JobLease:
         job: str,
         *,
         clock: Callable[[], float] = time.time,
-        lease_s: float = LEASE_S,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self._connection, self._job = connection, job
-        self._lease = Lease(lease_s=lease_s, clock=clock)
+        self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
         self.acquired = False
 
@@ -103,7 +101,6 @@ class JobContext(Struct, frozen=True, kw_only=True):
     lease: JobLease
     ledger: BatchLedger
     clock: Callable[[], float]
-    """Unix seconds."""
 
     @property
     def connection(self) -> Connection:

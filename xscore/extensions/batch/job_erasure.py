@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from xscore.platform.hashing import row_checksum
-from xscore.records import UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
 from xscore.store.line_search import LineMatcher
 
 _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"

@@ -8,7 +8,7 @@ without the texts of its pieces: those are in the store. There is no vendor, mon
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -21,7 +21,8 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import row_checksum
 from xscore.platform.text import one_line
 from xscore.prompts.judge import turn_block
-from xscore.records import JudgeIdentity, Scope, Turn
+from xscore.records.judgment import JudgeIdentity
+from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung
@@ -52,12 +53,9 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
     packs: PackProfile
     reasons_from: float
     context: str
-    """`judge.context` as it was."""
     tests: Literal["cards", "full"]
-    """`judge.tests` as it was."""
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
-    """Judge only memories of these paths; None: of all."""
     deal: str = field(default_factory=lambda: secrets.token_hex(16))
     """Secret that shuffles the ids in prompts, in hex. It belongs to the job, not to the store: another user of the
     store has another secret, and a reply read with that one would give scores to the wrong memories."""
@@ -78,20 +76,15 @@ class BatchJob(Struct, frozen=True):
     """A list of questions that is judged offline."""
 
     id: str
-    """`b_…`"""
     created_at: float
     command: str
     digest: str
-    """Of the list of questions."""
     judge_spec: str
-    """`provider:model`"""
     judge: str
     """Judge key, as it was planned."""
     recipe: JobRecipe
     max_usd: Decimal | None
-    """The job's own cap."""
     candidates: int
-    """Over all questions, when it was planned."""
     cached: int
     ended_at: float | None = None
     stopped_at: float | None = None
@@ -102,7 +95,6 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
 
     number: int
     name: str
-    """Its id in the list."""
     turn: Turn
     """Task, errors and file alone, redacted."""
     shown: str = ""
@@ -180,6 +172,11 @@ def read_batch_jobs(connection: sqlite3.Connection, *, under_way: bool = False) 
     return [_job(row) for row in connection.execute(f"{_JOB}{where} ORDER BY created_at DESC, id").fetchall()]
 
 
+def jobs_under_way(connection: sqlite3.Connection, judge: str) -> list[str]:
+    """Return the ids of the jobs of this judge (its key) that have not ended, newest first. Raises StoreDamaged."""
+    return [job.id for job in read_batch_jobs(connection, under_way=True) if job.judge == judge]
+
+
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
     found = connection.execute(
@@ -216,6 +213,17 @@ def requests_of_batch(connection: sqlite3.Connection, job_id: str, batch: int) -
         "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' ORDER BY ask, question",
         (job_id, batch),
     ).fetchall()
+
+
+def memories_asked(connection: sqlite3.Connection, job_id: str, *states: str) -> Mapping[int, Set[str]]:
+    """Return the contents of whole memories that requests in these states ask for, by question. Raises StoreDamaged."""
+    rows = connection.execute("SELECT question, ask, state FROM job_request WHERE job = ?", (job_id,)).fetchall()
+    chosen = [(question, ask) for question, ask, state in rows if state in states]
+    asks = read_asks(connection, job_id, {ask for _, ask in chosen})
+    found: dict[int, set[str]] = {}
+    for question, ask in chosen:
+        found.setdefault(question, set()).update(piece.memory for piece in asks[ask].pieces)
+    return found
 
 
 def contents_under_way(connection: sqlite3.Connection, job_ids: Iterable[str]) -> Mapping[str, frozenset[str]]:
@@ -256,7 +264,6 @@ def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
-    """Write pieces as `[content]`, and those of memories in parts as `[content, memory, parts]`."""
     pieces = [[one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash] for one in ask.pieces]
     written = json.dumps(pieces)
     checksum = row_checksum(job_id, str(number), ask.pack, written)

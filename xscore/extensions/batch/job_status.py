@@ -1,4 +1,4 @@
-"""How far a job is: from the store alone, or after a look at its vendor.
+"""The status of a job, from the store alone or after asking its vendor.
 
 Judged is what was asked and neither waits nor is lost, so that the figures always add up. A job belongs to the vendor
 it was planned for, whatever judge the settings name today. Trade-off: a memory in parts counts as waiting while one of
@@ -10,18 +10,20 @@ import sqlite3
 from collections import Counter
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec import convert
+from msgspec.structs import asdict, replace
 
 from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.vendor import BatchHost, batch_host
+from xscore.extensions.batch.records import BatchStatus, JobStatus
+from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database, money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import ProviderError, UsageError
 from xscore.platform.text import join_sentences, one_line
 from xscore.providers.spec import parse_model_spec
-from xscore.records.batch import BatchStatus, JobStatus
 from xscore.settings import Settings
 from xscore.store.store import Store
 
@@ -78,15 +80,12 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         questions=questions,
         candidates=job.candidates,
         cached=job.cached,
-        planned=states.get("planned", 0),
-        sent=states.get("sent", 0),
-        answered=states.get("answered", 0),
-        lost=states.get("lost", 0),
         batches=_batches(connection, job_id),
         spent_usd=spent_usd,
         unpriced=unpriced,
         set_aside_usd=reserved_usd if states else money.dollars_of_picodollars(0),
         max_usd=job.max_usd,
+        **states,
         **(_asked_by_batch(connection, job) if states else _asked_live(connection, job)),
     )
 
@@ -99,7 +98,6 @@ def _asked_by_batch(connection: sqlite3.Connection, job: BatchJob) -> dict[str, 
 
 
 def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
-    """A list that is judged live has no requests: it asks for what the cache lacked."""
     (judged,) = connection.execute(_JUDGED_LIVE, (job.judge, job.id)).fetchone()
     asked = job.candidates - job.cached
     return {"asked": asked, "judged": min(judged, asked), "unjudged": {}}
@@ -108,24 +106,12 @@ def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[BatchStatus, ...]:
     waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
     return tuple(
-        BatchStatus(
-            number=one.number,
-            mark=one.mark,
-            vendor_id=one.vendor_id,
-            state=one.state,
-            status=one.status,
-            seen_at=one.seen_at,
-            requests=one.requests,
-            waiting=waiting.get(one.number, 0),
-            marked_at=one.marked_at,
-            problem=one.problem,
-        )
+        convert(asdict(one) | {"waiting": waiting.get(one.number, 0)}, BatchStatus)
         for one in batch_rows.read_batches(connection, job_id)
     )
 
 
 def _count_open(connection: sqlite3.Connection, job: BatchJob) -> tuple[int, Counter[str]]:
-    """Count the candidates that wait, and those that are lost, by cause."""
     rows = connection.execute(_OPEN_OR_LOST, (job.id,)).fetchall()
     asks = job_rows.read_asks(connection, job.id, {row[0] for row in rows})
     counts = Counter[str]()
@@ -163,7 +149,7 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
 
 
 async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) -> JobStatus:
-    """Ask how a job's batches are, and return its status. A host that fails is told in it; nothing else moves."""
+    """Ask for the status of a job's batches, and return the job's; it reports a failing host."""
     waiting = [
         one for one in batch_rows.read_batches(store.connection, job.id, only_open=True) if one.state == "created"
     ]

@@ -1,26 +1,26 @@
-"""How jobs stand, for people and as JSON, and what a command about them ends with.
+"""The status of batch jobs and of live lists, as text and as JSON, and their exit codes.
 
-A list that was judged live, for people and as JSON: a line a question, what is unjudged, what it cost, what next.
+A live list has a line per question, what is unjudged, its cost, and what to do next.
 """
 
 from collections.abc import Iterable, Sequence
 
-from xscore.cli.terminal import faint
-from xscore.extensions.batch.list_job import ListReport
+from xscore.cli.phrases import describe_tokens, describe_unjudged
+from xscore.cli.terminal import faint, render_facts, render_table
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.extensions.batch.results import QuestionSummary
+from xscore.extensions.batch.records import BatchStatus, JobStatus, ListReport, QuestionSummary
 from xscore.pipeline.json_form import SCHEMA, Json, record_json, stage_usage_json
 from xscore.platform.errors import BudgetExhausted, NothingMatched, ProviderError
 from xscore.platform.text import (
+    DASH,
     counted,
+    ellipsize,
     format_dollars,
     format_seconds,
     format_share,
     format_time,
-    format_tokens,
     one_line,
 )
-from xscore.records.batch import BatchStatus, JobStatus
 
 PENDING = NothingMatched.exit_code
 """Nothing is wrong, and not all is in."""
@@ -49,22 +49,24 @@ def _code(found: JobStatus) -> int:
 
 def render_job(found: JobStatus, *, cost: bool = True) -> str:
     """Show one job: its list, what is judged, its batches, its dollars, and what is in the way. cost: its dollars."""
-    lines = [
-        f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} · {_state(found)}",
-        f"  list     {counted(found.questions, 'question')} · {found.candidates:,} candidates ·"
-        f" {found.cached:,} cached: replayed hit rate {format_share(found.cached, found.candidates)}",
-        f"  judged   {found.judged:,} of {found.asked:,} asked{_rest(found)}",
-    ]
     batches = [one for one in found.batches if one.state != "collected"] or list(found.batches[-1:])
-    lines += [f"  batch    {_batch(one)}" for one in batches[-BATCHES_SHOWN:]]
-    if len(batches) > BATCHES_SHOWN:
-        lines.append(faint(f"           and {len(batches) - BATCHES_SHOWN} more (--json)"))
-    if cost and (found.command == "submit" or found.batches):
-        lines.append(f"  cost     {_job_cost(found)}")
-    if found.planned:
-        why = f": {one_line(found.held_back)}" if found.held_back else ""
-        lines.append(f"  waiting  {counted(found.planned, 'request')} not sent yet{why}")
-    return "\n".join(lines)
+    why = f": {one_line(found.held_back)}" if found.held_back else ""
+    rows = [
+        ("  list", list_in_words(found.questions, found.candidates, found.cached)),
+        ("  judged", f"{found.judged:,} of {found.asked:,} asked{_rest(found)}"),
+        *(("  batch", _batch(one)) for one in batches[-BATCHES_SHOWN:]),
+        ("", f"and {len(batches) - BATCHES_SHOWN} more (--json)" if len(batches) > BATCHES_SHOWN else ""),
+        ("  cost", _job_cost(found) if cost and (found.command == "submit" or found.batches) else ""),
+        ("  waiting", f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else ""),
+    ]
+    head = f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} · {_state(found)}"
+    return f"{head}\n{render_facts(rows)}"
+
+
+def list_in_words(questions: int, candidates: int, cached: int) -> str:
+    """Say how long a list is, and which share of its candidates the cache had when it was planned."""
+    hits = f"{cached:,} cached: hit rate {format_share(cached, candidates)}"
+    return f"{counted(questions, 'question')} · {candidates:,} candidates · {hits}"
 
 
 def next_step(found: JobStatus) -> str:
@@ -82,13 +84,12 @@ def next_step(found: JobStatus) -> str:
 
 def render_jobs(jobs: Sequence[JobStatus]) -> str:
     """One line a job."""
-    head = faint(f"{'job':<20}{'since':<18}{'questions':>10}{'judged':>10}{'of':>10}  state")
-    return "\n".join([head, *(_job_line(job) for job in jobs)])
-
-
-def _job_line(found: JobStatus) -> str:
-    figures = f"{found.questions:>10,}{found.judged:>10,}{found.asked:>10,}"
-    return f"{found.job:<20}{format_time(found.created_at):<18}{figures}  {_state(found)}"
+    heads = ("job", "since", "questions", "judged", "of", "state")
+    rows = [
+        (job.job, format_time(job.created_at), f"{job.questions:,}", f"{job.judged:,}", f"{job.asked:,}", _state(job))
+        for job in jobs
+    ]
+    return render_table(heads, rows, right=heads[2:5]) if rows else ""
 
 
 def _state(found: JobStatus) -> str:
@@ -126,8 +127,6 @@ def _job_cost(found: JobStatus) -> str:
 
 LINES_SHOWN = 50
 """Questions named on a terminal; all of them stand in the JSON and in the file of results."""
-PARTLY_SHOWN = 10
-"""Questions with unjudged candidates that are named; all of them under --verbose."""
 QUESTION_ID_CHARS = 24
 RUN_LIST_AGAIN = "run the same command again to go on; what was judged costs nothing again"
 LIVE_ENDED_WORDS = {
@@ -149,39 +148,29 @@ def live_job_json(found: ListReport) -> dict[str, Json]:
 
 def render_live_job(found: ListReport) -> str:
     """One line a question: how many were kept, and the first of them."""
-    lines = [faint(f"{'question':<26}{'kept':>5}  first")]
-    lines += [_question_line(line) for line in found.lines[:LINES_SHOWN]]
-    if len(found.lines) > LINES_SHOWN:
-        rest = counted(len(found.lines) - LINES_SHOWN, "question")
-        lines.append(faint(f"and {rest} more (-o FILE, --json)"))
-    return "\n".join(lines)
+    rows = [(ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one)) for one in found.lines[:LINES_SHOWN]]
+    rest = len(found.lines) - LINES_SHOWN
+    more = f"and {counted(rest, 'question')} more (-o FILE, --json)"
+    return render_table(("question", "kept", "first"), rows, right={"kept"}) + (f"\n{faint(more)}" if rest > 0 else "")
 
 
-def render_live_account(found: ListReport, *, verbose: bool) -> str:
-    """Say where candidates stayed unjudged, why it ended early if it did, and what it came to."""
+def _best(one: QuestionSummary) -> str:
+    return DASH if one.best_score is None else f"{one.best_score:.2f}  {one_line(one.best)}"
+
+
+def render_live_account(found: ListReport) -> str:
+    """Say what stayed unjudged, why it ended early if it did, and what it came to."""
     lines = []
-    partly = [line for line in found.lines if line.coverage.unjudged]
-    shown = partly if verbose else partly[:PARTLY_SHOWN]
-    lines += [f"{_short_question(line.id)}: {_coverage(line)}" for line in (found.lines if verbose else shown)]
-    if len(partly) > len(shown):
-        lines.append(f"and {counted(len(partly) - len(shown), 'question')} more with unjudged candidates (--verbose)")
-    cover = found.coverage
-    if cover.unjudged:
-        causes = ", ".join(f"{count:,} {cause}" for cause, count in found.unjudged_by_cause.items())
-        lines.append(f"{counted(cover.unjudged, 'candidate')} of {cover.candidates:,} unjudged ({causes}).")
+    if found.coverage.unjudged:
+        lines.append(f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which questions.")
     if found.ended:
         detail = f" ({one_line(found.detail)})" if found.detail and found.ended in ("budget", "provider") else ""
         lines.append(f"{LIVE_ENDED_WORDS[found.ended]}{detail}.")
-    elif cover.unjudged:
+    elif found.coverage.unjudged:
         lines.append(f"{RUN_LIST_AGAIN[0].upper()}{RUN_LIST_AGAIN[1:]}.")
     if found.out:
         lines.append(f"{counted(found.rows, 'row')} in {one_line(found.out)}")
     return "\n".join([*lines, faint(_live_cost(found))])
-
-
-def hit_rate_in_words(cached: int, candidates: int) -> str:
-    """`replayed hit rate 42 %`: the share of all candidates that the cache had when the list was planned."""
-    return f"replayed hit rate {format_share(cached, candidates)}"
 
 
 def _live_cost(found: ListReport) -> str:
@@ -191,23 +180,6 @@ def _live_cost(found: ListReport) -> str:
         planned = f"planned with {format_share(found.cached, found.candidates)} replayed"
         parts += [planned, counted(found.spent.calls, "call")]
     if usage.input_tokens:
-        parts.append(f"{format_tokens(usage.input_tokens)} in / {format_tokens(usage.output_tokens)} out")
+        parts.append(describe_tokens(usage.input_tokens, usage.output_tokens))
     parts += [format_dollars(found.spent.cost_usd, estimated=found.spent.estimated), format_seconds(found.seconds)]
     return " · ".join([*parts, *([f"job {found.job}"] if found.job else [])])
-
-
-def _question_line(line: QuestionSummary) -> str:
-    best = "–" if line.best_score is None else f"{line.best_score:.2f}  {one_line(line.best)}"
-    return f"{_short_question(line.id):<26}{line.kept:>5}  {best}"
-
-
-def _coverage(line: QuestionSummary) -> str:
-    cover = line.coverage
-    parts = [f"{cover.candidates:,} candidates", f"{cover.judged:,} judged", f"{cover.cached:,} cached"]
-    causes = ", ".join(f"{count:,} {cause}" for cause, count in line.unjudged_by_cause.items())
-    return ", ".join([*parts, f"{cover.unjudged:,} unjudged" + (f" ({causes})" if causes else "")])
-
-
-def _short_question(text: str) -> str:
-    line = one_line(text.strip())
-    return line if len(line) <= QUESTION_ID_CHARS else line[: QUESTION_ID_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""A list of questions from its estimate to its results by live calls: `batch run` and `rescore`.
+"""Judge a list of questions by live calls, from estimate to results: `batch run` and `rescore`.
 
 A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a file of questions,
 `rescore` takes the tasks asked here lately. Trade-off: the index is brought up to date once, so files that change
@@ -17,17 +17,20 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.batch import list_plan, ray_engine, results
+from xscore.extensions.batch import list_plan
 from xscore.extensions.batch.job_rows import JobCommand
-from xscore.extensions.batch.list_plan import ListPlan, ListProgress, confirm_plan, plan_questions, warn_of_plan
-from xscore.extensions.batch.results import KnownCauses, QuestionSummary, ResultsFile, check_results_path
+from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, plan_questions, warn_of_plan
+from xscore.extensions.batch.records import ListReport
+from xscore.extensions.batch.results import KnownCauses, RankedList, cached_outcomes, check_results_path, rank_questions
 from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.judging import STOP_DETAILS, Deadline, take_back_cancellation
-from xscore.pipeline.list_judging import ListResources, LiveEnd, QuestionEnd, judge_list, judge_question
-from xscore.pipeline.parts import PipelineParts, TurnResources
+from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list, judge_question
+from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     ListMemories,
     PreparedQuestion,
+    Question,
+    QuestionList,
     fetch_list_memories,
     prepare_questions,
     require_matching_files,
@@ -38,12 +41,13 @@ from xscore.platform.errors import UsageError
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
-from xscore.records import Coverage, Outcome, Scope, Stage, StageUsage, Unjudged, UnjudgedCause
-from xscore.records.batch import Question, QuestionList
+from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
+from xscore.records.receipt import Coverage
+from xscore.records.turn import Scope
 
 
 class ListOptions(Struct, frozen=True, kw_only=True):
-    """What is wanted of a list beside its judgments."""
+    """Options of a list."""
 
     command: JobCommand = "run"
     out: Path | None = None
@@ -52,71 +56,30 @@ class ListOptions(Struct, frozen=True, kw_only=True):
     actors: int = 0
     """Actors of Ray that judge; 0: this process judges."""
     only: frozenset[str] | None = None
-    """Only memories of these files; None: whatever the scope leaves."""
     ranks: bool = True
     """Whether each question is ranked; else it has its account alone."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: from now."""
 
 
-class ListReport(Struct, frozen=True, kw_only=True):
-    """What came of a list."""
-
-    job: str
-    """`b_…`; empty: nothing was to be paid for, as with the judge without a model."""
-    command: str
-    judge: str
-    is_model: bool
-    questions: int
-    candidates: int
-    """Over all questions, when it was planned."""
-    cached: int
-    """Of these, what the cache had."""
-    coverage: Coverage
-    unjudged_by_cause: dict[str, int]
-    ended: str
-    """Why it ended early; empty: it did not."""
-    detail: str
-    spent: StageUsage
-    seconds: float
-    workers: int
-    """Actors that judged; 1: this process did."""
-    lines: tuple[QuestionSummary, ...]
-    """Empty where it was interrupted."""
-    out: str
-    """The file of results that was written; empty: none."""
-    rows: int
-    warnings: tuple[str, ...]
-
-    @property
-    def hit_rate(self) -> float | None:
-        """Replayed hit rate."""
-        return self.cached / self.candidates if self.candidates else None
-
-    @property
-    def exit_code(self) -> int:
-        """What the command ends with."""
-        nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
-        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1}.get(self.ended)
-        return early or (3 if nothing else 1 if self.coverage.unjudged else 0)
-
-
 async def run_live_list(
-    parts: PipelineParts, questions: QuestionList, *, scope: Scope, wishes: ListOptions
+    parts: PipelineParts, questions: QuestionList, *, scope: Scope, options: ListOptions
 ) -> ListReport:
     """Judge a list by live calls, rank each question and write the results.
 
     Raises UsageError where results cannot be written or the estimate is declined, what opening the judge raises where
     nothing was judged, and StoreError.
     """
-    started = time.monotonic() if wishes.started is None else wishes.started
-    if wishes.out is not None:
-        check_results_path(wishes.out, store_dir=parts.store.path.parent, questions=wishes.questions_file)
-    if wishes.actors:
-        ray_engine.check_ray_usable(parts)
-    found, plan = plan_live_list(parts, questions, scope=scope, only=wishes.only)
+    started = time.monotonic() if options.started is None else options.started
+    if options.out is not None:
+        check_results_path(options.out, store_dir=parts.store.path.parent, questions=options.questions_file)
+    if options.actors:
+        from xscore.extensions.batch.ray_engine import check_ray_usable
+
+        check_ray_usable(parts)
+    found, plan = plan_live_list(parts, questions, scope=scope, only=options.only)
     confirm_plan(parts, plan)
-    run = _ListRun(parts, questions, found, plan, wishes, started)
+    run = _ListRun(parts, questions, found, plan, options, started)
     await run.go()
     return run.report()
 
@@ -137,21 +100,17 @@ def plan_live_list(
 
 
 class _ListRun(Struct):
-    """One list under way."""
-
     parts: PipelineParts
     questions: QuestionList
     found: ListMemories
     plan: ListPlan
-    wishes: ListOptions
+    options: ListOptions
     started: float
     job: str = ""
     end: LiveEnd = field(default_factory=LiveEnd)
     judged: Counter[int] = field(default_factory=Counter)
-    """By question, what was judged here."""
     lost: dict[tuple[int, str], Unjudged] = field(default_factory=dict)
-    lines: Sequence[QuestionSummary] = ()
-    rows: int = 0
+    ranked: RankedList = RankedList()
 
     async def go(self) -> None:
         parts = self.parts
@@ -164,14 +123,18 @@ class _ListRun(Struct):
                     else LiveEnd()
                 )
             else:
-                self.job = list_plan.insert_live_job(
+                job = list_plan.new_job(
                     parts,
-                    self.plan,
-                    command=self.wishes.command,
+                    list_plan.batch_judge_factory(parts).drafts,
+                    command=self.options.command,
                     digest=self.questions.digest,
                     scope=self.found.scope,
-                    only=self.wishes.only,
+                    only=self.options.only,
+                    candidates=self.plan.candidates,
+                    cached=self.plan.cached,
                 )
+                list_plan.insert_live_job(parts, job, self.plan.rows)
+                self.job = job.id
                 await self._judge()
                 parts.judge.close()
                 list_plan.end_live_job(parts, self.job)
@@ -179,11 +142,10 @@ class _ListRun(Struct):
             return
         parts.observer.stage("select")
         try:
-            await self._rank()
+            self.ranked = await self._rank()
         except asyncio.CancelledError:
             take_back_cancellation(asyncio.current_task())
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
-            self.lines = ()
 
     async def _judge(self) -> None:
         if not self.plan.to_judge:
@@ -192,69 +154,48 @@ class _ListRun(Struct):
         parts.observer.stage("judge")
         if self.plan.estimate is not None and self.plan.estimate.seconds >= FORECAST_FROM_S:
             parts.observer.forecast(self.plan.estimate)
-        progress, deadline = ListProgress(parts.observer, self.plan.candidates, self.plan.cached), self._deadline()
-        if self.wishes.actors:
-            self.end = await ray_engine.judge_by_ray(
+        progress = ListProgress(parts.observer, self.plan.candidates, self.plan.cached)
+        if self.options.actors:
+            from xscore.extensions.batch.ray_engine import judge_by_ray
+
+            self.end = await judge_by_ray(
                 parts,
                 self.job,
                 self.questions.all,
                 self.found,
-                count=self.wishes.actors,
-                told=self._took,
+                count=self.options.actors,
+                on_end=self._took,
                 progress=progress,
-                deadline=deadline,
+                deadline=self._deadline(),
             )
-        else:
-            self.end = await self._judge_here(progress, deadline)
-
-    async def _judge_here(self, progress: ListProgress, deadline: Deadline | None) -> LiveEnd:
-        async with self.parts.open_resources(self.job) as resources:
-            return await judge_list(
-                self.parts,
-                ListResources(resources),
-                prepare_questions(self.parts, enumerate(self.questions.all), self.found),
-                told=self._took,
-                progress=lambda judged, unjudged: progress.report(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
-                deadline=deadline,
-            )
+            return
+        questions = prepare_questions(parts, enumerate(self.questions.all), self.found)
+        self.end = await judge_list(
+            parts, self.job, questions, progress=progress, on_end=self._took, deadline=self._deadline()
+        )
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged
         self.lost |= {(ended.number, one.content_hash): one for one in ended.lost}
 
-    async def _rank(self) -> None:
-        known = KnownCauses(lost=self.lost)
+    async def _rank(self) -> RankedList:
+        parts, known = self.parts, KnownCauses(lost=self.lost)
         if self.end.cause is not None:
-            known = KnownCauses(
-                lost=self.lost, cause=self.end.cause, detail=self.end.detail or STOP_DETAILS.get(self.end.cause, "")
-            )
+            detail = self.end.detail or STOP_DETAILS.get(self.end.cause, "")
+            known = KnownCauses(lost=self.lost, cause=self.end.cause, detail=detail)
+        questions = prepare_questions(parts, enumerate(self.questions.all), self.found)
         async with AsyncExitStack() as stack:
             resources = None
-            if not self.parts.judge.is_model:
-                resources = await stack.enter_async_context(self.parts.open_resources(self.job))
+            if not parts.judge.is_model:
+                resources = await stack.enter_async_context(parts.open_resources(self.job))
 
-            async def settle(prepared: PreparedQuestion) -> Sequence[Outcome]:
-                return await self._settled(prepared, known, resources)
+            async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
+                if resources is None:
+                    return cached_outcomes(prepared, known), self.judged[prepared.number]
+                judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
+                return judged.outcomes, 0
 
-            with ResultsFile(self.wishes.out) as file:
-
-                def keep(rows: Sequence[results.ResultRow]) -> None:
-                    self.rows += len(rows)
-                    file.add(rows)
-
-                questions = prepare_questions(self.parts, enumerate(self.questions.all), self.found)
-                self.lines = await results.rank_questions(
-                    self.parts, questions, settle, keep if self.wishes.ranks else None, judged=self.judged
-                )
-
-    async def _settled(
-        self, prepared: PreparedQuestion, known: KnownCauses, resources: TurnResources | None
-    ) -> Sequence[Outcome]:
-        if resources is None:
-            return results.cached_outcomes(prepared, known)
-        return (
-            await judge_question(self.parts, resources, prepared)
-        ).outcomes  # the judge without a model costs nothing
+            return await rank_questions(parts, questions, settle, self.options.out, ranks=self.options.ranks)
 
     def _deadline(self) -> Deadline | None:
         seconds = self.parts.settings.budget.deadline_s
@@ -263,41 +204,34 @@ class _ListRun(Struct):
     def report(self) -> ListReport:
         """Sum up. Raises StoreDamaged."""
         parts, identity = self.parts, self.parts.judge.identity
-        causes: Counter[str] = Counter()
-        for line in self.lines:
-            causes.update(line.unjudged_by_cause)
-        coverage = results.total_coverage(self.lines) if self.lines else self._cut_short(causes)
+        ranked, is_ranked = self.ranked, bool(self.ranked.lines)
+        coverage, causes = ranked.coverage, ranked.unjudged_by_cause
+        if not is_ranked:  # it was interrupted: by what was told of its questions
+            judged = min(self.judged.total(), self.plan.to_judge)
+            unjudged = self.plan.to_judge - judged
+            coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
+            causes = {str(self.end.cause): unjudged} if unjudged else {}
+        said_of_seats = [said for said in parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
         return ListReport(
             job=self.job,
-            command=self.wishes.command,
+            command=self.options.command,
             judge=f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
             is_model=parts.judge.is_model,
             questions=len(self.questions.all),
             candidates=self.plan.candidates,
             cached=self.plan.cached,
             coverage=coverage,
-            unjudged_by_cause=dict(causes.most_common()),
+            unjudged_by_cause=causes,
             ended=str(self.end.cause or ""),
             detail=self.end.detail,
             spent=list_plan.spent_by_job(parts.store.connection, self.job),
             seconds=time.monotonic() - self.started,
-            workers=self.wishes.actors or 1,
-            lines=tuple(self.lines),
-            out=str(self.wishes.out or "") if self.lines else "",
-            rows=self.rows if self.lines else 0,
-            warnings=tuple(dict.fromkeys([*self._said_of_seats(), *self.plan.warnings, *self.end.remarks])),
+            workers=self.options.actors or 1,
+            lines=ranked.lines,
+            out=str(self.options.out or "") if is_ranked else "",
+            rows=ranked.rows,
+            warnings=tuple(dict.fromkeys([*said_of_seats, *self.plan.warnings, *self.end.remarks])),
         )
-
-    def _said_of_seats(self) -> list[str]:
-        return [said for said in self.parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
-
-    def _cut_short(self, causes: Counter[str]) -> Coverage:
-        """Account for a list that was interrupted, by what was told of its questions."""
-        judged = min(self.judged.total(), self.plan.to_judge)
-        unjudged = self.plan.to_judge - judged
-        if unjudged:
-            causes[str(self.end.cause)] += unjudged
-        return Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
 
 
 DAYS = 14
@@ -317,7 +251,6 @@ class RecentTasks(Struct, frozen=True):
 
     questions: QuestionList
     beyond: int
-    """Older tasks that are left out, since there are more than `MOST`."""
 
     def in_words(self) -> str:
         """Say how many and by which rule."""

@@ -1,4 +1,4 @@
-"""What a list would take by live calls, and what the store keeps of one that is judged live. Sends nothing.
+"""Estimate a list of live calls, and its row in the store. Sends nothing.
 
 Sizes alone are added up; no prompt is drafted. Questions of which nothing is known yet need the same packs, so their
 forecast is made once: the first one's length stands for all of them. The row of a live list is ended as soon as it is
@@ -6,26 +6,29 @@ written, because there is nothing to fetch for it: the same list again is anothe
 """
 
 import sqlite3
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobQuestion, JobRecipe, contents_under_way
+from xscore.extensions.batch.planning import job_question
 from xscore.pipeline import budget_messages, question_list
-from xscore.pipeline.judging import REPORT_EVERY_S
+from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.database import damage_if_invalid, transaction
+from xscore.platform.errors import UsageError
 from xscore.providers.prices import batch_price
-from xscore.records import Estimate, JudgeEstimate, Observer, Progress, Scope, StageUsage, Usage
-from xscore.scorer.drafts import JudgeModel
-from xscore.scorer.packs import PackProfile
-from xscore.store.turn_history import TOKEN_COLUMNS, VALID_CALL_SQL, dollars_from_row, parse_count, usage_from_row
+from xscore.records.calls import Usage
+from xscore.records.receipt import StageUsage
+from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.turn import Scope
+from xscore.scorer.drafts import PromptDrafts
+from xscore.store.call_rows import TOKEN_COLUMNS, VALID_CALL_SQL, dollars_from_row, parse_count, usage_from_row
 
 _SPENT = f"""
     SELECT sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL), max(estimated),
@@ -38,14 +41,12 @@ class ListPlan(Struct):
     """What a list would take."""
 
     rows: list[JobQuestion] = field(default_factory=list)
-    """Each question as it is to be judged, with what the cache has of it."""
     candidates: int = 0
     cached: int = 0
     elsewhere: int = 0
-    """Of those to judge, what batches under way are having judged: it would be paid for twice."""
+    """Candidates to judge that running batches also judge, and which would be paid for twice."""
     elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate | None = None
-    """Over all questions; None: there is no question."""
     warnings: list[str] = field(default_factory=list)
     """What the user was warned of before anything was sent; the report repeats it."""
 
@@ -66,19 +67,9 @@ def plan_questions(parts: PipelineParts, questions: Iterable[PreparedQuestion]) 
     unknown: JudgeEstimate | None = None
     for prepared in questions:
         pool = prepared.pool
-        cached = len(pool.candidates) - len(pool.misses)
-        plan.rows.append(
-            JobQuestion(
-                number=prepared.number,
-                name=prepared.question.id,
-                turn=replace(prepared.turn, file_text="", diff="", changed=()),
-                turn_key=prepared.key,
-                candidates=len(pool.candidates),
-                cached=cached,
-            )
-        )
+        plan.rows.append(job_question(prepared))
         plan.candidates += len(pool.candidates)
-        plan.cached += cached
+        plan.cached += len(pool.candidates) - len(pool.misses)
         _count_elsewhere(plan, prepared, others)
         if pool.misses is pool.candidates:
             found = unknown = unknown or parts.judge.forecast(prepared.turn, pool)
@@ -89,10 +80,9 @@ def plan_questions(parts: PipelineParts, questions: Iterable[PreparedQuestion]) 
 
 
 def _jobs_under_way(parts: PipelineParts) -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Return the jobs of the same judge, and the contents they are having judged by turn key."""
-    connection, key = parts.store.connection, judge_key(parts.judge.identity)
-    found = job_rows.read_batch_jobs(connection, under_way=True) if parts.judge.is_model else []
-    return {job.id: contents_under_way(connection, [job.id]) for job in found if job.judge == key}
+    connection, is_model = parts.store.connection, parts.judge.is_model
+    jobs = job_rows.jobs_under_way(connection, judge_key(parts.judge.identity)) if is_model else []
+    return {job: contents_under_way(connection, [job]) for job in jobs}
 
 
 def _count_elsewhere(
@@ -105,7 +95,7 @@ def _count_elsewhere(
 
 
 def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:
-    """Say, before anything is paid for, that no cap holds, and what batches under way are having judged."""
+    """Warn, before anything is paid for, that no cap applies, and what running batches also judge."""
     plan.warnings = budget_messages.uncapped_judge(parts) if plan.to_judge else []
     for message in plan.warnings:
         parts.observer.note(message)
@@ -129,72 +119,80 @@ def confirm_plan(parts: PipelineParts, plan: ListPlan) -> None:
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     """Return the cost by the vendor's Batch API; None where the tables state no such price."""
-    calls = parts.judge.calls
-    if not estimate.calls or calls is None:
+    calls, host = parts.judge.calls, parts.judge.identity.host
+    if calls is None:
         return Decimal(0)
-    average = Usage(
-        input_tokens=-(-estimate.input_tokens // estimate.calls),
-        output_tokens=-(-estimate.output_tokens // estimate.calls),
-    )
-    each = batch_price(calls.model.name, parts.judge.identity.host, average)
-    return None if each is None else each * estimate.calls
+    price = partial(batch_price, calls.model.name, host)
+    return average_cost(estimate.calls, estimate.input_tokens, estimate.output_tokens, price)
 
 
-def recipe_of(
+def average_cost(
+    calls: int, input_tokens: int, output_tokens: int, price: Callable[[Usage], Decimal | None]
+) -> Decimal | None:
+    """Price the average call and multiply, as a live estimate does; None: no price is known."""
+    if not calls:
+        return Decimal(0)
+    each = price(Usage(input_tokens=-(-input_tokens // calls), output_tokens=-(-output_tokens // calls)))
+    return None if each is None else each * calls
+
+
+def new_job(
     parts: PipelineParts,
+    drafts: PromptDrafts,
     *,
-    model: JudgeModel,
-    packs: PackProfile,
+    command: JobCommand,
+    digest: str,
     scope: Scope,
     only: frozenset[str] | None,
-) -> JobRecipe:
-    """Return the recipe of a job that this judge does. only: paths."""
+    candidates: int,
+    cached: int,
+) -> BatchJob:
+    """Return the job of a list that the judge of these parts does. only: paths."""
     identity, judge = parts.judge.identity, parts.settings.judge
-    return JobRecipe(
+    recipe = JobRecipe(
         provider=identity.provider,
         host=identity.host,
-        model=model,
-        packs=packs,
+        model=drafts.model,
+        packs=drafts.profile,
         reasons_from=judge.reasons_from if judge.reasons == "relevant" else 0.0,
         context=judge.context,
         tests=judge.tests,
         scope=scope,
         only=None if only is None else tuple(sorted(only)),
     )
-
-
-def insert_live_job(
-    parts: PipelineParts,
-    plan: ListPlan,
-    *,
-    command: JobCommand,
-    digest: str,
-    scope: Scope,
-    only: frozenset[str] | None = None,
-) -> str:
-    """Write the job of a list that is about to be judged live, and return its id. only: paths."""
-    identity, calls, now = parts.judge.identity, parts.judge.calls, parts.clock()
-    assert calls is not None
-    job = BatchJob(
+    return BatchJob(
         id=job_rows.new_job_id(),
-        created_at=now,
+        created_at=parts.clock(),
         command=command,
         digest=digest,
-        judge_spec=f"{identity.provider}:{identity.model}",
+        judge_spec=str(batch_judge_factory(parts).spec),
         judge=judge_key(identity),
-        recipe=recipe_of(parts, model=calls.model, packs=calls.packs, scope=scope, only=only),
+        recipe=recipe,
         max_usd=parts.settings.budget.max_usd,
-        candidates=plan.candidates,
-        cached=plan.cached,
+        candidates=candidates,
+        cached=cached,
     )
+
+
+def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
+    """Return the model's judge factory. Raises UsageError for the lexical judge."""
+    if isinstance(parts.judge, ModelJudgeFactory):
+        return parts.judge
+    raise UsageError(
+        "the lexical judge has no Batch API, and costs nothing",
+        hint="Name a model: --judge provider:model; or `xscore batch run`.",
+    )
+
+
+def insert_live_job(parts: PipelineParts, job: BatchJob, questions: Iterable[JobQuestion]) -> None:
+    """Write the job of a list that is about to be judged live. It counts as ended at once."""
     with transaction(parts.store.connection) as connection:
-        job_rows.add_job(connection, job, plan.rows, (), ())
+        job_rows.add_job(connection, job, questions, (), ())
     end_live_job(parts, job.id)
-    return job.id
 
 
 def end_live_job(parts: PipelineParts, job_id: str) -> None:
-    """Enter when a live job ended."""
+    """Record when a live job ended."""
     with transaction(parts.store.connection) as connection:
         connection.execute("UPDATE job SET ended_at = ? WHERE id = ?", (parts.clock(), job_id))
 
@@ -211,36 +209,4 @@ def spent_by_job(connection: sqlite3.Connection, job_id: str) -> StageUsage:
             usage=usage_from_row(tokens),
             cost_usd=dollars_from_row(cost),
             estimated=bool(estimated),
-        )
-
-
-class ListProgress(Struct):
-    """Reports the progress of a whole list now and then."""
-
-    observer: Observer
-    candidates: int
-    cached: int
-    started: float = field(default_factory=time.monotonic)
-    reported: float = 0.0
-
-    def report(self, judged: int, unjudged: int, spent: StageUsage) -> None:
-        """Report the candidates judged and settled without a score so far, and what they cost."""
-        now = time.monotonic()
-        if now - self.reported < REPORT_EVERY_S:
-            return
-        self.reported = now
-        elapsed, settled = now - self.started, judged + unjudged
-        left = max(0, self.candidates - self.cached - settled)
-        self.observer.progress(
-            Progress(
-                candidates=self.candidates,
-                cached=self.cached,
-                judged=judged,
-                unjudged=unjudged,
-                calls=spent.calls,
-                cost_usd=spent.cost_usd,
-                elapsed_s=elapsed,
-                seconds_left=elapsed / settled * left if settled else None,
-                leaders=(),
-            )
         )

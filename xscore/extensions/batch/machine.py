@@ -1,9 +1,9 @@
-"""Take a job as far as it goes now: create its batches, look at them and fetch them, until only the vendor can go on.
+"""Advance a job: create its batches, poll and fetch them, until only the vendor can continue.
 
-A pass settles what an earlier one left in doubt, looks at what is under way, collects what ended, and sends what fits;
-again while something moved. Every step is one transaction, so that a kill leaves a state the next pass goes on from.
+A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and sends what fits;
+it repeats while something changed. Every step is one transaction, so that a kill leaves a state to resume from.
 OpenAI keeps our mark, so a batch of ours is known for certain. Anthropic keeps none: the ids in its results tell.
-Trade-off: a step that fails ends its kind for this pass, so that a host in trouble is not asked a hundred times over.
+Trade-off: a failed step ends its kind for this pass, so that a failing host is not asked a hundred times.
 """
 
 import re
@@ -21,12 +21,12 @@ from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector, request_of_custom_id
 from xscore.extensions.batch.job_context import JobContext, JobLease
 from xscore.extensions.batch.job_rows import BatchJob
+from xscore.extensions.batch.records import BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import NOT_SENT, BatchSender
-from xscore.extensions.batch.vendor import BatchHost
-from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse
+from xscore.extensions.batch.vendor_calls import BatchHost
+from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse, UsageError
 from xscore.platform.text import join_sentences
-from xscore.records.batch import BatchState, JobStatus, VendorBatch
-from xscore.settings import BudgetSettings, Settings
+from xscore.settings import Settings
 from xscore.store.store import Store
 
 OUR_CUSTOM_ID = re.compile(r"xs_[0-9a-f]+_\d+-q\d+-a\d+")
@@ -39,87 +39,74 @@ BUSY_ELSEWHERE = "another process is taking this job further just now"
 RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
 
 
-async def advance_at_vendor(
+async def advance_job(
     store: Store,
     settings: Settings,
-    host: BatchHost,
     job_id: str,
     *,
+    host: BatchHost | None = None,
     send: bool = True,
     forget: bool = False,
     chunk: int = CHUNK,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> JobStatus:
-    """Take a job as far as it goes without waiting for the vendor, and return its status.
+    """Advance a job as far as possible without waiting for the vendor, and return its status.
 
-    send: false sends nothing new. forget: give up batches that the vendor cannot tell of. chunk: results entered in one
-    transaction. note: called with what moves. A host that fails raises nothing: the status says so, and what was done
-    until then is kept. Raises NothingMatched for an unknown job, StoreError.
-    """
-    async with JobLease(store.connection, job_id, clock=clock) as lease:
-        if not lease.acquired:
-            return replace(job_status.job_status(store.connection, job_id), problem=BUSY_ELSEWHERE)
-        job = job_rows.read_job(store.connection, job_id)
-        ledger = BatchLedger.of(job, settings.budget)
-        context = JobContext(
-            store=store, settings=settings, host=host, job=job, lease=lease, ledger=ledger, clock=clock
-        )
-        run = _JobPass(
-            context,
-            BatchSender(context),
-            ResultCollector(context, chunk=chunk),
-            note,
-            sends=send and job.stopped_at is None,
-            abandons=forget,
-        )
-        while await run.moves():
-            continue
-        with lease.transaction() as connection:
-            batch_rows.end_job_if_done(connection, job.id, at=clock())
-        return run.status()
-
-
-async def settle_without_vendor(
-    store: Store, job_id: str, *, send: bool = True, clock: Callable[[], float] = time.time
-) -> bool:
-    """Give up what can be without the vendor, and say whether the vendor is needed to take the job further.
-
-    send: false plans a batch that certainly never came to be again, since nothing is to be sent.
+    host: None: that of the job's judge. send: false sends nothing new. forget: give up batches that the
+    vendor cannot find. chunk: results per transaction. note: called with each change. A failing host
+    raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched, StoreError.
     """
     connection = store.connection
     async with JobLease(connection, job_id, clock=clock) as lease:
         if not lease.acquired:
-            return True
+            return replace(job_status.job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
-        sends = send and job.stopped_at is None
-        for batch in batch_rows.read_batches(connection, job_id, only_open=True):
-            if not sends and batch.state == "marked" and batch.problem.startswith(NOT_SENT):
-                _fail(lease, batch, NEVER_CREATED, counts=False)
-        _lose_planned_if_cancelled(lease, store, job)
+        sends, ledger = send and job.stopped_at is None, BatchLedger.of(job, settings.budget)
+        if not _needs_vendor(lease, store, job, sends=sends, now=clock()):
+            return job_status.job_status(connection, job_id)
+        try:
+            reached = host or job_status.batch_host_of_job(store, settings, job)
+        except (ProviderError, UsageError) as error:
+            if not forget:
+                problem = join_sentences(error.message, error.hint)
+                return replace(job_status.job_status(connection, job_id), problem=problem, is_unusable=True)
+            for batch in batch_rows.read_batches(connection, job_id, only_open=True):
+                _abandon_batch(lease, store, batch, ledger)
+            _needs_vendor(lease, store, job, sends=sends, now=clock())
+            return job_status.job_status(connection, job_id)
+        context = JobContext(
+            store=store, settings=settings, host=reached, job=job, lease=lease, ledger=ledger, clock=clock
+        )
+        collector = ResultCollector(context, chunk=chunk)
+        run = _JobPass(context, BatchSender(context), collector, note, sends=sends, abandons=forget)
+        try:
+            while await run.moves():
+                continue
+        finally:
+            if host is None:
+                await reached.aclose()
         with lease.transaction() as opened:
-            batch_rows.end_job_if_done(opened, job_id, at=clock())
-        is_open = bool(batch_rows.read_batches(connection, job_id, only_open=True))
-        return is_open or (sends and bool(job_rows.planned_requests(connection, job_id)))
+            batch_rows.end_job_if_done(opened, job.id, at=clock())
+        return run.status()
 
 
-async def abandon_all_batches(
-    store: Store, budget: BudgetSettings, job_id: str, *, clock: Callable[[], float] = time.time
-) -> None:
-    """Give up every batch of a job whose host cannot be used at all."""
-    async with JobLease(store.connection, job_id, clock=clock) as lease:
-        if not lease.acquired:
-            return
-        job = job_rows.read_job(store.connection, job_id)
-        for batch in batch_rows.read_batches(store.connection, job_id, only_open=True):
-            _abandon_batch(lease, store, batch, BatchLedger.of(job, budget))
-    await settle_without_vendor(store, job_id, clock=clock)
+def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, now: float) -> bool:
+    """Give up what can be given up without the vendor, and return whether the vendor is needed to advance the job."""
+    for batch in batch_rows.read_batches(store.connection, job.id, only_open=True):
+        if not sends and batch.state == "marked" and batch.problem.startswith(NOT_SENT):
+            _fail(lease, batch, NEVER_CREATED, counts=False)
+    _lose_planned_if_cancelled(lease, store, job)
+    with lease.transaction() as opened:
+        batch_rows.end_job_if_done(opened, job.id, at=now)
+    is_open = bool(batch_rows.read_batches(store.connection, job.id, only_open=True))
+    return is_open or (sends and bool(job_rows.planned_requests(store.connection, job.id)))
 
 
 async def is_batch_missing(context: JobContext, batch: Batch) -> bool:
-    """Look for a marked batch, and enter it if found. True: the vendor certainly has none.
+    """Look for a marked batch, and record it if found. True: the vendor certainly has none.
 
-    False also where it may yet turn up: look again later. A stranger's batch of the same size is waited for. Raises
+    False also if it may yet appear: look again later. Another user's batch of the same size is waited for. Raises
     leaves of ProviderError.
     """
     if batch.problem.startswith(NOT_SENT):
@@ -168,7 +155,6 @@ def _fail(lease: JobLease, batch: Batch, problem: str, *, counts: bool) -> None:
 
 
 def _abandon_batch(lease: JobLease, store: Store, batch: Batch, ledger: BatchLedger) -> None:
-    """Give up a batch that the vendor may have: charge its requests at their bound, and plan them again."""
     left = job_rows.requests_of_batch(store.connection, batch.job, batch.number)
     asks = job_rows.read_asks(store.connection, batch.job, {ask for _, ask in left}) if left else {}
     with lease.transaction() as connection:
@@ -184,8 +170,6 @@ def _lose_planned_if_cancelled(lease: JobLease, store: Store, job: BatchJob) -> 
 
 
 class _JobPass(Struct):
-    """One pass over a job."""
-
     context: JobContext
     sender: BatchSender
     collector: ResultCollector
@@ -194,12 +178,11 @@ class _JobPass(Struct):
     abandons: bool
     problems: list[ProviderError] = field(default_factory=list)
     skipped: set[int] = field(default_factory=set)
-    """Batches that are left alone for the rest of this pass."""
+    """Batches to skip for the rest of this pass."""
     running: set[int] = field(default_factory=set)
-    """Batches that the vendor knows and has not ended."""
 
     async def moves(self) -> bool:
-        """Take every batch one step further, and send another; False: nothing moved."""
+        """Advance every batch by one step, and send another; False: nothing changed."""
         context = self.context
         _lose_planned_if_cancelled(context.lease, context.store, context.job)
         moved = False
@@ -211,7 +194,6 @@ class _JobPass(Struct):
         return moved
 
     def status(self) -> JobStatus:
-        """Return the job's status after this pass."""
         context = self.context
         found = job_status.job_status(context.connection, context.job.id)
         faults = self.collector.reader.faults.in_words()
@@ -229,7 +211,6 @@ class _JobPass(Struct):
         )
 
     async def _try(self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None) -> bool:
-        """Take a step; if the host fails, leave its batch alone for the rest of the pass, or send nothing more."""
         try:
             return await step()
         except ProviderError as error:
@@ -259,7 +240,7 @@ class _JobPass(Struct):
                 return await self._collect(batch, await self.context.host.look(batch.vendor_id))
 
     async def _settle(self, batch: Batch) -> bool:
-        """Find out whether a marked batch is there, and create it where it is not."""
+        """Check whether a marked batch exists, and create it if not."""
         context = self.context
         self.skipped.add(batch.number)
         if not await is_batch_missing(context, batch):

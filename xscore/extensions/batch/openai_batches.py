@@ -6,26 +6,16 @@ stand in it; results are kept as long as the host keeps them.
 """
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import IO, Any
 from urllib.parse import quote
 
-from xscore.extensions.batch.vendor_calls import (
-    BatchCalls,
-    answered_result,
-    failed_result,
-    input_size,
-    unreadable_result,
-    upload_timeout_s,
-    vendor_id_of,
-)
-from xscore.platform.errors import RateLimited
+from xscore.extensions.batch.records import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.vendor_calls import BatchHost, input_size, unreadable_result, upload_timeout_s
+from xscore.platform.errors import RateLimited, RequestRejected
 from xscore.providers.host_facts import sub_object, token_count
-from xscore.providers.openai import OPENAI
-from xscore.providers.wire import WireProvider
-from xscore.records import Capability, Request
-from xscore.records.batch import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.providers.wire_errors import BY_CODE
 
 ENDPOINT = "/v1/chat/completions"
 INPUT_KEPT_S = 3 * 86_400
@@ -56,29 +46,17 @@ PROBLEMS = {
 """Code of a failed batch -> why, in our words."""
 
 
-class OpenAIBatches:
+class OpenAIBatches(BatchHost):
     """The Batch API of one host that speaks the OpenAI dialect."""
 
     name = "openai"
     limits = BatchLimits(requests=50_000, bytes=200_000_000)
-
-    def __init__(self, provider: WireProvider, *, calls: BatchCalls | None = None) -> None:
-        self.host = provider.host
-        self._provider = provider
-        self._calls = calls or BatchCalls(provider.connection)
-
-    def adopt(self, capability: Capability) -> None:
-        """Make bodies from now on in this form and without these fields."""
-        self._provider.adopt(capability)
+    path = "/batches"
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         """Return a request's line of the input."""
         name = json.dumps(custom_id).encode()
         return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
-
-    def body(self, request: Request) -> bytes:
-        """Return the JSON body of a request, as the live call would send it."""
-        return self._provider.body(request)
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
         """Upload the input, streamed, and return the id of its file."""
@@ -96,7 +74,7 @@ class OpenAIBatches:
             ),
             timeout_s=timeout_s,
         )
-        return vendor_id_of(found, OPENAI, host=self.host)
+        return self._id_of(found)
 
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
         """Create the batch over an uploaded input."""
@@ -125,50 +103,23 @@ class OpenAIBatches:
         async with aclosing(entries):
             async for entry in entries:
                 if entry.get("filename") == f"{mark}.jsonl":
-                    return vendor_id_of(entry, OPENAI, host=self.host)
+                    return self._id_of(entry)
         return ""
 
-    async def look(self, vendor_id: str) -> VendorBatch:
-        """Return the batch as it stands."""
-        return self._seen(await self._calls.get(f"/batches/{quote(vendor_id, safe='')}", of=f"batch {vendor_id}"))
+    def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
+        return [(f"/files/{quote(file_id, safe='')}/content", f"file {file_id}") for file_id in seen.files]
 
-    async def cancel(self, vendor_id: str) -> VendorBatch:
-        """Ask for it to be cancelled; a batch that is over comes back as it stands."""
-        path, of = f"/batches/{quote(vendor_id, safe='')}/cancel", f"batch {vendor_id}"
-        found = await self._calls.cancel(path, of=of, look=lambda: self.look(vendor_id))
-        return found if isinstance(found, VendorBatch) else self._seen(found)
-
-    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
-        """Yield what became of each request that the files of results and of errors tell of."""
-        for file_id in seen.files:
-            path, of = f"/files/{quote(file_id, safe='')}/content", f"file {file_id}"
-            async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
-                async for line in lines:
-                    yield self._result(line, model)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._provider.aclose()
-
-    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult:
-        custom_id = line.get("custom_id")
-        if not isinstance(custom_id, str):
-            return unreadable_result()
-        response = sub_object(line, "response")
+    def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
+        response, error = sub_object(line, "response"), line.get("error")
         code = sub_object(line, "error").get("code")
         if isinstance(code, str) and code in NOT_RUN:
             return BatchResult(custom_id=custom_id, fate=NOT_RUN[code], detail=code)
-        status = token_count(response.get("status_code"))
-        if status is None:
-            return failed_result(custom_id, line.get("error"), words=OPENAI, model=model)
-        body = response.get("body")
-        if status == 200 and not isinstance(body, Mapping):
+        status, body = token_count(response.get("status_code")), response.get("body")
+        if status == 200:
+            if isinstance(body, Mapping):
+                return self._answered(custom_id, body, model)
             return unreadable_result(custom_id)
-        if not isinstance(body, Mapping) or status != 200:
-            return failed_result(custom_id, body, words=OPENAI, model=model, status=status)
-        connection = self._provider.connection
-        replies = self._provider.dialect
-        return answered_result(custom_id, body, replies=replies, model=model, host=self.host, secret=connection.key)
+        return self._failed(custom_id, error if status is None else body, model, status=status)
 
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
         status, counts = str(found.get("status")), sub_object(found, "request_counts")
@@ -176,7 +127,7 @@ class OpenAIBatches:
         input_id = found.get("input_file_id")
         problem, tells = _problem(found) if status == "failed" else ("", ())
         return VendorBatch(
-            vendor_id=vendor_id_of(found, OPENAI, host=self.host),
+            vendor_id=self._id_of(found),
             state=STATES.get(status, BatchState.WORKING),
             status=status,
             mark=_mark(found),
@@ -217,13 +168,12 @@ def _mark(found: Mapping[str, Any]) -> str:
 
 
 def _problem(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return why a batch failed, and which kinds of errors that is; of the host's words only the codes we know."""
     data = sub_object(found, "errors").get("data")
     errors = [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
     codes = [code for error in errors if isinstance(code := error.get("code"), str)]
-    known = next((code for code in codes if code in PROBLEMS), "")
+    known = next((code for code in codes if code in PROBLEMS), "")  # no other word of the host is passed on
     line = next((number for error in errors if (number := token_count(error.get("line"))) is not None), None)
     where = "" if line is None else f" (line {line})"
     why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
-    kind = RateLimited if known == TOO_MUCH_WAITING else OPENAI.kept_kind({"code": known}, status=400)
+    kind = RateLimited if known == TOO_MUCH_WAITING else BY_CODE.get(known, RequestRejected)
     return why + where, (kind.kind,)

@@ -1,4 +1,4 @@
-"""A list judged by actors of Ray Data, on this machine or a cluster; this process keeps what they bring.
+"""Judge a list with actors of Ray Data, on this machine or a cluster; this process stores their results.
 
 Rows are packs of one question by number; memories, texts and questions are in Ray's object store once. Judgments go to
 the local store, calls to its ledger and dollars to its caps. The user's own memories are judged here afterwards, and an
@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout, suppress
+from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
@@ -27,9 +27,7 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
-from xscore.extensions.batch.list_plan import ListProgress
 from xscore.extensions.batch.ray_actor import (
-    ActorBudget,
     ActorContext,
     ChunkJudge,
     ChunkResult,
@@ -37,14 +35,17 @@ from xscore.extensions.batch.ray_actor import (
     chunks_of_question,
 )
 from xscore.pipeline.judging import Deadline, take_back_cancellation
-from xscore.pipeline.list_judging import ENDS_ALL, ListResources, LiveEnd, QuestionEnd, judge_list
+from xscore.pipeline.list_judging import ENDS_ALL, ListProgress, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import PipelineParts, TurnResources
-from xscore.pipeline.question_list import ListMemories, PreparedQuestion, list_caps_left, prepare_questions
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
+from xscore.pipeline.resources import TurnResources
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError
-from xscore.records import Candidate, Layer, Stage, Turn, UnjudgedCause
-from xscore.records.batch import Question
+from xscore.records.calls import Stage
+from xscore.records.judgment import UnjudgedCause
+from xscore.records.memory import Candidate, Layer
+from xscore.records.turn import Turn
 
 LOCAL = "local"
 CPUS = 0.25
@@ -54,8 +55,8 @@ BLOCKS_AN_ACTOR = 64
 
 @asynccontextmanager
 async def open_cluster(address: str) -> "AsyncIterator[RayCluster]":
-    """Start a Ray of one's own, or join the one at this address, for as long as it is needed. Raises UsageError."""
-    with redirect_stdout(sys.stderr):  # Ray tells there of a worker that died; what we print there is data
+    """Start Ray, or join the cluster at this address, for as long as it is needed. Raises UsageError."""
+    with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for our data
         starting = asyncio.create_task(asyncio.to_thread(RayCluster, address))
         try:
             cluster = await asyncio.shield(starting)
@@ -70,7 +71,7 @@ async def open_cluster(address: str) -> "AsyncIterator[RayCluster]":
 
 
 class RayCluster:
-    """A Ray of one's own, or one that runs already."""
+    """A Ray started here, or one that is already running."""
 
     def __init__(self, address: str) -> None:
         """address: `local`, `auto`, or that of a cluster. Raises UsageError where there is none."""
@@ -86,143 +87,95 @@ class RayCluster:
             ray.shutdown()  # of what was started halfway
             raise UsageError(
                 f"Ray cannot be started or reached at `{address}`",
-                hint="Set batch.ray_address to `local`, or to a running cluster's; or leave --engine out.",
+                hint="Set batch.ray_address to `local`, or to a running cluster's; or leave --ray out.",
             ) from error
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
 
     async def scored(
-        self, library: ActorContext, chunks: Iterable[PackChunk], *, count: int, cap_usd: Decimal | None
+        self, context: ActorContext, chunks: Iterable[PackChunk], *, count: int, cap_usd: Decimal | None
     ) -> AsyncGenerator[ChunkResult, None]:
-        """Yield what became of each chunk, in any order. Raises StoreError where Ray fails.
+        """Yield the result of each chunk, in any order. Raises StoreError if Ray fails.
 
         count: of actors. cap_usd: what they may spend altogether; None: as much as it takes.
         """
-        rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
-        if not rows:
-            return
-        with self._translated():
-            stream = self._stream(rows, library, count, cap_usd)
-        while True:
-            with self._translated():
-                row = await asyncio.to_thread(next, stream, None)
-            if row is None:
-                return
-            scored: ChunkResult = pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
-            yield scored
-
-    def _stream(
-        self, rows: list[dict[str, bytes]], library: ActorContext, count: int, cap_usd: Decimal | None
-    ) -> Iterator[dict[str, bytes]]:
-        ray = self._ray
-        purse = None if cap_usd is None else ray.remote(num_cpus=0)(_BudgetActor).remote(cap_usd)
-        blocks = min(len(rows), BLOCKS_AN_ACTOR * count)
-        found = ray.data.from_items(rows, override_num_blocks=blocks).map_batches(
-            _Actor,
-            batch_size=1,
-            batch_format="numpy",
-            compute=ray.data.ActorPoolStrategy(size=count),
-            num_cpus=CPUS,
-            fn_constructor_args=(ray.put(library), purse),
-        )
-        return iter(found.iter_rows())
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Raise StoreError for whatever Ray fails with."""
+        ray, rows = self._ray, [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
         try:
-            yield
-        except self._ray.exceptions.RayError as error:
+            dollars = None if cap_usd is None else ray.remote(num_cpus=0)(_SharedCap).remote(cap_usd)
+            found = ray.data.from_items(rows, override_num_blocks=min(len(rows), BLOCKS_AN_ACTOR * count)).map_batches(
+                _Actor,
+                batch_size=1,
+                batch_format="numpy",
+                compute=ray.data.ActorPoolStrategy(size=count),
+                num_cpus=CPUS,
+                fn_constructor_args=(ray.put(context), dollars),
+            )
+            stream = iter(found.iter_rows())
+            while (row := await asyncio.to_thread(next, stream, None)) is not None:
+                yield pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
+        except ray.exceptions.RayError as error:
             said = str(error).strip().splitlines() or [type(error).__name__]
             raise StoreError(
                 f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
-                hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --engine out.",
+                hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --ray out.",
             ) from error
 
     def close(self) -> None:
-        """Let actors and, where it is our own, the whole of Ray go."""
+        """Stop the actors, and Ray if it was started here."""
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # of what it cannot tidy up once all of it is gone
         self._ray.shutdown()
 
 
 class _Actor:
-    """Our scorer as Ray Data calls it."""
-
-    def __init__(self, library: Any, purse: Any) -> None:
+    def __init__(self, library: Any, dollars: Any) -> None:
         import ray
 
-        atexit.register(os._exit, 0)  # Ray's worker is done by then; its destructors have been seen to hang for ever
-        self._runner = asyncio.Runner()
-        self._scorer = self._runner.run(_made(ray.get(library), None if purse is None else _RemoteBudget(purse)))
+        atexit.register(os._exit, 0)  # Ray's worker is done by then, and its destructors have been seen to hang
+        self._runner, take = asyncio.Runner(), None
+        if dollars is not None:
+
+            async def take(usd: Decimal) -> bool:
+                return bool(await dollars.take.remote(usd))
+
+        self._judge = ChunkJudge(ray.get(library), take=take)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         import numpy as np
 
         found = np.empty(len(batch["chunk"]), dtype=object)
-        found[:] = [pickle.dumps(self._scored(pickle.loads(chunk))) for chunk in batch["chunk"]]  # noqa: S301  our own
+        chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  our own
+        found[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
         return {"scored": found}
 
-    def _scored(self, chunk: PackChunk) -> ChunkResult:
-        return self._runner.run(self._scorer.score(chunk))
 
-
-async def _made(library: ActorContext, purse: ActorBudget | None) -> ChunkJudge:
-    return ChunkJudge(library, purse=purse)
-
-
-class _BudgetActor:
-    """What all actors may spend: an actor of its own, which outlives any of them."""
-
+class _SharedCap:
     def __init__(self, left: Decimal) -> None:
         self._left = left
 
     def take(self, usd: Decimal) -> bool:
-        """Set a bound aside; False where it does not fit."""
-        fits = usd <= self._left
+        """Reserve dollars, or return them if negative; False if they do not fit."""
+        fits = usd <= max(self._left, Decimal(0))
         self._left -= usd if fits else Decimal(0)
         return fits
-
-    def put_back(self, usd: Decimal) -> None:
-        """Give back what a call did not cost."""
-        self._left += usd
-
-
-class _RemoteBudget:
-    """The purse as an actor sees it."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    async def take(self, usd: Decimal) -> bool:
-        """Set a bound aside; False where it does not fit."""
-        fits: bool = await self._handle.take.remote(usd)
-        return fits
-
-    async def put_back(self, usd: Decimal) -> None:
-        """Give back what a call did not cost."""
-        await self._handle.put_back.remote(usd)
 
 
 WAVE = 4_000_000
 """Candidates of one pass over the actors: 48 MB of numbers."""
 
-OnQuestionEnd = Callable[[QuestionEnd], None]
-
 
 def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError where actors cannot judge lists of this repository."""
     if find_spec("ray") is None:
-        raise UsageError("--engine ray needs the extra `ray`", hint="pip install 'xscore[ray]'")
+        raise UsageError("--ray needs the extra `ray`", hint="pip install 'xscore[ray]'")
     if not parts.settings.shared.url.reveal():
         raise UsageError(
-            "--engine ray needs a shared server, through which its actors know what is judged and paid for",
-            hint="Set shared.url (XSCORE_SHARED_URL); or leave --engine out.",
+            "--ray needs a shared server, through which its actors know what is judged and paid for",
+            hint="Set shared.url (XSCORE_SHARED_URL); or leave --ray out.",
         )
     if sqlite_drivers.read_note(parts.store.path) is not None:
         raise UsageError(
-            "--engine ray would lay memories of an encrypted store open, in files of Ray",
-            hint="Leave --engine out.",
+            "--ray would write memories of an encrypted store to Ray's plain files", hint="Leave --ray out."
         )
 
 
@@ -233,35 +186,33 @@ async def judge_by_ray(
     found: ListMemories,
     *,
     count: int,
-    told: OnQuestionEnd,
+    on_end: Callable[[QuestionEnd], None],
     progress: ListProgress,
     deadline: Deadline | None = None,
 ) -> LiveEnd:
-    """Have actors judge what the cache lacks of a list; what they bring home is in the local store when it returns.
+    """Have actors judge a list's candidates missing from the cache; their results are in the local store on return.
 
     count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared server. Raises what
     opening the judge raises, SharedUnavailable where the server cannot be asked, and StoreError.
     """
     assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
     shared = found.of_repository()
-    run = _RayRun(parts, job, shared.candidates, count, told, progress)
+    run = _RayRun(parts, job, shared.candidates, count, on_end, progress)
     try:
-        await run.go(prepare_questions(parts, enumerate(questions), shared), deadline)
+        await run.judge_waves(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
         take_back_cancellation(asyncio.current_task())
         run.end.cause = UnjudgedCause.INTERRUPTED
-    if run.end.cause is None and any(one.layer is Layer.USER for one in found.candidates):
-        await run.at_home(prepare_questions(parts, enumerate(questions), _user_memories(found)), deadline)
+    own = tuple(one for one in found.candidates if one.layer is Layer.USER)
+    if run.end.cause is None and own:  # these never leave this process
+        local = prepare_questions(parts, enumerate(questions), replace(found, candidates=own))
+        end = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
+        remarks = [*run.end.remarks, *end.remarks]
+        return LiveEnd(end.cause, end.detail, list(dict.fromkeys(remarks)), run.end.judged + end.judged)
     return run.end
 
 
-def _user_memories(found: ListMemories) -> ListMemories:
-    return replace(found, candidates=tuple(one for one in found.candidates if one.layer is Layer.USER))
-
-
 class _Wave(Struct):
-    """Rows of one pass over the actors, and the questions they are of."""
-
     turns: dict[int, tuple[Turn, str]] = field(default_factory=dict)
     chunks: list[PackChunk] = field(default_factory=list)
     slots: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -269,24 +220,21 @@ class _Wave(Struct):
 
 
 class _RayRun(Struct):
-    """One list under way."""
-
     parts: PipelineParts
     job: str
     candidates: tuple[Candidate, ...]
     count: int
-    told: OnQuestionEnd
+    on_end: Callable[[QuestionEnd], None]
     progress: ListProgress
     end: LiveEnd = field(default_factory=LiveEnd)
     unjudged: int = 0
 
-    async def go(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
-        """Judge by actors, a wave at a time."""
+    async def judge_waves(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
         parts = self.parts
         assert isinstance(parts.judge, ModelJudgeFactory)
         async with parts.open_resources(self.job) as resources:
-            seat, _ = await parts.judge.with_probed_host(resources)
-            wave = await self._wave(seat, resources, questions)
+            factory, _ = await parts.judge.with_probed_host(resources)
+            wave = await self._wave(factory, resources, questions)
             if not wave.chunks:
                 return
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
@@ -296,36 +244,26 @@ class _RayRun(Struct):
             ):
                 home = _LocalStore(parts, self.job, commits)
                 while wave.chunks and self.end.cause is None:
-                    left = None if cap is None else cap - home.cost_usd
-                    library = self._library(seat, wave, deadline)
-                    await self._judge(
-                        cluster.scored(library, wave.chunks, count=self.count, cap_usd=left), library, home
-                    )
-                    wave = await self._wave(seat, resources, questions)
+                    left = None if cap is None else cap - home.charged_usd
+                    context = self._context(factory, wave, deadline)
+                    stream = cluster.scored(context, wave.chunks, count=self.count, cap_usd=left)
+                    await self._keep_all(stream, context, home)
+                    wave = await self._wave(factory, resources, questions)
 
-    async def _judge(
-        self, stream: AsyncGenerator[ChunkResult, None], library: ActorContext, home: "_LocalStore"
+    async def _keep_all(
+        self, stream: AsyncGenerator[ChunkResult, None], context: ActorContext, home: "_LocalStore"
     ) -> None:
-        """Take what comes; an error of one actor is raised once all that others have paid for is kept."""
         failed: XscoreError | None = None
         async with aclosing(stream):
             async for scored in stream:
-                await home.keep(library, scored)
-                self._took(scored, home)
-                failed = failed or scored.error
+                await home.keep(context, scored)
+                self._count(scored, home)
+                failed = failed or scored.error  # raised after all paid results are stored
         if failed is not None:
             raise failed
 
-    async def at_home(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
-        """Judge what never leaves this process."""
-        async with self.parts.open_resources(self.job) as resources:
-            end = await judge_list(self.parts, ListResources(resources), questions, told=self.told, deadline=deadline)
-        self.end.cause, self.end.detail = end.cause, end.detail
-        self.end.judged += end.judged
-        self._remark(end.remarks)
-
     async def _wave(
-        self, seat: ModelJudgeFactory, resources: TurnResources, questions: Iterator[PreparedQuestion]
+        self, factory: ModelJudgeFactory, resources: TurnResources, questions: Iterator[PreparedQuestion]
     ) -> _Wave:
         wave = _Wave()
         places = {one.id: place for place, one in enumerate(self.candidates)}
@@ -333,33 +271,33 @@ class _RayRun(Struct):
             await asyncio.sleep(0)
             if prepared.pool.misses:
                 wave.turns[prepared.number] = (prepared.turn, prepared.key)
-                wave.slots = seat.slots(prepared.pool)
-                guesses, remarks = await seat.guesses(resources, prepared.turn, prepared.pool)
+                wave.slots = factory.slots(prepared.pool)
+                guesses, remarks = await factory.guesses(resources, prepared.turn, prepared.pool)
                 self._remark(remarks)
-                wave.chunks.extend(chunks_of_question(prepared, wave.slots, seat.drafts.profile, guesses, places))
+                wave.chunks.extend(chunks_of_question(prepared, wave.slots, factory.drafts.profile, guesses, places))
                 wave.size += len(prepared.pool.misses)
             if wave.size >= WAVE:
                 break
         return wave
 
-    def _library(self, seat: ModelJudgeFactory, wave: _Wave, deadline: Deadline | None) -> ActorContext:
+    def _context(self, factory: ModelJudgeFactory, wave: _Wave, deadline: Deadline | None) -> ActorContext:
         left_s = deadline.judging_left_s() if deadline else None
         return ActorContext(
             job=self.job,
-            spec=seat.spec,
+            spec=factory.spec,
             settings=self.parts.settings,
-            capability=seat.capability,
-            drafts=seat.drafts,
-            identity=seat.identity,
-            concurrency=max(1, seat.concurrency // self.count),
+            capability=factory.capability,
+            drafts=factory.drafts,
+            identity=factory.identity,
+            concurrency=max(1, factory.concurrency // self.count),
             candidates=self.candidates,
-            texts=seat.texts(self.candidates),
+            texts=factory.texts(self.candidates),
             slots=wave.slots,
             turns=wave.turns,
             deadline_at=None if left_s is None else self.parts.clock() + left_s,
         )
 
-    def _took(self, scored: ChunkResult, home: "_LocalStore") -> None:
+    def _count(self, scored: ChunkResult, home: "_LocalStore") -> None:
         own = tuple(one for one in scored.unjudged if one.cause not in ENDS_ALL)
         ended = next((one for one in scored.unjudged if one.cause in ENDS_ALL), None)
         if ended is not None and self.end.cause is None:
@@ -367,7 +305,7 @@ class _RayRun(Struct):
         self.end.judged += scored.paid
         self.unjudged += len(scored.unjudged)
         self._remark(scored.remarks)
-        self.told(QuestionEnd(scored.question, scored.paid, own))
+        self.on_end(QuestionEnd(scored.question, scored.paid, own))
         self.progress.report(self.end.judged, self.unjudged, home.usage.spent(Stage.JUDGE))
 
     def _remark(self, remarks: Sequence[str]) -> None:
@@ -375,22 +313,15 @@ class _RayRun(Struct):
 
 
 class _LocalStore:
-    """Where what actors bring is kept: judgments, calls and dollars, in the local store."""
-
     def __init__(self, parts: PipelineParts, job: str, commits: GroupCommit) -> None:
-        self.usage = UsageTotals(Ledger(commits).record)
-        self.cost_usd = Decimal(0)
+        self.usage, self.charged_usd = UsageTotals(Ledger(commits).record), Decimal(0)
         self._judgments = StoredJudgments(commits, clock=parts.clock)
-        self._spending = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
+        self._budget = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
 
     async def keep(self, library: ActorContext, scored: ChunkResult) -> None:
-        """Keep it; it is committed when this returns."""
         _, key = library.turns[scored.question]
-        if scored.kept:
-            await self._judgments.writer(key, library.identity)(scored.kept)
+        await self._judgments.writer(key, library.identity)(scored.kept)
         for call in scored.calls:
             self.usage.add(call)
-        for cost in (*(call.cost_usd for call in scored.calls), scored.bounds_usd):
-            if cost:
-                self.cost_usd += cost
-                await self._spending.settle(await self._spending.reserve(cost), cost)
+        self.charged_usd += scored.charged_usd
+        await self._budget.settle(await self._budget.reserve(scored.charged_usd), scored.charged_usd)

@@ -1,4 +1,4 @@
-"""From planned requests to the input of a batch: one line per request, as much as one batch may hold.
+"""Render planned requests into the input of a batch: one line per request, up to the batch's limits.
 
 A line is the body of the live call, made by the same dialect. No input is kept: it is rendered from the job's asks and
 the store's texts when it is sent, and again after a crash. The dialect renders one body of each shape, with random
@@ -24,21 +24,22 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.vendor import BatchHost
+from xscore.extensions.batch.records import BatchLimits
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import sqlite_drivers, tokens
 from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.processes import gc_paused
 from xscore.prompts.judge import PackEntry, pack_block
 from xscore.providers.prices import BOUND_STEP_TOKENS, batch_price, call_price
-from xscore.records import Candidate, Layer, Usage
-from xscore.records.batch import BatchLimits
+from xscore.records.calls import Usage
+from xscore.records.memory import Candidate, Layer
 from xscore.scorer.drafts import PromptDrafts, shuffled_ids
 from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store
 
 MAX_ENCRYPTED_BYTES = 32_000_000
-"""Largest input of a batch from an encrypted store: it is held in memory, so that no disk ever has it."""
+"""Largest input of a batch from an encrypted store, which is kept in memory and off the disk."""
 WRITE_BUFFER_BYTES = 1_000_000
 ASKS_AT_ONCE = 512
 """How many asks are read from the store at a time."""
@@ -52,7 +53,6 @@ class LineTemplate(Struct, frozen=True):
     literals: tuple[bytes, ...]
     """What stands around the placeholders."""
     names: tuple[str, ...]
-    """Of the placeholders, in order."""
     chars: int
     """Of the prompt, without what is still missing."""
     output_tokens: int
@@ -103,9 +103,7 @@ def json_string_bytes(text: str) -> bytes:
 class _RequestSize(NamedTuple):
     bytes: int
     input_tokens: int
-    """Our estimate."""
     usd: Decimal | None
-    """Most that it may cost."""
 
 
 class BatchRoom(NamedTuple):
@@ -125,7 +123,6 @@ class BatchInput(Struct):
     """Ask -> its contents whose text has left the store, so that its prompt does not show them."""
     bytes: int = 0
     input_tokens: int = 0
-    """Our estimate."""
     most_usd: Decimal | None = Decimal(0)
     """What they may cost at most; None: the model has no known price."""
     limit: str = ""
@@ -168,7 +165,7 @@ def is_encrypted(store: Store) -> bool:
 
 
 def open_input_file(store: Store) -> IO[bytes]:
-    """Open what holds the input of one batch: an unnamed file beside the store; memory for an encrypted one."""
+    """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an encrypted one."""
     if is_encrypted(store):
         return io.BytesIO()
     return tempfile.TemporaryFile(dir=store.path.parent, buffering=WRITE_BUFFER_BYTES)
@@ -247,7 +244,6 @@ class BatchRenderer:
                 yield number, whole.get(number), questions
 
     def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Give pieces their texts; pieces without one stay bare, and asks of nothing else are left out."""
         wanted = {piece.memory for ask in asks.values() for piece in ask.pieces}
         members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
         texts = self._store.texts(members, tests=self._job.recipe.tests)
@@ -269,7 +265,6 @@ class BatchRenderer:
 
     @cached_property
     def _turns(self) -> Mapping[int, tuple[bytes, int]]:
-        """Turn text by question, as it stands inside a JSON string, and its size; empty: it was erased."""
         found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
         texts = {number: one.turn_text if one.turn.task else "" for number, one in found}
         return {number: (json_string_bytes(text), tokens.size(text)) for number, text in texts.items()}

@@ -1,76 +1,59 @@
-"""What a list came to: each question ranked from the cache with its account, and the file of results.
+"""The results of a list: each question ranked from the cache with its counts, and the results file.
 
 The rules, thresholds and boosts are a turn's. Candidates = judged + cached + unjudged by cause, for every question. The
 file is Parquet or JSON lines, written aside and moved into place whole; its path is checked before anything is spent,
 and may hold earlier results or nothing. Trade-off: questions are gone through once more after judging, and Parquet
-takes its size on disk twice for a moment.
+is made of JSON lines, which take their size on disk beside it for a moment.
 """
 
 import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from xscore.cache.keys import judge_key
+from xscore.extensions.batch.records import QuestionSummary
 from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion, is_question_file
 from xscore.pipeline.ranking import rank
 from xscore.platform.errors import UsageError
-from xscore.records import Coverage, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.receipt import Coverage
 
 
 class ResultRow(Struct, frozen=True):
     """One chosen memory of one question."""
 
     id: str
-    """Of the question."""
     rank: int
-    """From 1."""
     path: str
     entity: str
     memory: str
-    """Its id."""
     score: float
-    """Final: the raw score and its boosts."""
     raw: float
     reason: str
 
 
-class QuestionSummary(Struct, frozen=True):
-    """The account of one question."""
-
-    id: str
-    coverage: Coverage
-    unjudged_by_cause: Mapping[str, int]
-    kept: int
-    best: str = ""
-    """The first of the selection, as `path::entity`."""
-    best_score: float | None = None
-
-
 class KnownCauses(Struct, frozen=True):
-    """What is known of how the list was judged, where the cache alone does not tell."""
+    """Why candidates are unjudged, where the cache alone does not tell."""
 
-    judged: Mapping[int, int] = field(default_factory=dict)
-    """Question -> candidates that were judged in this run."""
     lost: Mapping[tuple[int, str], Unjudged] = field(default_factory=dict)
     """Question and content hash -> why it has no score."""
     cause: UnjudgedCause = UnjudgedCause.INTERRUPTED
-    """Of whatever else has no score."""
     detail: str = "it was not judged before the run ended"
 
 
 def cached_outcomes(prepared: PreparedQuestion, known: KnownCauses) -> tuple[Outcome, ...]:
-    """Give every candidate of a question its outcome, from the cache alone."""
+    """Return the outcome of every candidate of a question, from the cache alone."""
     pool = prepared.pool
     found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
     return tuple(
@@ -79,16 +62,51 @@ def cached_outcomes(prepared: PreparedQuestion, known: KnownCauses) -> tuple[Out
     )
 
 
-def rank_question(
-    parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome], *, judged: int = 0
-) -> tuple[QuestionSummary, list[ResultRow]]:
-    """Rank one question. judged: how many of its candidates were judged in this run; the others were known."""
-    ranking = rank(parts, settled, prepared.turn)
-    chosen = ranking.selection.kept
-    reasons = kept.stored_reasons(
-        parts.store, prepared.key, judge_key(parts.judge.identity), [one.candidate.content_hash for one in chosen]
-    )
-    rows = [
+class RankedList(Struct, frozen=True):
+    """The questions of a list, ranked."""
+
+    lines: tuple[QuestionSummary, ...] = ()
+    rows: int = 0
+
+    @property
+    def coverage(self) -> Coverage:
+        """Of all questions."""
+        return sum((line.coverage for line in self.lines), Coverage(0, 0, 0, 0, 0))
+
+    @property
+    def unjudged_by_cause(self) -> dict[str, int]:
+        """Of all questions."""
+        return dict(sum((Counter(line.unjudged_by_cause) for line in self.lines), Counter[str]()).most_common())
+
+
+Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
+"""Gives a question's outcomes, and how many of them were judged in this run; the others were known."""
+
+
+async def rank_questions(
+    parts: PipelineParts, questions: Iterable[PreparedQuestion], settle: Settle, out: Path | None, *, ranks: bool = True
+) -> RankedList:
+    """Rank every question in its order and write the rows. Cancelled, it raises CancelledError between two questions.
+
+    ranks: false gives each question its account alone.
+    """
+    lines, count = [], 0
+    with ResultsFile(out) as file:
+        for prepared in questions:
+            await asyncio.sleep(0)
+            settled, judged = await settle(prepared)
+            rows = _ranked_rows(parts, prepared, settled) if ranks else []
+            lines.append(_question_summary(prepared, settled, judged, rows))
+            file.add(rows)
+            count += len(rows)
+    return RankedList(tuple(lines), count)
+
+
+def _ranked_rows(parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]) -> list[ResultRow]:
+    chosen = rank(parts, settled, prepared.turn).selection.kept
+    hashes = [one.candidate.content_hash for one in chosen]
+    reasons = kept.stored_reasons(parts.store, prepared.key, judge_key(parts.judge.identity), hashes)
+    return [
         ResultRow(
             id=prepared.question.id,
             rank=place,
@@ -101,32 +119,6 @@ def rank_question(
         )
         for place, one in enumerate(chosen, start=1)
     ]
-    return _question_summary(prepared, settled, judged, rows), rows
-
-
-async def rank_questions(
-    parts: PipelineParts,
-    questions: Iterable[PreparedQuestion],
-    settle: Callable[[PreparedQuestion], Awaitable[Sequence[Outcome]]],
-    keep: Callable[[Sequence[ResultRow]], None] | None,
-    *,
-    judged: Mapping[int, int],
-) -> list[QuestionSummary]:
-    """Rank every question in its order. Cancelled, it raises CancelledError between two questions.
-
-    keep: takes the rows; None: nothing is ranked, each question has its account alone.
-    """
-    lines = []
-    for prepared in questions:
-        await asyncio.sleep(0)
-        settled, here = await settle(prepared), judged.get(prepared.number, 0)
-        if keep is None:
-            lines.append(_question_summary(prepared, settled, here, ()))
-            continue
-        line, rows = rank_question(parts, prepared, settled, judged=here)
-        lines.append(line)
-        keep(rows)
-    return lines
 
 
 def _absent(number: int, content_hash: str, known: KnownCauses) -> Unjudged:
@@ -139,36 +131,24 @@ def _question_summary(
     causes = Counter(str(one.result.cause) for one in settled if isinstance(one.result, Unjudged))
     scored = sum(isinstance(one.result, Judgment) for one in settled)
     here = sum(one.origin is Origin.JUDGED for one in settled) or min(judged, scored)
-    coverage = Coverage(len(prepared.pool.candidates), here, scored - here, 0, len(settled) - scored)
-    if not rows:
-        return QuestionSummary(prepared.question.id, coverage, dict(causes.most_common()), 0)
-    best = f"{rows[0].path}::{rows[0].entity}" if rows[0].entity else rows[0].path or rows[0].memory
+    best = next(iter(rows), None)
     return QuestionSummary(
-        prepared.question.id, coverage, dict(causes.most_common()), len(rows), best=best, best_score=rows[0].score
+        prepared.question.id,
+        Coverage(len(prepared.pool.candidates), here, scored - here, 0, len(settled) - scored),
+        dict(causes.most_common()),
+        len(rows),
+        best=(f"{best.path}::{best.entity}" if best.entity else best.path or best.memory) if best else "",
+        best_score=best.score if best else None,
     )
 
 
-def total_coverage(lines: Iterable[QuestionSummary]) -> Coverage:
-    """Add the accounts up."""
-    each = [line.coverage for line in lines]
-    return Coverage(
-        candidates=sum(one.candidates for one in each),
-        judged=sum(one.judged for one in each),
-        cached=sum(one.cached for one in each),
-        carried=sum(one.carried for one in each),
-        unjudged=sum(one.unjudged for one in each),
-    )
-
-
-ROWS_AT_ONCE = 20_000
-"""Rows that are held in memory before they go to the disk."""
 KINDS = (".parquet", ".jsonl")
 _LONGEST_LINE = 1_000_000
 """Bytes."""
 
 
 def check_results_path(path: Path, *, store_dir: Path, questions: Path | None = None) -> None:
-    """Raise UsageError where no results of this name can be written, before anything is spent.
+    """Raise UsageError if results cannot be written to this path, before anything is spent.
 
     questions: the file that the list was read from.
     """
@@ -189,7 +169,6 @@ def check_results_path(path: Path, *, store_dir: Path, questions: Path | None = 
 
 
 def _is_of_questions(path: Path, questions: Path | None) -> bool:
-    """Whether it is the list itself, by whatever name, or some other list."""
     try:
         return (questions is not None and path.samefile(questions)) or is_question_file(path)
     except OSError:
@@ -197,7 +176,6 @@ def _is_of_questions(path: Path, questions: Path | None) -> bool:
 
 
 def _is_earlier(path: Path) -> bool:
-    """Whether a file is empty or begins as these results do, so that it may be written anew."""
     names = list(ResultRow.__struct_fields__)
     try:
         with path.open("rb") as file:
@@ -220,92 +198,63 @@ def _columns(path: Path) -> list[str]:
         return []
 
 
-class ResultsFile(Struct):
-    """A context manager: what was added stands at `path` when it ends well, and nothing of it when it does not."""
+class ResultsFile:
+    """A context manager: what was added stands at `path` when it ends well, and nothing of it when it does not.
 
-    path: Path | None
-    """None: nothing is written."""
-    rows: list[ResultRow] = field(default_factory=list)
-    parts: list[Path] = field(default_factory=list)
+    path: None writes nothing. Raises UsageError where it cannot be written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._lines = path, path and path.with_name(f".{path.name}.{os.getpid()}.jsonl")
+        self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        """Begin; nothing is made yet."""
+        if self._lines is not None:
+            with self._translated():
+                self._file = self._lines.open("w", encoding="utf-8")
         return self
 
     def add(self, rows: Sequence[ResultRow]) -> None:
-        """Take rows. Raises UsageError where they cannot be written."""
-        if self.path is None:
-            return
-        self.rows.extend(rows)
-        if len(self.rows) >= ROWS_AT_ONCE:
-            self._spill()
+        """Take rows."""
+        if self._file is not None:
+            with self._translated():
+                self._file.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Move the file into place, or take away what was begun. Raises UsageError where it cannot be written."""
+        if self._path is None or self._lines is None or self._file is None:
+            return
+        whole = self._lines if self._path.suffix == ".jsonl" else self._lines.with_suffix(".parquet")
         try:
-            if kind is None and self.path is not None:
-                self._finish(self.path)
+            with self._translated():
+                self._file.close()
+                if kind is None:
+                    if whole != self._lines:
+                        _write_parquet(self._lines, whole)
+                    whole.replace(self._path)
         finally:
-            for part in self.parts:
+            for part in (self._lines, whole):
                 with suppress(OSError):
                     part.unlink(missing_ok=True)
 
-    def _finish(self, path: Path) -> None:
-        if self.rows or not self.parts:
-            self._spill()
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         try:
-            if len(self.parts) > 1:
-                self._join(self._aside("whole"))
-            self.parts[-1].replace(path)
+            yield
         except OSError as error:
-            raise _unwritable(path, error) from error
-
-    def _spill(self) -> None:
-        assert self.path is not None
-        try:
-            if self.path.suffix == ".jsonl":
-                part = self.parts[0] if self.parts else self._aside("0")
-                with part.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in self.rows)
-            else:
-                _table(self.rows, self._aside(str(len(self.parts))))
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
-        self.rows.clear()
-
-    def _aside(self, name: str) -> Path:
-        assert self.path is not None
-        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{name}")
-        part.unlink(missing_ok=True)
-        self.parts.append(part)
-        return part
-
-    def _join(self, whole: Path) -> None:
-        import polars as pl
-
-        pl.scan_parquet([part for part in self.parts if part != whole]).sink_parquet(whole, maintain_order=True)
+            raise UsageError(
+                f"--output: {self._path} cannot be written: {error.strerror}",
+                hint="What was judged is kept: run the same command again with another --output.",
+            ) from error
 
 
-def _table(rows: Sequence[ResultRow], part: Path) -> None:
+def _write_parquet(lines: Path, whole: Path) -> None:
     import polars as pl
 
-    schema = {
-        "id": pl.String,
-        "rank": pl.Int64,
-        "path": pl.String,
-        "entity": pl.String,
-        "memory": pl.String,
-        "score": pl.Float64,
-        "raw": pl.Float64,
-        "reason": pl.String,
-    }
-    pl.DataFrame([asdict(row) for row in rows], schema=schema).write_parquet(part)
-
-
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"--output: {path} cannot be written: {error.strerror}",
-        hint="What was judged is kept: run the same command again with another --output.",
-    )
+    types = {"rank": pl.Int64, "score": pl.Float64, "raw": pl.Float64}
+    schema = {name: types.get(name, pl.String) for name in ResultRow.__struct_fields__}
+    if lines.stat().st_size:
+        pl.scan_ndjson(lines, schema=schema).sink_parquet(whole)
+    else:
+        pl.DataFrame(schema=schema).write_parquet(whole)

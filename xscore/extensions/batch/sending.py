@@ -10,12 +10,12 @@ whether its dollars can still be reserved, because only then are its bytes known
 import io
 import sqlite3
 from decimal import Decimal
+from functools import cached_property
 from typing import IO
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.cache.judgments import find_query, known_judgments
+from xscore.cache.judgments import read_judgments
 from xscore.costs.budget_messages import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import Batch
@@ -52,7 +52,7 @@ def judged_requests(connection: sqlite3.Connection, job: BatchJob, requests: lis
 
 
 def settle_from_cache(lease: JobLease, connection: sqlite3.Connection, job: BatchJob, *, at: float) -> None:
-    """Settle what is planned or lost by what the cache has now, and give up what is still planned.
+    """Settle planned and lost requests that the cache now answers, and give up those still planned.
 
     at: Unix seconds. Raises StoreError where another process has taken the job over.
     """
@@ -62,36 +62,41 @@ def settle_from_cache(lease: JobLease, connection: sqlite3.Connection, job: Batc
     known = set(judged_requests(connection, job, [(question, ask) for question, ask, _ in rows]))
     planned = {(question, ask) for question, ask, state in rows if state == "planned"}
     with lease.transaction() as opened:
-        batch_rows.settle_judged_elsewhere(opened, job.id, known)
+        batch_rows.settle_requests(opened, job.id, known)
         batch_rows.lose_requests(opened, job.id, dict.fromkeys(planned - known, NOT_JUDGED_LIVE))
         batch_rows.end_job_if_done(opened, job.id, at=at)
 
 
 def _is_judged(connection: sqlite3.Connection, job: BatchJob, turn_key: str, ask: PackPrompt) -> bool:
     names = (turn_key, job.judge, 0)
-    query = find_query(connection, names)
     hashes = {piece.content_hash for piece in ask.pieces}
     whole = {piece.memory for piece in ask.pieces}
-    if query is None:
-        return False
-    return any(len(known_judgments(connection, names, query, each)) == len(each) for each in (hashes, whole))
+    return any(len(read_judgments(connection, names, each)) == len(each) for each in (hashes, whole))
 
 
-class BatchSender(Struct):
+class BatchSender:
     """Creates the batches of one job."""
 
-    context: JobContext
-    held_back: str = ""
-    """Why the rest of what is planned was not sent; empty: nothing is held back."""
-    over_budget: bool = False
-    _renderer: BatchRenderer | None = field(default=None)
+    def __init__(self, context: JobContext) -> None:
+        self.context = context
+        self.held_back = ""
+        """Why planned requests were not sent; empty if all were."""
+        self.over_budget = False
+
+    @cached_property
+    def _renderer(self) -> BatchRenderer:
+        return BatchRenderer(self.context.store, self.context.host, self.context.job)
 
     async def send(self) -> bool:
         """Create one batch of planned requests; False: nothing could be sent. Raises leaves of ProviderError."""
         context = self.context
         self.held_back, self.over_budget = "", False
-        self._settle_judged()
         planned = job_rows.planned_requests(context.connection, context.job.id)
+        known = set(judged_requests(context.connection, context.job, planned))
+        if known:  # everything of these was judged meanwhile, by a turn say
+            with context.lease.transaction() as connection:
+                batch_rows.settle_requests(connection, context.job.id, known)
+            planned = [name for name in planned if name not in known]
         if not planned:
             return False
         number = batch_rows.next_number(context.connection, context.job.id)
@@ -109,7 +114,7 @@ class BatchSender(Struct):
         return True
 
     async def send_again(self, batch: Batch) -> bool:
-        """Create a batch that was marked and never came to be; False: its job was stopped. Raises like `send`."""
+        """Create a batch that was marked but never created; False: its job was stopped. Raises like `send`."""
         context = self.context
         if batch_rows.is_job_stopped(context.connection, context.job.id):
             return False
@@ -119,7 +124,7 @@ class BatchSender(Struct):
             return True
         with open_input_file(context.store) as lines:
             requests = job_rows.requests_of_batch(context.connection, context.job.id, batch.number)
-            filled = self._rendering().fill(lines, requests, mark=batch.mark)
+            filled = self._renderer.fill(lines, requests, mark=batch.mark)
             with context.lease.transaction() as connection:
                 batch_rows.lose_requests(connection, context.job.id, dict.fromkeys(filled.missing, LOST_TEXT))
                 sizes = {"requests": len(filled.taken), "bytes": filled.bytes, "input_tokens": filled.input_tokens}
@@ -132,7 +137,6 @@ class BatchSender(Struct):
         return True
 
     async def _create(self, batch: Batch, lines: IO[bytes], *, file_id: str = "") -> None:
-        """Upload a marked batch, unless its file is there, and create it."""
         context = self.context
         try:
             if not file_id:
@@ -150,7 +154,6 @@ class BatchSender(Struct):
             batch_rows.record_created(connection, batch, seen)
 
     def _settle_uncreated(self, batch: Batch, error: ProviderError) -> None:
-        """The vendor has nothing: what may pass later is tried again as it is, the rest is planned again."""
         with self.context.lease.transaction() as connection:
             if error.retryable:
                 batch_rows.update_batch(connection, batch, "marked", problem=f"{NOT_SENT}{error.kind}")
@@ -172,17 +175,17 @@ class BatchSender(Struct):
             tokens=max(0, min(most) - waiting) if most else None,
             usd=None if tightest is None else max(Decimal(0), tightest.left_usd),
         )
-        filled = self._rendering().fill(lines, planned, mark=mark, limits=limits, room=room)
+        filled = self._renderer.fill(lines, planned, mark=mark, limits=limits, room=room)
         if not filled.taken and filled.limit == "tokens" and learned is not None and not waiting:
             # what we learned leaves room for no request at all: try a single one
             one, room = replace(limits, requests=1), room._replace(tokens=limits.enqueued_tokens)
-            filled = self._rendering().fill(lines, planned, mark=mark, limits=one, room=room)
+            filled = self._renderer.fill(lines, planned, mark=mark, limits=one, room=room)
         if not filled.taken and filled.limit:
             self._hold_back(filled.limit, waiting, learned)
         return filled
 
     def _mark(self, filled: BatchInput, number: int, mark: str) -> Batch | None:
-        """Enter a batch and reserve its dollars, in one transaction; None: there is nothing to send."""
+        """Record a batch and reserve its dollars, in one transaction; None: there is nothing to send."""
         context = self.context
         with context.lease.transaction() as connection:
             batch_rows.lose_requests(connection, context.job.id, dict.fromkeys(filled.missing, LOST_TEXT))
@@ -190,7 +193,7 @@ class BatchSender(Struct):
             if not filled.taken or batch_rows.is_job_stopped(connection, context.job.id):
                 return None
             if not context.ledger.reserve(connection, mark, filled.most_usd or Decimal(0), now=now):
-                self._hold_back("dollars")  # another process has spent meanwhile
+                self._hold_back("dollars")  # another process has spent in the meantime
                 return None
             size = len(filled.taken), filled.bytes, filled.input_tokens
             batch = Batch(context.job.id, number, mark, "marked", now, *size)
@@ -208,17 +211,3 @@ class BatchSender(Struct):
             self.held_back = f"{waiting:,} input tokens wait at the vendor, {why}"
         else:
             self.held_back = f"not one request fits a batch's limit of {limit} (batch.max_{limit})"
-
-    def _settle_judged(self) -> None:
-        """Settle planned requests of which everything was judged meanwhile, by a turn say."""
-        context = self.context
-        planned = job_rows.planned_requests(context.connection, context.job.id)
-        known = judged_requests(context.connection, context.job, planned)
-        if known:
-            with context.lease.transaction() as connection:
-                batch_rows.settle_judged_elsewhere(connection, context.job.id, known)
-
-    def _rendering(self) -> BatchRenderer:
-        if self._renderer is None:
-            self._renderer = BatchRenderer(self.context.store, self.context.host, self.context.job)
-        return self._renderer

@@ -1,4 +1,4 @@
-"""Prompts that several questions share: who shares which packs, how many fit, and how replies are read.
+"""Prompts that several questions share: which questions share which packs, how many fit, and how to read replies.
 
 `batch.questions_a_call` is lowered to what a host takes: a strict schema's properties, the model's output cap, its
 context. A score is never taken from one question for another: it counts under the code it stands under, and one of a
@@ -22,7 +22,7 @@ from xscore.prompts.questions import (
     questions_request,
     questions_rubric,
 )
-from xscore.records import Request
+from xscore.records.calls import Request
 from xscore.scorer.drafts import (
     MOST_FRAME_TOKENS,
     REASON_TOKENS,
@@ -111,7 +111,6 @@ def _text_of_question(found: ReplyObject, code: str) -> str | None:
 
 
 def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
-    """Sort the reasons by question; those that do not say which are dropped."""
     found: dict[str, dict[str, str]] = {}
     for entry in data if isinstance(data, list) else ():
         if not isinstance(entry, dict):
@@ -122,14 +121,8 @@ def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
     return found
 
 
-def render_shared(entries: Sequence[PackEntry], turn_texts: Sequence[str], options: PromptOptions) -> Request:
-    """Build the request that judges these entries for each of these rendered turns."""
-    assert options.order == QUESTIONS_LAYOUT.only_order
-    return questions_request(entries, turn_texts, options)
-
-
 def _one_question(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
-    return render_shared(entries, (turn_text,), options)
+    return questions_request(entries, (turn_text,), options)
 
 
 QUESTIONS_LAYOUT = PromptLayout(QUESTIONS_VERSION, _one_question, read_one_question, "memory_first")
@@ -152,7 +145,7 @@ def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[s
         drafts.options(ask, max_output_tokens=shared_output_cap(drafts, len(entries), len(turn_texts))),
         timeout_s=drafts.model.timeout_s * (1 + len(turn_texts)) / 2,
     )
-    request = render_shared(entries, turn_texts, options)
+    request = questions_request(entries, turn_texts, options)
     return request, tuple(entry.code_id for entry in entries)
 
 
@@ -202,17 +195,6 @@ def split_questions(questions: Sequence[int], sizes: Sequence[int], *, most: int
     return found
 
 
-def room_for_questions(drafts: PromptDrafts, pack_tokens: int, memories: int, *, most: int, context_tokens: int) -> int:
-    """Return the tokens that the questions' texts may take beside a pack and the reply to `most` of them."""
-    rubric = ceil(tokens.size(questions_rubric()) / drafts.model.chars_per_token)
-    return context_tokens - rubric - pack_tokens - memories * ENTRY_TOKENS - shared_output_cap(drafts, memories, most)
-
-
-def question_size(drafts: PromptDrafts, turn_text: str) -> int:
-    """Return about how many tokens a question takes in a prompt."""
-    return ceil(tokens.size(questions_block((turn_text,))) / drafts.model.chars_per_token)
-
-
 def _reply_tokens(memories: int, questions: int) -> int:
     return MOST_FRAME_TOKENS + questions * (QUESTION_TOKENS + (SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS) * memories)
 
@@ -234,20 +216,22 @@ def plan_shared_units(
     alone: bool = False,
 ) -> list[SharedUnit]:
     """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone."""
-    sizes = [question_size(drafts, text) for text in turn_texts]
+    ratio = drafts.model.chars_per_token
+    sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
+    rubric = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
         memories = len(pack.members)
         fits = max_questions(drafts, memories, wanted=most)
         size = min(sum(member.tokens for member in pack.members), 2 * drafts.profile.tokens)
-        room = room_for_questions(drafts, size, memories, most=fits, context_tokens=context_tokens)
+        taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
+        room = context_tokens - taken
         runs = split_questions(askers, sizes, most=fits, room=room)
         units.extend(SharedUnit(pack, tuple(run)) for run in runs if alone or len(run) > 1)
     return units
 
 
 def _by_pack(packs: Sequence[Sequence[Pack]]) -> list[tuple[Pack, list[int]]]:
-    """Give each pack, members and all, with the numbers of the questions that lack it."""
     found: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
     for number, lacking in enumerate(packs):
         for pack in lacking:

@@ -1,4 +1,4 @@
-"""Calls to any vendor's Batch API, each within its deadline and bounds, and what became of each request.
+"""Calls to any vendor's Batch API, each with a deadline and size limits, and the result of each request.
 
 Reads are tried again a few times; a create is sent once, because it may have succeeded without an answer. Results are
 streamed, and a stream that breaks is opened again without giving a line twice. No sentence of a host is passed on: it
@@ -9,13 +9,17 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from typing import IO, Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from typing import IO, Any
+from urllib.parse import quote
 
+from xscore.extensions.batch.records import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
 from xscore.platform.errors import (
     CallTimedOut,
     NoBatchApi,
+    Overloaded,
     PromptTooLong,
     ProviderError,
     RequestRejected,
@@ -24,10 +28,16 @@ from xscore.platform.errors import (
 from xscore.providers.attempts import may_retry
 from xscore.providers.concurrency import FIRST_BACKOFF_S
 from xscore.providers.transport import MIB, expecting_tokens
-from xscore.providers.wire import HostConnection
-from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion, unwrapped
-from xscore.records import Completion, Finish, RateLimits, Usage
-from xscore.records.batch import BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.providers.wire import WireProvider
+from xscore.providers.wire_errors import (
+    REFUSAL_CODES,
+    CallContext,
+    clean_completion,
+    known_names,
+    stated_kind,
+    unwrapped,
+)
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Usage
 
 LOOK_TIMEOUT_S = 30.0
 """Deadline of a look, a page of a list, and of the next bytes of a stream."""
@@ -48,6 +58,7 @@ GONE = 404
 ABSENT = (GONE, 405, 501)
 """Statuses of a path that a host does not serve, and of a batch or file that is not there."""
 
+LIVE_HINT = "`xscore batch run` does the same job through live calls."
 _ID = re.compile(r"[!-~]{1,256}")
 
 Send = Callable[[Any], Awaitable[Any]]
@@ -59,7 +70,7 @@ class BatchCalls:
 
     def __init__(
         self,
-        connection: HostConnection,
+        connection: WireProvider,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -68,53 +79,53 @@ class BatchCalls:
         self._sleep = sleep
         self._jitter = jitter
 
+    @contextmanager
+    def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
+        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or empty."""
+        host, profile = self.connection.host, self.connection.profile
+        try:
+            yield
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{host} did not answer within {timeout_s:g} s",
+                hint=f"Try again; check that the Batch API is served at {host} ({profile.setting}).",
+            ) from error
+        except self.connection.caught as error:
+            status = getattr(error, "status_code", None)
+            if status not in ABSENT:
+                raise self.connection.translated(error) from error
+            if of and status == GONE:
+                hint = "It may have been deleted there, or belong to another account or key."
+                raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
+            raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
+
     async def once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
         """Send once and return the JSON object that came.
 
         of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
         NoBatchApi.
         """
-        connection = self.connection
-        sdk = connection.open()
-        try:
+        sdk = self.connection.open()
+        with self._errors(timeout_s, of):
             async with asyncio.timeout(timeout_s):
                 response = await send(sdk.client)
-        except TimeoutError as error:
-            raise self._late(timeout_s) from error
-        except connection.caught as error:
-            raise self._translated(error, of) from error
-        return connection.json(response)
+        return self.connection.json(response)
 
-    async def again(self, send: Send, *, of: str = "") -> dict[str, Any]:
-        """Send what only reads, up to `ATTEMPTS` times, and return the JSON object that came."""
-        failed = 0
+    async def get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+        """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
+        import httpx2
+
+        options, failed = {"params": query} if query else {}, 0
         while True:
             try:
-                return await self.once(send, timeout_s=LOOK_TIMEOUT_S, of=of)
+                return await self.once(
+                    lambda client: client.get(path, cast_to=httpx2.Response, options=options),
+                    timeout_s=LOOK_TIMEOUT_S,
+                    of=of,
+                )
             except ProviderError as error:
                 failed += 1
                 await self._wait(failed, error)
-
-    async def get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
-        """Return the JSON object at this path."""
-        import httpx2
-
-        options = {"params": query} if query else {}
-        return await self.again(lambda client: client.get(path, cast_to=httpx2.Response, options=options), of=of)
-
-    async def cancel(
-        self, path: str, *, of: str, look: Callable[[], Awaitable[VendorBatch]]
-    ) -> dict[str, Any] | VendorBatch:
-        """Ask for a batch to be cancelled; one that is over already comes back as `look` sees it."""
-        import httpx2
-
-        try:
-            return await self.once(lambda client: client.post(path, cast_to=httpx2.Response), of=of)
-        except ProviderError:
-            seen = await look()
-            if seen.state is BatchState.WORKING:
-                raise
-            return seen
 
     async def listed(
         self,
@@ -132,7 +143,8 @@ class BatchCalls:
         """
         for _ in range(PAGES):
             page = await self.get(path, query={"limit": 100, **query})
-            entries = [entry for entry in _list(page.get("data")) if isinstance(entry, Mapping)]
+            data = page.get("data")
+            entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
             for entry in entries:
                 if since is not None and 0 < created_at(entry) < since - CLOCK_DIFFERENCE_S:
                     return
@@ -166,22 +178,16 @@ class BatchCalls:
                 return
 
     async def _stream(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
-        connection = self.connection
-        sdk = connection.open()
-        try:
+        sdk = self.connection.open()
+        with self._errors(LOOK_TIMEOUT_S, of):
             with expecting_tokens(max(1, results) * RESULT_TOKENS):
                 async with asyncio.timeout(LOOK_TIMEOUT_S):
                     stream = await sdk.client.get(path, cast_to=object, stream=True, stream_cls=sdk.stream_class)
             async with stream, aclosing(stream.response.aiter_bytes()) as pieces:
                 async for line in self._split(pieces):
                     yield line
-        except TimeoutError as error:
-            raise self._late(LOOK_TIMEOUT_S) from error
-        except connection.caught as error:
-            raise self._translated(error, of) from error
 
     async def _split(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Give the lines that are not blank; of one that is too long its beginning, which is no JSON."""
         rest = bytearray()
         while True:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
@@ -204,25 +210,6 @@ class BatchCalls:
         least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
         await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
 
-    def _translated(self, error: Exception, of: str) -> ProviderError:
-        host, status = self.connection.host, getattr(error, "status_code", None)
-        if status not in ABSENT:
-            return self.connection.translated(error)
-        if of and status == GONE:
-            return RequestRejected(
-                f"{host} knows no {of}", hint="It may have been deleted there, or belong to another account or key."
-            )
-        return NoBatchApi(
-            f"{host} has no Batch API", hint="`xscore batch run --live` does the same job through live calls."
-        )
-
-    def _late(self, timeout_s: float) -> CallTimedOut:
-        host, setting = self.connection.host, self.connection.profile.setting
-        return CallTimedOut(
-            f"{host} did not answer within {timeout_s:g} s",
-            hint=f"Try again; check that the Batch API is served at {host} ({setting}).",
-        )
-
 
 def input_size(lines: IO[bytes]) -> int:
     """Return how many bytes an input has, and stand at its start."""
@@ -236,14 +223,6 @@ def upload_timeout_s(size: int) -> float:
     return CREATE_TIMEOUT_S + size / SLOWEST_BYTES_S
 
 
-def vendor_id_of(found: Mapping[str, Any], words: DialectProfile, *, host: str) -> str:
-    """Return the id of a batch or file. Raises UnreadableResponse for what cannot be one."""
-    name = found.get("id")
-    if not isinstance(name, str) or not _ID.fullmatch(name):
-        raise words.unreadable("a JSON object without a usable id", host=host, model="")
-    return name
-
-
 def _object(line: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(line)
@@ -252,37 +231,129 @@ def _object(line: bytes) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 NO_REPLY = "a success without a reply"
 
 
-class ReplyReader(Protocol):
-    """What reads a live reply of the dialect."""
+class BatchHost(ABC):
+    """One vendor's Batch API, at one host. Methods raise leaves of `ProviderError`."""
 
-    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
-        """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
+    name: str
+    limits: BatchLimits
+    path: str
 
+    def __init__(self, provider: WireProvider, *, calls: BatchCalls | None = None) -> None:
+        self.host, self._provider = provider.host, provider
+        self._calls = calls or BatchCalls(provider)
 
-def answered_result(
-    custom_id: str, body: Mapping[str, Any], *, replies: ReplyReader, model: str, host: str, secret: str
-) -> BatchResult:
-    """Return the result of a request whose reply this body is."""
-    try:
-        found = replies.completion(body, CallContext(host, secret, model), RateLimits())
-    except ProviderError as error:
-        return BatchResult(
-            custom_id=custom_id,
-            fate=_fate(type(error)),
-            detail=NO_REPLY,
-            tells=(error.kind,),
-            is_charged=isinstance(error, UnreadableResponse),
-        )
-    return BatchResult(
-        custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=clean_completion(found, secret=secret)
-    )
+    def adopt(self, capability: Capability) -> None:
+        """Build request bodies in this form and without these fields, as live calls do."""
+        self._provider.adopt(capability)
+
+    def body(self, request: Request) -> bytes:
+        """Return the JSON body of a request, as the live call would send it, in UTF-8."""
+        return self._provider.body(request)
+
+    @abstractmethod
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Return a request's line of the input: its id around the JSON body of the live call, with a line break."""
+
+    async def upload(self, lines: IO[bytes], *, mark: str) -> str:
+        """Bring the input to the vendor and return the id of its file; empty where it travels with `create`."""
+        return ""
+
+    @abstractmethod
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+        """Create the batch from an input that begins at the start of `lines`, one line a request."""
+
+    @abstractmethod
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
+        """Return the vendor's batches that may be the one of this mark, created from `since` (Unix seconds) on.
+
+        One that certainly is bears the mark. Others, whose vendor keeps no mark, bear none and have as many requests;
+        their results tell, once they have ended.
+        """
+
+    async def find_file(self, *, mark: str, since: float) -> str:
+        """Return the id of the uploaded input of this mark; empty where there is none."""
+        return ""
+
+    async def look(self, vendor_id: str) -> VendorBatch:
+        """Return the batch as it stands."""
+        return self._seen(await self._calls.get(self._at(vendor_id), of=f"batch {vendor_id}"))
+
+    async def cancel(self, vendor_id: str) -> VendorBatch:
+        """Ask for it to be cancelled; what has been run is kept, and charged. Asking twice is no error."""
+        import httpx2
+
+        path = f"{self._at(vendor_id)}/cancel"
+        try:
+            found = await self._calls.once(
+                lambda client: client.post(path, cast_to=httpx2.Response), of=f"batch {vendor_id}"
+            )
+        except ProviderError:
+            seen = await self.look(vendor_id)
+            if seen.state is BatchState.WORKING:
+                raise
+            return seen
+        return self._seen(found)
+
+    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
+        """Yield what became of each request of a batch that has ended, in any order, read as a stream.
+
+        A request that was never run may be missing. Where an answered one reports no usage, its input tokens are 0:
+        the sender knows the estimate. No detail quotes the host: its words may repeat the prompt.
+        """
+        for path, of in self._result_paths(seen):
+            async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
+                async for line in lines:
+                    custom_id = line.get("custom_id")
+                    yield self._result(custom_id, line, model) if isinstance(custom_id, str) else unreadable_result()
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        await self._provider.aclose()
+
+    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+        raise NotImplementedError
+
+    def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
+        """Return each path with results, and what it names."""
+        raise NotImplementedError
+
+    def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
+        raise NotImplementedError
+
+    def _at(self, vendor_id: str) -> str:
+        return f"{self.path}/{quote(vendor_id, safe='')}"
+
+    def _id_of(self, found: Mapping[str, Any]) -> str:
+        """Return the id of a batch or file. Raises UnreadableResponse for what cannot be one."""
+        name = found.get("id")
+        if not isinstance(name, str) or not _ID.fullmatch(name):
+            raise self._provider.profile.unreadable("a JSON object without a usable id", CallContext(self.host))
+        return name
+
+    def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
+        """Return the result of a request whose reply this body is."""
+        provider = self._provider
+        try:
+            found = provider.completion(body, CallContext(provider.host, provider.key, model), RateLimits())
+        except ProviderError as error:
+            is_charged = isinstance(error, UnreadableResponse)
+            return _failure(custom_id, type(error), NO_REPLY, is_charged=is_charged)
+        completion = clean_completion(found, secret=provider.key)
+        return BatchResult(custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=completion)
+
+    def _failed(self, custom_id: str, body: object, model: str, *, status: int | None = None) -> BatchResult:
+        """Return the result of a request that was answered with this error body. status: where the host states it."""
+        error = unwrapped(body)
+        names = known_names(error)
+        if REFUSAL_CODES.intersection(names):
+            declined = Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False)
+            return BatchResult(custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=declined)
+        kind = stated_kind(error, status=status) or Overloaded
+        said = ", ".join(filter(None, ("" if status is None else str(status), *dict.fromkeys(names))))
+        return _failure(custom_id, kind, f"answered {said or 'an error'}")
 
 
 def unreadable_result(custom_id: str = "") -> BatchResult:
@@ -290,21 +361,7 @@ def unreadable_result(custom_id: str = "") -> BatchResult:
     return BatchResult(custom_id=custom_id, fate=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
 
 
-def failed_result(
-    custom_id: str, body: object, *, words: DialectProfile, model: str, status: int | None = None
-) -> BatchResult:
-    """Return the result of a request that was answered with this error body. status: where the host states it."""
-    error = unwrapped(body)
-    names = words.known_names(error)
-    if words.refusal_codes.intersection(names):
-        declined = Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False)
-        return BatchResult(custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=declined)
-    kind = words.kept_kind(error, status=status)
-    said = ", ".join(filter(None, ("" if status is None else str(status), *dict.fromkeys(names))))
-    return BatchResult(
-        custom_id=custom_id, fate=_fate(kind), detail=f"answered {said or 'an error'}", tells=(kind.kind,)
-    )
-
-
-def _fate(kind: type[ProviderError]) -> RequestOutcome:
-    return RequestOutcome.REFUSED if issubclass(kind, (PromptTooLong, RequestRejected)) else RequestOutcome.ERRED
+def _failure(custom_id: str, kind: type[ProviderError], detail: str, *, is_charged: bool = False) -> BatchResult:
+    refused = issubclass(kind, (PromptTooLong, RequestRejected))
+    fate = RequestOutcome.REFUSED if refused else RequestOutcome.ERRED
+    return BatchResult(custom_id=custom_id, fate=fate, detail=detail, tells=(kind.kind,), is_charged=is_charged)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from xscore.records import Candidate
 from xscore.records.judgment import SCORE_TOLERANCE
+from xscore.records.memory import Candidate
 
 _OVERLOAD = re.compile(r"#\d+$")
 
@@ -27,9 +27,8 @@ class EntityRef(Struct, frozen=True):
     """An entity of a file: what was found, or what should have been."""
 
     path: str
-    name: str
+    name: str = ""
     start: int = 0
-    """First line, 1-based; 0: unknown."""
     end: int = 0
 
 
@@ -51,7 +50,6 @@ class LabelledScore(NamedTuple):
     """One judged memory."""
 
     score: float
-    """In 0..1."""
     is_gold: bool
 
 
@@ -101,31 +99,36 @@ def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
     return shared is not None and shared > 0 and 2 * shared >= max(_lines(place), _lines(gold))
 
 
-def recall_at(found: GoldHits, gold: int, *, k: int) -> float:
+class RankingMetrics(Struct, frozen=True, kw_only=True):
+    """How good one ranking is; of several questions the mean. All in 0..1."""
+
+    recall: float
     """Share of the gold entities among the first k."""
-    return _count(found[:k]) / gold if gold else 0.0
-
-
-def precision_at(found: GoldHits, *, k: int) -> float:
-    """Share of gold among the first k, or among all where fewer were found; 0 for nothing found."""
-    return _count(found[:k]) / min(k, len(found)) if found else 0.0
-
-
-def hit_at(found: GoldHits, *, k: int) -> float:
+    precision: float
+    """Share of gold among the first k, or among all where fewer were found."""
+    hit: float
     """1 when any gold entity is among the first k."""
-    return float(_count(found[:k]) > 0)
-
-
-def reciprocal_rank(found: GoldHits) -> float:
-    """1 / rank of the first gold entity; its mean over cases is the MRR."""
-    return next((1 / rank for rank, hit in enumerate(found, start=1) if hit is not None), 0.0)
-
-
-def ndcg_at(found: GoldHits, gold: int, *, k: int) -> float:
+    reciprocal_rank: float
+    """1 / rank of the first gold entity, however far down; its mean over questions is the MRR."""
+    ndcg: float
     """Discounted gain of the first k over that of a perfect order, each gold entity worth the same."""
-    gain = sum(_discount(rank) for rank, hit in enumerate(found[:k], start=1) if hit is not None)
-    best = sum(_discount(rank) for rank in range(1, min(k, gold) + 1))
-    return gain / best if best else 0.0
+
+
+def ranking_metrics(found: GoldHits, gold: int, *, k: int) -> RankingMetrics:
+    """Measure where gold was found. gold: how many entities there are, at least one."""
+    ranks = [rank for rank, hit in enumerate(found, start=1) if hit is not None]
+    among_first = [rank for rank in ranks if rank <= k]
+    return RankingMetrics(
+        recall=len(among_first) / gold,
+        precision=len(among_first) / min(k, len(found)) if found else 0.0,
+        hit=float(bool(among_first)),
+        reciprocal_rank=1 / ranks[0] if ranks else 0.0,
+        ndcg=_gain(among_first) / _gain(range(1, min(k, gold) + 1)),
+    )
+
+
+def _gain(ranks: Iterable[int]) -> float:
+    return sum(1 / math.log2(rank + 1) for rank in ranks)
 
 
 def _is_a_path_alone(gold: EntityRef) -> bool:
@@ -134,14 +137,6 @@ def _is_a_path_alone(gold: EntityRef) -> bool:
 
 def _portable(path: str) -> str:
     return path.removeprefix("./")
-
-
-def _discount(rank: int) -> float:
-    return 1 / math.log2(rank + 1)
-
-
-def _count(found: GoldHits) -> int:
-    return sum(hit is not None for hit in found)
 
 
 def _plain(name: str) -> str:

@@ -1,60 +1,52 @@
-"""Evaluations in the store: one row each, written here and nowhere else. It measures nothing and compares nothing.
-
-What an evaluation found, question by question and together: records, and the plain functions that make them.
+"""The results of an evaluation, per question and in total, and its row in the store.
 
 Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold up), which is what
 a task would be given, and how it *ranked* everything by final score, down to k. A question that was cut short counts in
 neither. Unjudged candidates are in no ranking; they are counted.
 """
 
-import secrets
 from collections.abc import Sequence
 from decimal import Decimal
 from sqlite3 import Connection
 from statistics import fmean
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from xscore.extensions.evaluation import metrics
-from xscore.extensions.evaluation.metrics import CalibrationBin, EntityRef, LabelledScore, entity_ref
+from xscore.extensions.evaluation.metrics import (
+    CalibrationBin,
+    EntityRef,
+    LabelledScore,
+    RankingMetrics,
+    entity_ref,
+)
 from xscore.pipeline.ranking import Ranking
 from xscore.platform import database
-from xscore.records import CapLeft, Coverage, Ranked, Usage
-from xscore.records.cost_report import EvaluationLine
+from xscore.records.calls import Usage
+from xscore.records.judgment import Ranked
+from xscore.records.receipt import Coverage, EvaluationLine
+from xscore.records.reports import CapLeft
 
 
-def record_evaluation(connection: Connection, line: EvaluationLine) -> str:
-    """Keep an evaluation in a transaction of its own and return the id that it was dealt (`v_…`)."""
-    named = replace(line, id="v_" + secrets.token_hex(8))
+def record_evaluation(connection: Connection, line: EvaluationLine) -> None:
+    """Keep an evaluation in a transaction of its own."""
     with database.transaction(connection):
         connection.execute(
             "INSERT INTO evaluation (id, at, questions, judge, cases, k, recall, precision, hit, reciprocal_rank, ndcg,"
             " candidates, unjudged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            astuple(named),
+            astuple(line),
         )
-    return named.id
 
 
 GOLD_NAMED = 5
 """Gold entities that no candidate is, named in the warning."""
 
 
-class RankingMetrics(Struct, frozen=True, kw_only=True):
-    """How good one ranking is; of several questions the mean. All in 0..1."""
-
-    recall: float
-    precision: float
-    hit: float
-    reciprocal_rank: float
-    ndcg: float
-
-
 class JudgeQuality(Struct, frozen=True, kw_only=True):
     """What one judge found."""
 
     chosen: RankingMetrics
-    """Of the selection."""
     ranked: RankingMetrics
     """Of the first k by final score, whatever the threshold; the reciprocal rank looks further down."""
     kept: float
@@ -67,10 +59,8 @@ class MissedGold(Struct, frozen=True, kw_only=True):
     path: str
     name: str
     rank: int | None
-    """Place of its memory in the whole ranking, from 1; None: it has none."""
     score: float | None
     is_candidate: bool
-    """Whether any candidate is this entity; where not, the file or the name is not in the index, or out of scope."""
 
 
 class QuestionResult(Struct, frozen=True, kw_only=True):
@@ -87,7 +77,6 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     coverage: Coverage
     calls: int
     cost_usd: Decimal | None
-    """None: unpriced."""
     seconds: float
 
 
@@ -95,29 +84,22 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     """The whole run."""
 
     id: str
-    """`v_…` under which it is recorded; empty: it is not."""
     questions: str
-    """Digest of the file of questions."""
     asked: int
     """Questions that were judged to their end; the figures are of these."""
     of: int
-    """Questions in the file."""
     ended: str
     """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`, `store`; empty: it did
     not."""
     cap: CapLeft | None
     """What is left of the cap that came first, where it ended so; that of `max_usd` is of the `run`."""
     judge: str
-    """`provider:model`, or `lexical`."""
     is_model: bool
     k: int
     threshold: float
     found: JudgeQuality | None
-    """Means; None: no question was judged to its end."""
     words: JudgeQuality | None
-    """Means of the lexical judge; None where it is the judge."""
     reliability: tuple[CalibrationBin, ...]
-    """Of final scores."""
     coverage: Coverage
     unjudged_by_cause: dict[str, int]
     calls: int
@@ -127,7 +109,6 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     estimated: bool
     seconds: float
     results: tuple[QuestionResult, ...]
-    """In the order of the file."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -146,9 +127,12 @@ class Evaluation(Struct, frozen=True, kw_only=True):
 
 def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality:
     """Measure one judge's ranking against one question's gold, which is not empty."""
-    chosen = metrics.match_gold([entity_ref(entry.candidate) for entry in ranking.selection.kept], gold)
-    ranked = metrics.match_gold([entity_ref(entry.candidate) for entry in ranking.in_order()], gold)
-    return JudgeQuality(chosen=_measures(chosen, gold, k), ranked=_measures(ranked, gold, k), kept=len(chosen))
+    chosen, ranked = _hits(ranking.selection.kept, gold), _hits(ranking.in_order(), gold)
+    return JudgeQuality(
+        chosen=metrics.ranking_metrics(chosen, len(gold), k=k),
+        ranked=metrics.ranking_metrics(ranked, len(gold), k=k),
+        kept=len(chosen),
+    )
 
 
 def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold, ...]:
@@ -214,13 +198,3 @@ def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
 
 def _hits(ranked: Sequence[Ranked], gold: Sequence[EntityRef]) -> list[int | None]:
     return metrics.match_gold([entity_ref(entry.candidate) for entry in ranked], gold)
-
-
-def _measures(found: metrics.GoldHits, gold: Sequence[EntityRef], k: int) -> RankingMetrics:
-    return RankingMetrics(
-        recall=metrics.recall_at(found, len(gold), k=k),
-        precision=metrics.precision_at(found, k=k),
-        hit=metrics.hit_at(found, k=k),
-        reciprocal_rank=metrics.reciprocal_rank(found),
-        ndcg=metrics.ndcg_at(found, len(gold), k=k),
-    )

@@ -1,39 +1,74 @@
-"""A store's judgments as one signed Parquet file, out of one clone of a repository and into another.
+"""A store's judgments as one signed file, out of one clone of a repository and into another.
 
-It reveals keys, scores and reasons: no task, no source, no path, nothing of the user's own layer. An import is believed
-where its signature holds, else refused or quarantined; every row is checked before the first is written. A judgment
-that is there wins, so a killed import is completed by repeating it. Trade-offs: `since` goes by when a turn was last
-asked here; judgments of unknown contents come in too, until a prune drops them.
+The file is packed lines of JSON, a judgment each: keys, scores and reasons; no task, source or path, nothing of the
+user's own layer. An import is believed where its signature holds, else refused or quarantined; every row is checked
+before the first is written. A judgment that is there wins, so a killed import is completed by repeating it. Trade-offs:
+`since` goes by when a turn was last asked here; judgments of unknown contents come in too, until a prune drops them.
 """
 
-import os
-import secrets
+import io
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+import msgspec
+import zstandard
+from msgspec import Meta, Struct
 
-from xscore.cache.judgments import find_query, insert_judgments_under, keep_untrusted, known_judgments
+from xscore.cache.judgments import insert_judgments, keep_untrusted, read_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.cache.prune import JudgedTurn, find_judge_keys, judge_names, judged_turns
-from xscore.extensions.exchange import cache_parquet, cache_signature
-from xscore.extensions.exchange.cache_parquet import GROUP_ROWS, MAX_ROWS, MAX_UNTRUSTED_ROWS, ExchangeRow, try_in_child
-from xscore.extensions.exchange.cache_signature import USE_ITS_KEY, ExchangeKey
+from xscore.extensions.exchange.cache_signature import (
+    EXPORT_HINT,
+    USE_ITS_KEY,
+    ExchangeKey,
+    may_replace_export,
+    read_signed,
+    read_unsigned,
+    signed,
+)
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.files import write_atomically
 from xscore.platform.hashing import judgment_checksums, turn_checksum
-from xscore.records import Judgment
+from xscore.records.judgment import Judgment
+from xscore.scorer.replies import printable_reason
 
+GROUP_ROWS = 50_000
+"""Rows of one transaction, so that others at work on the store wait for milliseconds."""
+MAX_ROWS = 10_000_000
+MAX_UNTRUSTED_ROWS = 1_000_000
+_MAX_LINE_BYTES = 8_000
+_MAX_WINDOW_BYTES = 8 << 20
 _OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
     LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id
     WHERE judgment.query_id = ? ORDER BY judgment.content_id
 """
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class ExchangeRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One judgment, as it travels."""
+
+    turn_key: _Hash
+    judge: _Hash
+    """Judge key."""
+    judge_name: Annotated[str, Meta(max_length=400)]
+    """`provider:model` where it is known."""
+    sample: Annotated[int, Meta(ge=0, le=1_000)]
+    hash: _Hash
+    """Of the content."""
+    score: _Share
+    prior: _Share
+    pack: Annotated[str, Meta(max_length=64)]
+    position: Annotated[int, Meta(ge=0, le=10_000)]
+    reason: Annotated[str, Meta(max_length=4_000)]
 
 
 class ExportFilter(Struct, frozen=True):
@@ -60,97 +95,6 @@ class CacheExport(Struct):
     """Id of the key that signed."""
 
 
-def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wanted: ExportFilter) -> CacheExport:
-    """Write the file, readable by the user alone; replace an earlier export, and nothing else.
-
-    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
-    """
-    place = path.resolve()
-    if place.exists() and not place.is_file():
-        raise UsageError(f"{path} is not a file", hint="Name a file to write, such as cache.parquet.")
-    if not cache_signature.may_replace_export(place):
-        raise UsageError(
-            f"{path} is there and was not written by `xscore store export`",
-            hint="Name another file, or remove this one first.",
-        )
-    found = CacheExport(key=key.id)
-    aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    try:
-        os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        try:
-            with database.read_snapshot(connection):
-                turns = _chosen_turns(connection, wanted)
-                entry = (cache_signature.SIGNATURE_ENTRY, cache_signature.unsigned_entry(key))
-                cache_parquet.write_parquet(aside, lambda: _groups(connection, turns, wanted, found), signature=entry)
-            if not found.judgments:
-                raise NothingMatched("there is no judgment to export", hint="`xscore store cache` names the judges.")
-            with aside.open("r+b") as file:
-                cache_signature.sign_file(file, key)
-                file.flush()
-                os.fsync(file.fileno())
-                found.bytes = file.seek(0, os.SEEK_END)
-            aside.replace(place)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="Name a file that you may write."
-        ) from error
-    return found
-
-
-def _chosen_turns(connection: Connection, wanted: ExportFilter) -> list[tuple[JudgedTurn, str]]:
-    """Return the turns that are wanted, each with its judge's name where that is known."""
-    names, meant = judge_names(connection), find_judge_keys(connection, wanted.judges)
-    return [
-        (turn, names.get(turn.judge, ""))
-        for turn in judged_turns(connection)
-        if (wanted.since is None or (turn.used_at or 0.0) >= wanted.since)
-        and (not wanted.judges or turn.judge in meant)
-    ]
-
-
-def _groups(
-    connection: Connection, turns: list[tuple[JudgedTurn, str]], wanted: ExportFilter, found: CacheExport
-) -> Iterator[list[ExchangeRow]]:
-    group: list[ExchangeRow] = []
-    for turn, name in turns:
-        reader = connection.execute(_OF_TURN, (turn.query,))
-        before = found.judgments
-        while rows := reader.fetchmany(GROUP_ROWS):
-            for row in _checked_rows(turn, name, rows, found, reasons=wanted.reasons):
-                group.append(row)
-                if len(group) == GROUP_ROWS:
-                    yield group
-                    group = []
-        found.turns += found.judgments > before
-    if group:
-        yield group
-
-
-def _checked_rows(
-    turn: JudgedTurn, name: str, rows: list[tuple[Any, ...]], found: CacheExport, *, reasons: bool
-) -> Iterator[ExchangeRow]:
-    """Yield what fits its checksum."""
-    begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
-    for hash_, score, prior, pack, position, checksum, reason in rows:
-        try:
-            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [checksum] and 0 <= score <= 1
-        except (ValueError, TypeError, AttributeError, struct.error):
-            fits = False
-        if not fits:
-            found.damaged += 1
-            continue
-        told = reason if reasons and isinstance(reason, str) else ""
-        found.judgments += 1
-        found.reasons += bool(told)
-        yield ExchangeRow(turn.turn_key, turn.judge, name, turn.sample, hash_, score, prior, pack, position, told)
-
-
-CleanReason = Callable[[str], str]
-"""Makes one harmless line, without secrets, of a model's reason."""
-
-
 class CacheImport(Struct):
     """What came of an import, or would."""
 
@@ -164,78 +108,143 @@ class CacheImport(Struct):
     believed: bool = True
     """False: they are in quarantine."""
     key: str = ""
-    """Id of the key that signed; empty: nobody looked."""
+    """Id of the key that signed; empty: not checked."""
+
+
+def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wanted: ExportFilter) -> CacheExport:
+    """Write the file, readable by the user alone; replace an earlier export, and nothing else.
+
+    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a file", hint="Name a file to write, such as judgments.xscore.")
+    if not may_replace_export(path):
+        raise UsageError(
+            f"{path} is there and was not written by `xscore store export`",
+            hint="Name another file, or remove this one first.",
+        )
+    found = CacheExport(key=key.id)
+    packer = zstandard.ZstdCompressor().compressobj()
+    with database.read_snapshot(connection):
+        packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in _rows(connection, wanted, found)]
+    if not found.judgments:
+        raise NothingMatched("there is no judgment to export", hint="`xscore store cache` names the judges.")
+    whole = signed(b"".join([*packed, packer.flush()]), key)
+    write_atomically(path, whole, mode=0o600)
+    found.bytes = len(whole)
+    return found
+
+
+def _rows(connection: Connection, wanted: ExportFilter, found: CacheExport) -> Iterator[ExchangeRow]:
+    names, judges = judge_names(connection), find_judge_keys(connection, wanted.judges)
+    for turn in judged_turns(connection):
+        is_recent = wanted.since is None or (turn.used_at or 0.0) >= wanted.since
+        if is_recent and (not wanted.judges or turn.judge in judges):
+            before = found.judgments
+            rows = connection.execute(_OF_TURN, (turn.query,))
+            yield from _checked_rows(turn, names.get(turn.judge, ""), rows, found, reasons=wanted.reasons)
+            found.turns += found.judgments > before
+
+
+def _checked_rows(
+    turn: JudgedTurn, name: str, rows: Iterator[tuple[Any, ...]], found: CacheExport, *, reasons: bool
+) -> Iterator[ExchangeRow]:
+    """Yield what fits its checksum."""
+    begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
+    for hash_, score, prior, pack, position, checksum, text in rows:
+        try:
+            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [checksum] and 0 <= score <= 1
+        except (ValueError, TypeError, AttributeError, struct.error):
+            fits = False
+        if not fits:
+            found.damaged += 1
+            continue
+        reason = text if reasons and isinstance(text, str) else ""
+        found.judgments += 1
+        found.reasons += bool(reason)
+        yield ExchangeRow(turn.turn_key, turn.judge, name, turn.sample, hash_, score, prior, pack, position, reason)
 
 
 def import_judgments(
-    connection: Connection,
-    path: Path,
-    key: ExchangeKey | None,
-    *,
-    folder: Path,
-    reason: CleanReason,
-    dry_run: bool = False,
+    connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
 ) -> CacheImport:
-    """Import the judgments of a file that someone with this key signed. folder: of the store.
+    """Import the judgments of a file that someone with this key signed.
 
     Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
     """
     if key is None:
         raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
-    with cache_signature.private_copy(path, beside=folder) as file:
-        cache_signature.check_signature(file, key, name=path)
-        rows = cache_parquet.count_parquet_rows(file, name=path, at_most=MAX_ROWS)
-        for _ in cache_parquet.read_parquet_rows(file, name=path, rows=rows):
-            pass
-        found = CacheImport(key=key.id)
 
-        def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
-            insert_judgments_under(connection, [_judgment(row, reason) for row in rows], names)
-            return len(rows)
+    def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+        judgments = [
+            Judgment(
+                row.hash, row.score, row.reason and printable_reason(row.reason), row.pack, row.position, row.prior
+            )
+            for row in rows
+        ]
+        insert_judgments(connection, judgments, names)
+        return len(rows)
 
-        _import_rows(connection, cache_parquet.read_parquet_rows(file, name=path, rows=rows), found, keep, dry_run)
-    return found
+    body, found = read_signed(path, key), CacheImport(key=key.id)
+    return _import_rows(connection, _Body(body, path, MAX_ROWS), found, keep, dry_run=dry_run)
 
 
-def import_untrusted(connection: Connection, path: Path, *, folder: Path, dry_run: bool = False) -> CacheImport:
-    """Quarantine the scores of any file, whoever wrote it; another process reads it first.
+def import_untrusted(connection: Connection, path: Path, *, dry_run: bool = False) -> CacheImport:
+    """Quarantine the scores of any file, signed or not. Raises UsageError for one that cannot be read."""
 
-    Raises UsageError for one that cannot be read.
-    """
-    with cache_signature.private_copy(path, beside=folder) as file:
-        rows = try_in_child(file, name=path, at_most=MAX_UNTRUSTED_ROWS)
-        found = CacheImport(believed=False)
+    def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+        return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
 
-        def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
-            return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
+    body = _Body(read_unsigned(path), path, MAX_UNTRUSTED_ROWS)
+    return _import_rows(connection, body, CacheImport(believed=False), keep, dry_run=dry_run)
 
-        _import_rows(connection, cache_parquet.read_parquet_rows(file, name=path, rows=rows), found, keep, dry_run)
-    return found
+
+class _Body(Struct, frozen=True):
+    """The packed lines of a file; each pass unpacks them, so that little is held in memory."""
+
+    data: bytes
+    path: Path
+    max_rows: int
+
+    def rows(self) -> Iterator[ExchangeRow]:
+        """Yield the rows, each checked. Raises UsageError for a value that no judgment has."""
+        decoder, number = msgspec.json.Decoder(ExchangeRow), 0
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        lines = io.BufferedReader(unpacker.stream_reader(io.BytesIO(self.data)), 1 << 20)
+        try:
+            while line := lines.readline(_MAX_LINE_BYTES):
+                number += 1
+                if number > self.max_rows:
+                    hint = "Have less exported at a time: `xscore store export --since 30d`."
+                    raise UsageError(f"{self.path} holds more than {self.max_rows:,} judgments", hint=hint)
+                yield decoder.decode(line)
+        except (ValueError, zstandard.ZstdError) as error:
+            reason = f"{self.path} is no export of a cache: judgment {number:,}: {str(error)[:200]}"
+            raise UsageError(reason, hint=EXPORT_HINT) from error
 
 
 def _import_rows(
     connection: Connection,
-    groups: Iterable[Sequence[ExchangeRow]],
+    body: _Body,
     found: CacheImport,
     keep: Callable[[JudgmentKey, Sequence[ExchangeRow]], int],
+    *,
     dry_run: bool,
-) -> None:
-    """Write each group in a transaction of its own, so that others at work on the store wait for milliseconds."""
-    latest: JudgmentKey | None = None
-    for group in groups:
-        with database.transaction(connection) if not dry_run else database.read_snapshot(connection):
-            for names, rows in _by_turn(group):
-                fresh = _fresh(connection, names, rows)
-                found.judgments += len(rows)
+) -> CacheImport:
+    for _ in body.rows():  # every row is checked before the first is written
+        pass
+    latest, rows = None, body.rows()
+    while group := list(islice(rows, GROUP_ROWS)):
+        with database.read_snapshot(connection) if dry_run else database.transaction(connection):
+            for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
+                given = list(of_turn)
+                fresh = _fresh(connection, names, given)
+                found.judgments += len(given)
                 found.added += len(fresh) if dry_run or not fresh else keep(names, fresh)
                 found.turns += names != latest
                 latest = names
     found.known = found.judgments - found.added
-
-
-def _by_turn(group: Sequence[ExchangeRow]) -> Iterator[tuple[JudgmentKey, list[ExchangeRow]]]:
-    for (turn_key, judge, sample), rows in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
-        yield (turn_key, judge, sample), list(rows)
+    return found
 
 
 def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> list[ExchangeRow]:
@@ -243,10 +252,5 @@ def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRo
     first: dict[str, ExchangeRow] = {}
     for row in rows:
         first.setdefault(row.hash, row)
-    query = find_query(connection, names)
-    known = {} if query is None else known_judgments(connection, names, query, first)
+    known = read_judgments(connection, names, first)
     return [row for row in first.values() if row.hash not in known]
-
-
-def _judgment(row: ExchangeRow, clean: CleanReason) -> Judgment:
-    return Judgment(row.hash, row.score, clean(row.reason) if row.reason else "", row.pack, row.position, row.prior)

@@ -16,7 +16,7 @@ from msgspec.structs import fields
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.records import Checkpoint, SessionEntry
+from xscore.records.turn import Checkpoint, SessionEntry
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
 from xscore.store.scrubbing import mark_for_scrubbing, scrub_database
@@ -59,10 +59,8 @@ def save_checkpoint(
     }
     with database.transaction(connection):  # so that nothing is kept that is erased just now
         if not replace and checkpoint_exists(connection, checked):
-            raise UsageError(
-                f"there is a checkpoint `{checked}` already",
-                hint="Choose another name, or give --replace: its notes and goals then go, and those given now stay.",
-            )
+            hint = "Choose another name, or give --replace: its notes and goals then go, and those given now stay."
+            raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
         found = load_session(connection, thread)
         payload = {
             "thread": thread,

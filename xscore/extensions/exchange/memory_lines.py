@@ -8,35 +8,25 @@ are found again from the text; the file is held in memory, so its size is limite
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
-from xscore.records import (
-    Citation,
-    Kind,
-    Layer,
-    Memory,
-    MemoryDetails,
-    MemoryImport,
-    MemoryScope,
-    MemorySource,
-    MemoryStatus,
-)
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import write_memory
-from xscore.store.evidence import citations_of
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
 from xscore.store.mention_links import link_mentions
 from xscore.store.redaction import is_safe_name
 from xscore.store.store import Store
 
 MEMORY_SCHEMA = 1
-MAX_IMPORT_BYTES = 64_000_000
+MAX_IMPORT_BYTES = 256_000_000
 MAX_LINE_BYTES = 8_000_000
 """A memory at its limits with every character escaped."""
 MAX_TRUSTED_COUNT = 1_000
@@ -47,7 +37,7 @@ INDEX_ONLY_KINDS = frozenset(
 _FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 _COMPLAINTS_SHOWN = 5
 _CLOCK_SKEW_S = 86_400.0
-Form = TypeVar("Form", bound=Struct)
+Form = TypeVar("Form", bound="SavedMemory")
 
 BoundedText = Annotated[str, Meta(max_length=memory_writer.TEXT_CHARS)]
 BoundedLine = Annotated[str, Meta(max_length=memory_writer.LINE_CHARS)]
@@ -91,6 +81,7 @@ class SavedCitation(Struct, frozen=True, forbid_unknown_fields=True):
 class SavedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One memory of a file."""
 
+    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     id: SavedMemoryId
     layer: Layer
     kind: Kind
@@ -110,7 +101,6 @@ class SavedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     updated_at: UnixTime
     particulars: SavedParticulars = SavedParticulars()
     citations: Annotated[tuple[SavedCitation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
-    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)] = MEMORY_SCHEMA
 
     def __post_init__(self) -> None:
         if self.path:
@@ -127,19 +117,24 @@ class SavedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
         return msgspec.convert(self.citations, tuple[Citation, ...], from_attributes=True)
 
 
-def memory_to_json(
-    memory: Memory, citations: Iterable[Citation] = (), form: type[SavedMemory] = SavedMemory, **more: object
-) -> dict[str, Any]:
-    """Return a memory as plain JSON values without defaults. more: further fields of the form."""
+class MemoryImport(Struct):
+    """Result of importing memories."""
+
+    added: list[str] = field(default_factory=list)
+    known: int = 0
+    kept: list[str] = field(default_factory=list)
+    """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
+    forgotten: int = 0
+    refused: int = 0
+    """Lines of the user's own layer, which was not named."""
+    redacted: int = 0
+
+
+def saved_memory(memory: Memory, citations: Iterable[Citation], form: type[Form], **more: object) -> Form:
+    """Return a memory in the form of a file. more: further fields of the form."""
     names = [name for name in form.__struct_fields__ if hasattr(memory, name)]
     values = {name: getattr(memory, name) for name in names} | {"citations": tuple(citations)} | more
-    saved = msgspec.convert(values, form, from_attributes=True)
-    return {"schema": MEMORY_SCHEMA, **msgspec.to_builtins(saved)}
-
-
-def json_line(saved: Mapping[str, Any]) -> str:
-    """Return one exported object as its line, without the line end."""
-    return msgspec.json.encode(saved).decode()
+    return msgspec.convert({"schema": MEMORY_SCHEMA, **values}, form, from_attributes=True)
 
 
 def check_path(path: str) -> None:
@@ -151,26 +146,25 @@ def check_path(path: str) -> None:
         raise ValueError("path: it holds a control character or a secret")
 
 
-def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[dict[str, Any]]:
-    """Yield the chosen memories that are not from the index, sorted, as plain JSON values."""
+def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
+    """Yield the chosen memories that are not from the index, sorted."""
     found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
-    cited = citations_of(store.connection, [memory.id for memory in found])
+    cited = evidence.citations_of(store.connection, [memory.id for memory in found])
     for memory in sorted(found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)):
-        yield memory_to_json(memory, cited.get(memory.id, ()))
-
-
-def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:
-    """Yield the chosen memories as lines, without line ends."""
-    return map(json_line, exported_memories(store, choice))
+        yield saved_memory(memory, cited.get(memory.id, ()), SavedMemory)
 
 
 def read_lines(
-    lines: Iterable[tuple[int, bytes]], form: type[Form], check: Callable[[Form, int], None], *, hint: str
+    data: bytes, form: type[Form], *, first: int, check: Callable[[Form, int], None], hint: str
 ) -> list[Form]:
-    """Read numbered lines, or raise UsageError naming the first that do not fit. check: raises ValueError."""
+    """Read lines, or raise UsageError naming the first that do not fit. check: raises ValueError."""
+    if len(data) > MAX_IMPORT_BYTES:
+        raise UsageError(f"{len(data):,} bytes are too many for one import", hint=f"At most {MAX_IMPORT_BYTES:,}.")
     decoder = msgspec.json.Decoder(form)
     found, complaints = list[Form](), list[str]()
-    for number, line in lines:
+    for number, line in enumerate(data.split(b"\n"), first):
+        if not line.strip():
+            continue
         try:
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{len(line):,} bytes are too many for a memory")
@@ -191,46 +185,35 @@ def without_values(error: Exception) -> str:
     return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
-def import_lines(store: Store, data: bytes, *, users: bool = False, now: float | None = None) -> MemoryImport:
-    """Import exported lines. now: unix seconds.
+def import_lines(
+    store: Store,
+    data: bytes,
+    *,
+    users: bool = False,
+    now: float | None = None,
+    form: type[SavedMemory] = SavedMemory,
+    first: int = 1,
+) -> MemoryImport:
+    """Import exported lines. now: unix seconds. form, first: of the lines, and the number of the first one.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.now_or_clock(now)
-    if len(data) > MAX_IMPORT_BYTES:
-        hint = f"At most {MAX_IMPORT_BYTES:,}: split it by lines."
-        raise UsageError(f"{len(data):,} bytes are too many for one import", hint=hint)
-    numbered = ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
-    lines = read_lines(
-        numbered,
-        SavedMemory,
-        _MemoryCheck(moment + _CLOCK_SKEW_S),
-        hint="Import what `xscore memory export` wrote, or mend these lines.",
-    )
+    hint = "Import what `xscore memory export` wrote, or mend these lines."
+    lines = read_lines(data, form, first=first, check=_MemoryCheck(moment + _CLOCK_SKEW_S), hint=hint)
     if not lines:
         raise UsageError("the file holds no line to import", hint="`xscore memory export` makes one.")
     wanted = [line for line in lines if users or line.layer is not Layer.USER]
-    counts = _ImportCounts(refused=len(lines) - len(wanted))
+    done = MemoryImport(refused=len(lines) - len(wanted))
     layers = {line.layer for line in wanted}
-    if wanted:
-        homes = {layer: store.home_of(layer) for layer in layers}
-        with store.transaction(layers):
-            for line in wanted:
-                _import_memory(homes[line.layer], line, counts, now=moment, allow_pii=store.settings.allow_pii)
-            if layers != {Layer.USER}:
-                link_mentions(store.connection, counts.added)
-    kept = tuple(dict.fromkeys(counts.kept))
-    return msgspec.convert({**msgspec.structs.asdict(counts), "kept": kept}, MemoryImport)
-
-
-class _ImportCounts(Struct):
-    added: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    known: int = 0
-    forgotten: int = 0
-    refused: int = 0
-    redacted: int = 0
+    homes = {layer: store.home_of(layer) for layer in layers}
+    with store.transaction(layers) if layers else nullcontext():
+        for line in wanted:
+            _import_memory(homes[line.layer], line, done, now=moment, allow_pii=store.settings.allow_pii)
+        if layers - {Layer.USER}:
+            link_mentions(store.connection, done.added)
+    return replace(done, kept=list(dict.fromkeys(done.kept)))
 
 
 class _MemoryCheck(Struct):
@@ -254,46 +237,35 @@ class _MemoryCheck(Struct):
 
 
 def _import_memory(
-    connection: sqlite3.Connection, line: SavedMemory, counts: _ImportCounts, *, now: float, allow_pii: bool
+    connection: sqlite3.Connection, line: SavedMemory, done: MemoryImport, *, now: float, allow_pii: bool
 ) -> None:
     if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
-        counts.forgotten += 1
+        done.forgotten += 1
         return
+    particulars = msgspec.convert(line.particulars, MemoryDetails, from_attributes=True)
+    occurrences = min(particulars.occurrences, MAX_TRUSTED_COUNT)
     names = ("layer", "kind", "title", "text", "path", "entity", "key", "scope", "importance", "confidence", "status")
     made, redacted = memory_writer.make_memory(
         **{name: getattr(line, name) for name in names},
-        particulars=msgspec.convert(line.particulars, MemoryDetails, from_attributes=True),
-        evidence_count=line.evidence_count,
-        source=line.source,
+        particulars=replace(particulars, occurrences=occurrences),
+        evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
+        source=MemorySource.IMPORT,
         created_at=line.created_at,
         updated_at=line.updated_at,
         allow_pii=allow_pii,
     )
-    made = replace(made, id=line.id, superseded_by=line.superseded_by, created_at=line.created_at)
-    memory = replace(as_imported(made), accessed_at=now)
+    memory = replace(made, id=line.id, superseded_by=line.superseded_by, created_at=line.created_at, accessed_at=now)
     there = _conflicting(connection, memory)
     if any(_says_the_same(other, memory) for other in there):
-        counts.known += 1
+        done.known += 1
     elif there:
-        counts.kept.extend(other.id for other in there)
+        done.kept += [other.id for other in there]
     else:
         write_memory(connection, memory, before=None, now=now, link=False)
         if line.citations:
             evidence.attach_citations(connection, memory.id, line.cited())
-        counts.added.append(memory.id)
-        counts.redacted += redacted
-
-
-def as_imported(memory: Memory) -> Memory:
-    """Return what is believed of a foreign memory: its words, with the source `import` and bounded counts."""
-    particulars = memory.particulars
-    return replace(
-        memory,
-        source=MemorySource.IMPORT,
-        access_count=min(memory.access_count, MAX_TRUSTED_COUNT),
-        evidence_count=min(memory.evidence_count, MAX_TRUSTED_COUNT),
-        particulars=replace(particulars, occurrences=min(particulars.occurrences, MAX_TRUSTED_COUNT)),
-    )
+        done.added.append(memory.id)
+        done.redacted += redacted
 
 
 def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:

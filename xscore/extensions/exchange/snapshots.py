@@ -1,9 +1,9 @@
 """Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file maps, out and back.
 
 A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as `memory export` writes it
-plus hashes, thread and use counts. A file with this store's MAC is restored exactly; any other is foreign: its memories
-get the source `import`, its counts are bounded, and it ties nothing to code. Judgments and the user's own store are
-never in it. Trade-off: restoring adds and changes but erases nothing; the index is made again from the files.
+plus hashes, thread and use counts. A file with this store's MAC is restored exactly; of any other the memories alone
+come in, as `memory import` takes them. Judgments and the user's own store are never in it. Trade-off: restoring adds
+and changes but erases nothing; the index is made again from the files.
 """
 
 import hmac
@@ -25,47 +25,39 @@ from xscore.extensions.exchange.memory_lines import (
     HashText,
     SavedMemory,
     UnixTime,
-    as_imported,
     check_path,
-    memory_to_json,
+    import_lines,
     read_lines,
+    saved_memory,
     without_values,
 )
-from xscore.extensions.exchange.repository_map import make_repository_map, repository_maps, save_repository_map
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.records import (
-    Edge,
-    KeptMemory,
-    Kind,
-    Layer,
-    MappedFile,
-    Memory,
-    MemorySource,
-    MemoryStatus,
-    Relation,
-    RepositoryMap,
-    RetrievalId,
-    RetrievalTrace,
-    Snapshot,
-    SnapshotRestored,
-)
+from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
 
-MAX_SNAPSHOT_BYTES = 256_000_000
-_FOREIGN_RELATIONS = frozenset({Relation.REFERENCES, Relation.BELONGS_TO})
-"""Allowed in a foreign snapshot; calls, imports and tests are for the index to find."""
 _OWN = "source <> 'index'"
 _EDGES = f"""
     SELECT source, target, relation, weight FROM edge
     WHERE source IN (SELECT id FROM memory WHERE {_OWN}) OR target IN (SELECT id FROM memory WHERE {_OWN})
     ORDER BY 1, 3, 2
 """
+_ADD_EDGE = "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _RETRIEVED = "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at, subject, id"
+_FILES = """
+    SELECT file.path, file_hash, file.language, count(memory.id) FROM file
+    LEFT JOIN memory ON memory.path = file.path AND memory.source = 'index'
+    WHERE excluded = '' GROUP BY file.path ORDER BY file.path
+"""
+_LINK_COUNTS = f"""
+    SELECT relation, count(*) FROM edge WHERE NOT (source GLOB 'm_*' AND source IN
+        (SELECT id FROM memory WHERE {_OWN})) GROUP BY relation ORDER BY relation
+"""
+_INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
 _USE = "UPDATE memory SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
 _HINT = "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory import`."
 _EdgeEnd = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20}|f_[^\x00-\x1f]{1,4000})$")]
@@ -91,10 +83,6 @@ class SnapshotMemory(SavedMemory, frozen=True, forbid_unknown_fields=True, omit_
         if self.layer is Layer.USER:
             raise ValueError("layer: memories of the user layer are in no snapshot")
 
-    def kept(self) -> KeptMemory:
-        """Return the record, with the hashes as stated."""
-        return KeptMemory(msgspec.convert(self, Memory, from_attributes=True), self.thread, self.cited())
-
 
 class SavedEdge(Struct, frozen=True, forbid_unknown_fields=True):
     """An edge that touches a memory of the snapshot."""
@@ -105,7 +93,7 @@ class SavedEdge(Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
 
 
-class SavedRetrieval(Struct, frozen=True, forbid_unknown_fields=True):
+class RetrievalTrace(Struct, frozen=True, forbid_unknown_fields=True):
     """The memories that a turn used."""
 
     at: UnixTime
@@ -113,8 +101,8 @@ class SavedRetrieval(Struct, frozen=True, forbid_unknown_fields=True):
     memories: Annotated[tuple[_RetrievedId, ...], Meta(max_length=100_000)] = ()
 
 
-class SavedFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of a map."""
+class MappedFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """An indexed file."""
 
     path: BoundedLine
     file_hash: BoundedLine
@@ -125,23 +113,43 @@ class SavedFile(Struct, frozen=True, forbid_unknown_fields=True):
         check_path(self.path)
 
 
-class SavedMap(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the index held."""
+class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the index held at a time: files and link counts, no entities, since the index finds them again."""
 
     indexed_at: UnixTime = 0.0
-    files: tuple[SavedFile, ...] = ()
+    files: tuple[MappedFile, ...] = ()
     edges: dict[Relation, Count] = field(default_factory=dict)
 
+    @property
+    def id(self) -> str:
+        """Names it by what it holds."""
+        return "g_" + digest("map", msgspec.json.encode(self).decode())[:20]
 
-class SnapshotHeader(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The first line of a snapshot."""
 
-    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)] = MEMORY_SCHEMA
+class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that can be restored, sorted, so that equal stores give equal snapshots; its header line in JSON."""
+
+    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     kind: Annotated[str, Meta(pattern="^snapshot$")]
     mac: Annotated[str, Meta(pattern="^([0-9a-f]{64}|)$")] = ""
     edges: tuple[SavedEdge, ...] = ()
-    retrievals: tuple[SavedRetrieval, ...] = ()
-    repository_maps: tuple[SavedMap, ...] = ()
+    retrievals: tuple[RetrievalTrace, ...] = ()
+    repository_maps: tuple[RepositoryMap, ...] = ()
+    memories: Annotated[tuple[SnapshotMemory, ...], Meta(max_length=0)] = ()
+    """Each has a line of its own, so the header lists none."""
+
+
+class SnapshotRestored(Struct, frozen=True, kw_only=True):
+    """Result of restoring a snapshot."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    edges: int = 0
+    retrievals: int = 0
+    repository_maps: int = 0
+    redacted: int = 0
+    forgotten: int = 0
 
 
 def take_snapshot(store: Store) -> Snapshot:
@@ -152,119 +160,90 @@ def take_snapshot(store: Store) -> Snapshot:
         threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE {_OWN}").fetchall())
         cited = evidence.citations_of(connection, [memory.id for memory in memories])
         return Snapshot(
-            memories=tuple(KeptMemory(one, threads[one.id], cited.get(one.id, ())) for one in memories),
-            edges=tuple(map(memory_rows.edge_from_row, connection.execute(_EDGES).fetchall())),
+            schema=MEMORY_SCHEMA,
+            kind="snapshot",
+            memories=tuple(
+                saved_memory(one, cited.get(one.id, ()), SnapshotMemory, thread=threads[one.id]) for one in memories
+            ),
+            edges=tuple(
+                SavedEdge(source, target, Relation(relation), weight)
+                for source, target, relation, weight in connection.execute(_EDGES)
+            ),
             retrievals=_retrievals(connection),
-            repository_maps=repository_maps(connection),
+            repository_maps=_repository_maps(connection),
         )
 
 
-def snapshot_lines(snapshot: Snapshot, *, secret: bytes | None = None) -> Iterator[str]:
+def snapshot_lines(snapshot: Snapshot, *, secret: bytes) -> Iterator[str]:
     """Yield a snapshot as lines with their line ends. secret: of the store, so that it recognises its own file."""
-    body = [
-        msgspec.json.encode(memory_to_json(one.memory, one.citations, SnapshotMemory, thread=one.thread)) + b"\n"
-        for one in snapshot.memories
-    ]
-    maps = [
-        {"indexed_at": one.indexed_at, "files": one.files, "edges": dict(one.edges)} for one in snapshot.repository_maps
-    ]
-    header = SnapshotHeader(
-        kind="snapshot",
-        edges=msgspec.convert(snapshot.edges, tuple[SavedEdge, ...], from_attributes=True),
-        retrievals=msgspec.convert(snapshot.retrievals, tuple[SavedRetrieval, ...], from_attributes=True),
-        repository_maps=msgspec.convert(maps, tuple[SavedMap, ...], from_attributes=True),
-    )
-    if secret is not None:
-        header = replace(header, mac=_mac(header, b"".join(body), secret))
+    body = [msgspec.json.encode(one) + b"\n" for one in snapshot.memories]
+    header = replace(snapshot, memories=())
+    header = replace(header, mac=_mac(header, b"".join(body), secret))
     yield msgspec.json.encode(header).decode() + "\n"
     yield from (line.decode() for line in body)
 
 
-def parse_snapshot(data: bytes, *, secret: bytes | None = None, now: float = 0.0) -> Snapshot:
-    """Read a snapshot file. Raises UsageError naming what does not fit.
+def import_snapshot(store: Store, data: bytes, *, now: float | None = None) -> SnapshotRestored:
+    """Restore a snapshot file that this store wrote; of any other import the memories. now: unix seconds.
 
-    secret: of the store to restore into. A file without its MAC is foreign; its memories count as seen at `now` (unix
-    seconds), so that their age begins again.
+    Raises UsageError naming what does not fit, and then changes nothing.
     """
-    if len(data) > MAX_SNAPSHOT_BYTES:
-        raise UsageError(f"{len(data):,} bytes are too many for a snapshot", hint=f"At most {MAX_SNAPSHOT_BYTES:,}.")
     first, _, body = data.partition(b"\n")
     try:
-        header = msgspec.json.decode(first, type=SnapshotHeader)
+        header = msgspec.json.decode(first, type=Snapshot)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"this is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
-    numbered = ((number, line) for number, line in enumerate(body.split(b"\n"), 2) if line.strip())
-    found = Snapshot(
-        memories=tuple(one.kept() for one in read_lines(numbered, SnapshotMemory, lambda *_: None, hint=_HINT)),
-        edges=msgspec.convert(header.edges, tuple[Edge, ...], from_attributes=True),
-        retrievals=tuple(
-            RetrievalTrace(retrieval_id(one.at, one.turn, one.memories), one.at, one.turn, one.memories)
-            for one in header.retrievals
-        ),
-        repository_maps=tuple(map(_map_of, header.repository_maps)),
-    )
-    if secret is not None and hmac.compare_digest(_mac(header, body, secret), header.mac):
-        return found
-    memories = [replace(one, memory=as_imported(one.memory)) for one in found.memories]
-    return replace(
-        found,
-        memories=tuple(
-            replace(one, memory=replace(one.memory, accessed_at=max(one.memory.accessed_at, now))) for one in memories
-        ),
-        edges=tuple(replace(edge, weight=1.0) for edge in found.edges if edge.relation in _FOREIGN_RELATIONS),
+    if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
+        memories = read_lines(body, SnapshotMemory, first=2, check=lambda *_: None, hint=_HINT)
+        return restore_snapshot(store, replace(header, mac="", memories=tuple(memories)), now=now)
+    done = import_lines(store, body, now=now, form=SnapshotMemory, first=2)
+    return SnapshotRestored(
+        added=len(done.added),
+        unchanged=done.known + len(done.kept),
+        redacted=done.redacted,
+        forgotten=done.forgotten,
     )
 
 
-def _mac(header: SnapshotHeader, body: bytes, secret: bytes) -> str:
+def _mac(header: Snapshot, body: bytes, secret: bytes) -> str:
     signed = msgspec.json.encode(replace(header, mac=""))
     return hmac.new(secret, b"snapshot\0" + signed + b"\n" + body, sha256).hexdigest()
 
 
-def _map_of(saved: SavedMap) -> RepositoryMap:
-    files = msgspec.convert(saved.files, list[MappedFile], from_attributes=True)
-    return make_repository_map(saved.indexed_at, files, sorted((str(name), n) for name, n in saved.edges.items()))
-
-
 def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
-    """Restore a snapshot, all or nothing. now: unix seconds of the events.
+    """Restore a snapshot that this store took, all or nothing. now: unix seconds of the events.
 
-    Raises UsageError for a memory whose hashes do not fit its text, that claims to come from the index or has the id of
-    one that does, and for edges that touch no memory of the snapshot. Erased memories that must stay forgotten are left
-    out and counted.
+    Raises UsageError for a memory that has the id of one that comes from the index. Erased memories that must stay
+    forgotten are left out and counted.
     """
     connection = store.connection
     run = _Restore(connection, store.now_or_clock(now), store.settings.allow_pii)
     with database.transaction(connection):
-        snapshot, forgotten = _without_forgotten(connection, snapshot)
-        memories = [kept.memory for kept in snapshot.memories]
-        for kept in sorted(snapshot.memories, key=lambda kept: kept.memory.status is MemoryStatus.ACTIVE):
-            run.restore_memory(kept)
+        erased = {id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
+        memories = [one for one in snapshot.memories if one.id not in erased]
+        gone = {one.id for one in snapshot.memories} & erased
+        for one in sorted(memories, key=lambda one: one.status is MemoryStatus.ACTIVE):
+            run.restore_memory(one)
         link_mentions(connection, run.to_link)
         connection.executemany(
             _USE, [(one.importance, one.created_at, one.accessed_at, one.access_count, one.id) for one in memories]
         )
-        edges = _restore_edges(connection, snapshot)
-        known = {trace.id for trace in _retrievals(connection)}
-        fresh = [trace for trace in snapshot.retrievals if trace.id not in known]
+        edges = [edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target))]
+        known = set(_retrievals(connection))
+        fresh = [trace for trace in snapshot.retrievals if trace not in known]
         for trace in fresh:
             payload = {"memories": list(trace.memories)}
             emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
-        maps = sum(save_repository_map(connection, one) for one in snapshot.repository_maps)
-    return SnapshotRestored(
-        added=run.added,
-        changed=run.changed,
-        unchanged=run.unchanged,
-        edges=edges,
-        retrievals=len(fresh),
-        repository_maps=maps,
-        redacted=run.redacted,
-        forgotten=forgotten,
-    )
-
-
-def retrieval_id(at: float, turn: str, memories: tuple[str, ...]) -> RetrievalId:
-    """Name the memories that a turn used."""
-    return RetrievalId("r_" + digest("retrieval", repr(at), turn, *memories)[:20])
+        return SnapshotRestored(
+            added=run.added,
+            changed=run.changed,
+            unchanged=run.unchanged,
+            edges=connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges)).rowcount,
+            retrievals=len(fresh),
+            repository_maps=_keep_maps(connection, snapshot.repository_maps),
+            redacted=run.redacted,
+            forgotten=len(gone),
+        )
 
 
 class _Restore(Struct):
@@ -277,34 +256,30 @@ class _Restore(Struct):
     redacted: int = 0
     to_link: list[str] = field(default_factory=list)
 
-    def restore_memory(self, kept: KeptMemory) -> None:
+    def restore_memory(self, saved: SnapshotMemory) -> None:
         """Write one memory where it differs from what is stored."""
-        memory, redacted = _checked(kept.memory, allow_pii=self.allow_pii)
+        memory, redacted = _made_again(saved, allow_pii=self.allow_pii)
         self.redacted += redacted
-        found = memory_rows.select_memories(self.connection, "id = ?", (memory.id,))
-        before = found[0] if found else None
+        before = next(iter(memory_rows.select_memories(self.connection, "id = ?", (memory.id,))), None)
         if before and before.source is MemorySource.INDEX:
             raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
         threads = self.connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
         cited = evidence.citations_of(self.connection, [memory.id]).get(memory.id, ())
-        if before == memory and threads == [(kept.thread,)] and cited == kept.citations:
+        if before == memory and threads == [(saved.thread,)] and cited == saved.cited():
             self.unchanged += 1
             return
-        write_memory(self.connection, memory, before=before, now=self.now, thread=kept.thread, link=False)
+        write_memory(self.connection, memory, before=before, now=self.now, thread=saved.thread, link=False)
         if needs_linking(memory, before):
             self.to_link.append(memory.id)
-        evidence.attach_citations(self.connection, memory.id, kept.citations)
+        evidence.attach_citations(self.connection, memory.id, saved.cited())
         self.added += before is None
         self.changed += before is not None
 
 
-def _checked(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
-    """Make the memory again from its parts, redacted and hashed. Raises UsageError for one that was altered."""
-    if memory.source is MemorySource.INDEX:
-        raise UsageError(f"nothing was restored: {memory.id} claims to come from the index", hint=_HINT)
-    if memory_writer.with_status(memory, memory.status) != memory:
-        raise UsageError(f"nothing was restored: the text of {memory.id} does not fit its hashes", hint=_HINT)
-    names = ("layer", "kind", "title", "text", "path", "entity", "card", "start_line", "end_line", "language", "facts")
+def _made_again(saved: SnapshotMemory, *, allow_pii: bool) -> tuple[Memory, int]:
+    """Make the memory again from its parts, redacted by today's rules."""
+    memory = msgspec.convert(saved, Memory, from_attributes=True)
+    names = ("layer", "kind", "title", "text", "path", "entity", "card", "start_line", "end_line", "language")
     more = ("particulars", "key", "scope", "importance", "confidence", "evidence_count", "source", "status")
     is_own_exchange = memory.kind is Kind.EXCHANGE and memory.source is MemorySource.EXPLICIT  # stored with its PII
     made, redacted = memory_writer.make_memory(
@@ -316,33 +291,31 @@ def _checked(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
     return replace(made, **{name: getattr(memory, name) for name in own}), redacted
 
 
-def _without_forgotten(connection: sqlite3.Connection, snapshot: Snapshot) -> tuple[Snapshot, int]:
-    """Leave out memories that must stay forgotten, with their edges; also return their number."""
-    names = {name for (name,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
-    memories = tuple(kept for kept in snapshot.memories if kept.memory.id not in names)
-    gone = {kept.memory.id for kept in snapshot.memories} & names
-    edges = tuple(edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target)))
-    return replace(snapshot, memories=memories, edges=edges), len(gone)
-
-
-def _restore_edges(connection: sqlite3.Connection, snapshot: Snapshot) -> int:
-    ids = {kept.memory.id for kept in snapshot.memories}
-    for edge in snapshot.edges:
-        if ids.isdisjoint((edge.source, edge.target)):
-            ends = f"{edge.source} → {edge.target}"
-            raise UsageError(f"nothing was restored: the edge {ends} belongs to no memory of it", hint=_HINT)
-    before = connection.total_changes
-    connection.executemany(
-        "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(edge.source, edge.target, edge.relation, edge.weight) for edge in snapshot.edges],
-    )
-    return connection.total_changes - before
-
-
 def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
     found = []
     for at, turn, payload in connection.execute(_RETRIEVED, (EventName.RETRIEVED,)).fetchall():
         with database.damage_if_invalid("an event"):
-            memories = tuple(map(str, json.loads(payload)["memories"]))
-        found.append(RetrievalTrace(retrieval_id(at, turn, memories), at, turn, memories))
-    return tuple(sorted(found, key=lambda trace: (trace.at, trace.turn, trace.id)))
+            found.append(RetrievalTrace(at, turn, tuple(map(str, json.loads(payload)["memories"]))))
+    return tuple(found)
+
+
+def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...]:
+    """Return the map of the index, where there is one, and those kept of snapshots; sorted by time."""
+    with database.damage_if_invalid("a repository map"):
+        bodies = connection.execute("SELECT body FROM repository_map").fetchall()
+        found = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]
+    files = tuple(MappedFile(*row) for row in connection.execute(_FILES).fetchall())
+    if files:
+        (indexed_at,) = connection.execute(_INDEXED, (EventName.INDEXED,)).fetchone()
+        links = {Relation(name): count for name, count in connection.execute(_LINK_COUNTS)}
+        found.append(RepositoryMap(indexed_at, files, links))
+    by_id = {one.id: one for one in found}
+    return tuple(sorted(by_id.values(), key=lambda one: (one.indexed_at, one.id)))
+
+
+def _keep_maps(connection: sqlite3.Connection, maps: tuple[RepositoryMap, ...]) -> int:
+    """Keep the maps that are new; return how many."""
+    known = {one.id for one in _repository_maps(connection)}
+    rows = {one.id: msgspec.json.encode(one).decode() for one in maps if one.id not in known}
+    connection.executemany("INSERT INTO repository_map (id, body) VALUES (?, ?)", rows.items())
+    return len(rows)

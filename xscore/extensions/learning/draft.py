@@ -1,11 +1,10 @@
-"""The memories of one store while consolidation is planned, with each change and its reason; and how long one is kept.
+"""The memories of one store while consolidation is planned, with each change and its reason.
 
 Each rule sees what the rules before it left; the difference between before and after is written, so what is shown and
-what is done cannot differ. What a person said is never erased for its age unless something newer superseded it (L03,
-L06). Trade-off: a store of someone who says a lot keeps it, archived, until they erase it.
+what is done cannot differ. Trade-off: everything that is not the index's is held in memory.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
@@ -13,8 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import last_seen
-from xscore.records import Kind, Layer, Memory, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
+from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 
 Scope = Literal["session", "project", "user"]
@@ -77,38 +75,9 @@ HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 
 
-def is_dropped(memory: Memory, unseen_days: float, rules: MemorySettings) -> bool:
-    """Whether it is erased for being unimportant and unused: importance < 0.2, and not seen for 30 days."""
-    return memory.importance < rules.drop_importance and unseen_days >= rules.drop_days and _may_be_erased(memory)
-
-
-def is_pruned(memory: Memory, unseen_days: float, rules: MemorySettings) -> bool:
-    """Whether it is erased for its age: not seen for a year, and not of high importance."""
-    return _is_past(memory, unseen_days, rules.prune_days, rules) and _may_be_erased(memory)
-
-
-def is_archived(memory: Memory, unseen_days: float, rules: MemorySettings) -> bool:
-    """Whether it is to be a candidate no more: not seen for 180 days, and not of high importance."""
-    return memory.status in LIVE and _is_past(memory, unseen_days, rules.archive_days, rules)
-
-
 def is_user_stated(memory: Memory) -> bool:
     """Whether a person put it there to be kept."""
     return memory.source is MemorySource.EXPLICIT and memory.kind not in HISTORY_KINDS
-
-
-def _may_be_erased(memory: Memory) -> bool:
-    if memory.kind is Kind.SUMMARY:  # it goes with the last of its exchanges
-        return False
-    return not is_user_stated(memory) or memory.status is MemoryStatus.SUPERSEDED
-
-
-def _is_past(memory: Memory, unseen_days: float, days: float, rules: MemorySettings) -> bool:
-    return memory.importance < rules.high_importance and unseen_days >= days
-
-
-Similar = Callable[[Mapping[str, str]], list[tuple[str, ...]]]
-"""Texts by id -> groups of ids that say the same (`store.near_duplicates`)."""
 
 
 class ConsolidationDraft:

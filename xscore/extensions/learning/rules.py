@@ -1,9 +1,9 @@
 """The rules of consolidation: carry over, merge, fade, expire, keep to caps, summarise. Drafts in, drafts out.
 
 A closed session's decisions become governance, the rest the project's (L01). Memories of one layer, scope, kind and
-file that say the same are merged; the others stay, superseded (L03). Over its cap, a layer archives what has the least
-importance × confidence (L11). No model is asked. Trade-off: everything a session noted is carried over; what turns out
-useless fades like any other memory.
+file that say the same are merged; the others stay, superseded (L03). What a person said is never erased for its age
+unless something newer superseded it (L03, L06). No model is asked. Trade-off: everything a session noted is carried
+over; what turns out useless fades like any other memory.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,37 +16,16 @@ from xscore.extensions.learning.draft import (
     ActionKind,
     ConsolidationDraft,
     Scope,
-    Similar,
     as_superseded,
-    is_archived,
-    is_dropped,
-    is_pruned,
     is_user_stated,
 )
 from xscore.pipeline.contradictions import SECONDS_PER_DAY, days_since, decayed, last_seen
 from xscore.platform.hashing import digest
-from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
-from xscore.store.statement_text import statement_text
-
-
-def over_cap(memories: Iterable[Memory], *, max_rows: int, max_bytes: int) -> list[Memory]:
-    """Return what has to be archived for a layer's live memories to fit, least valuable first."""
-    best_first = sorted((memory for memory in memories if memory.status in LIVE), key=_value, reverse=True)
-    rows = size = 0
-    for memory in best_first:
-        rows, size = rows + 1, size + len(memory.text.encode("utf-8", "surrogatepass"))
-        if rows > max_rows or size > max_bytes:
-            break
-    else:
-        return []
-    return best_first[rows - 1 :][::-1]
-
-
-def _value(memory: Memory) -> tuple[float, float, str]:
-    return (memory.importance * memory.confidence, last_seen(memory), memory.id)
-
+from xscore.store.near_duplicates import near_duplicates
+from xscore.store.remembering import statement_text
 
 LEAST_DAYS = 1.0
 """Confidence falls by whole days or more."""
@@ -86,62 +65,75 @@ def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
     return days_since(draft.faded_at.get(scope, 0.0), now) >= LEAST_DAYS
 
 
-def archive_weak(draft: ConsolidationDraft, scope: Scope, rules: MemorySettings) -> None:
+def archive_weak(draft: ConsolidationDraft, rules: MemorySettings) -> None:
     """Archive what was inferred of the user and is believed no more (L04)."""
     for memory in draft.in_layers((Layer.USER,)):
-        if (
-            memory.status in LIVE
-            and memory.source is MemorySource.INFERRED
-            and memory.confidence < rules.weak_confidence
-        ):
+        is_weak = memory.source is MemorySource.INFERRED and memory.confidence < rules.weak_confidence
+        if memory.status in LIVE and is_weak:
             why = f"confidence {memory.confidence:.3f} is below {rules.weak_confidence:g}"
-            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+            draft.change(ActionKind.ARCHIVE, "user", _archived(memory), why=why)
 
 
 def expire_unused(
     draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float
 ) -> None:
-    """Drop, prune and archive what has long been unused (L03, L06)."""
+    """Drop what is unimportant and unused, prune and archive what is long unused and of no high importance (L03, L06).
+
+    A summary goes with the last of its exchanges.
+    """
     for memory in draft.in_layers(layers):
         days = (now - draft.last_seen(memory)) / SECONDS_PER_DAY
-        if is_dropped(memory, days, rules):
+        is_said = is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED
+        may_go = memory.kind is not Kind.SUMMARY and not is_said
+        is_minor = memory.importance < rules.high_importance
+        if may_go and memory.importance < rules.drop_importance and days >= rules.drop_days:
             why = f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for {days:.0f} days"
             draft.erase(ActionKind.DROP, scope, memory, why=why)
-        elif is_pruned(memory, days, rules):
+        elif may_go and is_minor and days >= rules.prune_days:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
-        elif is_archived(memory, days, rules):
+        elif memory.status in LIVE and is_minor and days >= rules.archive_days:
             draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=f"unused for {days:.0f} days")
 
 
 def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
-    """Archive the least valuable of a layer that is over its rows or bytes (L11)."""
+    """Archive the least valuable of a layer that is over its rows or bytes, by importance × confidence (L11)."""
     for layer in layers:
-        rows, size = rules.max_rows[layer.value], rules.max_bytes[layer.value]
-        for memory in over_cap(draft.in_layers((layer,)), max_rows=rows, max_bytes=size):
-            why = f"the {layer} layer is over its cap of {rows:,} rows or {size:,} bytes, and this is of least value"
+        max_rows, max_bytes, size = rules.max_rows[layer.value], rules.max_bytes[layer.value], 0
+        live = [memory for memory in draft.in_layers((layer,)) if memory.status in LIVE]
+        over = list[Memory]()
+        for rows, memory in enumerate(sorted(live, key=_value, reverse=True), 1):
+            size += len(memory.text.encode("utf-8", "surrogatepass"))
+            if over or rows > max_rows or size > max_bytes:
+                over.append(memory)
+        why = f"the {layer} layer is over its cap of {max_rows:,} rows or {max_bytes:,} bytes, this is of least value"
+        for memory in reversed(over):
             draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+
+
+def _value(memory: Memory) -> tuple[float, float, str]:
+    return (memory.importance * memory.confidence, last_seen(memory), memory.id)
 
 
 def _archived(memory: Memory) -> Memory:
     return memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
 
 
-def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, *, similar: Similar) -> None:
+def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope) -> None:
     """Merge what says the same in these layers, until nothing does."""
-    while _merged(draft, layers, scope, similar):
+    while _merge_once(draft, layers, scope):
         pass
 
 
-def _merged(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, similar: Similar) -> bool:
+def _merge_once(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope) -> bool:
     pools: dict[tuple[str, ...], dict[str, Memory]] = {}
     for memory in draft.in_layers(layers):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
-            pool = (memory.layer, memory.scope, memory.kind, _file_of(memory))
-            pools.setdefault(pool, {})[memory.id] = memory
+            file = memory.path or next(iter(memory.particulars.paths), "")
+            pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = memory
     found = False
     for name in sorted(pools):
         by_id = pools[name]
-        for group in similar({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
+        for group in near_duplicates({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
             found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
     return found
 
@@ -170,16 +162,7 @@ def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:
     return (is_user_stated(memory), bool(memory.key), memory.updated_at, len(memory.text), memory.id)
 
 
-def _file_of(memory: Memory) -> str:
-    return memory.path or next(iter(memory.particulars.paths), "")
-
-
-CARRIED = frozenset(
-    {
-        *(Kind.DECISION, Kind.FAILURE, Kind.CONVENTION, Kind.PATTERN),
-        *(Kind.TECH_STACK, Kind.ARCHITECTURE, Kind.TODO),
-    }
-)
+CARRIED = frozenset(map(Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")))
 """Kinds that outlive the session that noted them."""
 SUMMARY_IMPORTANCE = 0.6
 """A little above the exchanges it stands for."""

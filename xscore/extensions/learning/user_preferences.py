@@ -1,17 +1,24 @@
-"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09).
+"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09, H25).
 
-Confidence is proportional to the share of projects, at most 1. What the user said is never replaced by an inference,
-what they erased never comes back, and a project's deliberate choice is marked as an exception. A preference that the
-latest projects do without drifts: it fades faster. Trade-off: only keyed memories are compared, and projects that say
-nothing about a key count against it.
+Confidence is the share of projects. A stated preference is never replaced by an inference, an erased one never comes
+back, a project's deliberate choice is marked as an exception, and what the latest projects do without fades faster.
+`suggestions` names what the user usually does and this project says nothing about; nothing is applied. Trade-off: only
+keyed memories are compared, and projects that say nothing about a key count against it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded, is_user_stated
+from xscore.extensions.learning.draft import (
+    HISTORY_KINDS,
+    LIVE,
+    ActionKind,
+    ConsolidationDraft,
+    as_superseded,
+    is_user_stated,
+)
 from xscore.extensions.learning.feedback import Signal, changed_confidence
 from xscore.pipeline.contradictions import (
     NAMED,
@@ -24,10 +31,95 @@ from xscore.pipeline.contradictions import (
     topic_of_key,
 )
 from xscore.platform.hashing import digest
-from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
-from xscore.store import memory_writer
-from xscore.store.statement_text import entity_for_key
+from xscore.store import memory_rows, memory_writer
+from xscore.store.lookup import list_observations
+from xscore.store.remembering import entity_for_key
+from xscore.store.store import Store
+
+_USUAL = (
+    "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
+    " AND coalesce(json_extract(attrs, '$.polarity'), '') <> 'antipattern'"
+)
+
+
+class Suggestion(Struct, frozen=True):
+    """Something the user usually does."""
+
+    key: str
+    value: str
+    memory_id: str
+    confidence: float
+    projects: int
+    """Projects that do so; 0: none was seen, the user said it."""
+
+
+class Suggestions(Struct, frozen=True):
+    """All of them, in one sentence and one by one."""
+
+    text: str
+    """`You typically use Prisma + Postgres; …`; empty: nothing to suggest."""
+    suggestions: tuple[Suggestion, ...]
+
+
+def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
+    """Return what to suggest, surest first. at_least: confidence below which nothing is suggested.
+
+    Nothing is where the user's own store is not to be opened, or there is none.
+    """
+    user = store.user_connection()
+    if user is None:
+        return Suggestions("", ())
+    known = memory_rows.select_memories(store.connection, "source <> 'index' AND status IN ('active', 'stale')", ())
+    settled = {topic_of_key(memory.key) for memory in known} | {topic_of_key(key) for key in muted_keys(store)}
+    told = normalized(
+        "\n".join(f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in HISTORY_KINDS)
+    )
+    doing: dict[tuple[str, str], set[str]] = {}
+    for each in map(parse_choice, list_observations(user)):
+        doing.setdefault((each.topic, each.value), set()).add(each.observed.project)
+    found = [
+        Suggestion(memory.key, chosen_value(memory), memory.id, memory.confidence, len(doing.get(_choice(memory), ())))
+        for memory in memory_rows.select_memories(user, _USUAL, (at_least,))
+        if topic_of_key(memory.key) not in settled and normalized(chosen_value(memory)) not in told
+    ]
+    found.sort(key=lambda each: (-each.confidence, -each.projects, each.key))
+    return Suggestions(_sentence(found), tuple(found))
+
+
+def set_muted(store: Store, key: str, *, muted: bool, now: float) -> bool:
+    """Suggest nothing of this key any more, or suggest it again; False: it was so already.
+
+    Raises UsageError where the user's store is not to be opened.
+    """
+    if muted:
+        sql = "INSERT INTO muted_key (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        return store.home_of(Layer.USER).execute(sql, (key, now)).rowcount > 0
+    user = store.user_connection()
+    return user is not None and user.execute("DELETE FROM muted_key WHERE key = ?", (key,)).rowcount > 0
+
+
+def muted_keys(store: Store) -> tuple[str, ...]:
+    """Return the muted keys, sorted."""
+    user = store.user_connection()
+    return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
+
+
+def _choice(memory: Memory) -> tuple[str, str]:
+    return topic_of_key(memory.key), normalized(chosen_value(memory))
+
+
+def _sentence(found: Sequence[Suggestion]) -> str:
+    if not found:
+        return ""
+    named = [each.value for each in found if len(each.value.split()) <= VALUE_WORDS]
+    rules = [each.value for each in found if len(each.value.split()) > VALUE_WORDS]
+    parts = [f"You typically use {' + '.join(named)}"] if named else []
+    parts += [f"You usually hold that: {'; '.join(rules)}"] if rules else []
+    keys = ", ".join(each.key for each in found)
+    return f"{'. '.join(parts)}. Nothing of this is remembered of this project yet ({keys})."
 
 
 class Promotion(Struct, frozen=True):
@@ -43,51 +135,26 @@ class Promotion(Struct, frozen=True):
     """All projects that took part."""
     confidence: float
 
-    @property
-    def support(self) -> float:
-        """Share of all projects."""
-        return self.projects / self.of
-
 
 def promotions(observed: Sequence[ParsedChoice], of: int, rules: MemorySettings) -> list[Promotion]:
-    """Return at most one promotion a topic, by topic; of two values with equal support the one seen last."""
+    """Return at most one promotion a topic, by topic; of two values with equal support the one seen last.
+
+    Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
+    """
     makers: dict[tuple[str, str], dict[str, Observation]] = {}
     for each in sorted(observed, key=lambda each: (each.observed.seen_at, each.observed.key)):
         makers.setdefault((each.topic, each.value), {})[each.observed.project] = each.observed
     best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
-    for (about, value), by in makers.items():
-        if not is_in_enough_projects(len(by), of, rules):
+    for (topic, value), by in makers.items():
+        count = len(by)
+        if count < rules.promote_projects or count < rules.promote_support * of:
             continue
         newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
-        found = Promotion(newest.key, newest.value, newest.kind, len(by), of, promotion_confidence(len(by) / of, rules))
-        rank = (len(by), newest.seen_at, value)
-        if about not in best or rank > best[about][0]:
-            best[about] = (rank, found)
+        confidence = min(1.0, rules.inferred_confidence * count / of / max(rules.promote_support, 1e-9))
+        rank = (count, newest.seen_at, value)
+        if topic not in best or rank > best[topic][0]:
+            best[topic] = (rank, Promotion(newest.key, newest.value, newest.kind, count, of, confidence))
     return [best[key][1] for key in sorted(best)]
-
-
-def is_in_enough_projects(projects: int, of: int, rules: MemorySettings) -> bool:
-    """Whether so many of so many projects make it the user's."""
-    return projects >= rules.promote_projects and projects >= rules.promote_support * of
-
-
-def promotion_confidence(support: float, rules: MemorySettings) -> float:
-    """Return the confidence that a support gives: proportional, `inferred_confidence` at `promote_support`."""
-    return min(1.0, rules.inferred_confidence * support / max(rules.promote_support, 1e-9))
-
-
-def is_drifting(value: str, observed: Iterable[ParsedChoice], newest_first: Sequence[str], *, latest: int) -> bool:
-    """Whether none of the latest projects chooses this value, deliberate exceptions left out.
-
-    value: in its `normal` form. observed: what is said of its topic. newest_first: all projects, by when they were last
-    seen. latest: how many are looked at (`memory.drift_projects`).
-    """
-    about = {each.observed.project: each for each in observed}
-    excepted = {name for name, each in about.items() if each.observed.kind == Kind.DECISION and each.value != value}
-    asked = [name for name in newest_first if name not in excepted][:latest]
-    if len(asked) < latest:
-        return False
-    return not any(name in about and about[name].value == value for name in asked)
 
 
 COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
@@ -155,7 +222,8 @@ def promote_preferences(
         memory, about = user_memory(found, now=now), by_topic.get(topic_of_key(found.key), [])
         same = [each for each in about if normalized(chosen_value(each)) == normalized(found.value)]
         live = [each for each in about if each.status in LIVE]
-        why = f"{found.key}: {found.value}, in {found.projects} of {found.of} projects (support {found.support:.2f})"
+        share = f"{found.projects} of {found.of} projects (support {found.projects / found.of:.2f})"
+        why = f"{found.key}: {found.value}, in {share}"
         agreeing = next((each for each in same if each.status in LIVE), None)
         if agreeing is not None:
             if (topic_of_key(found.key), normalized(found.value)) in changes.adopts:
@@ -179,19 +247,24 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
 
 
 def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, rules: MemorySettings) -> set[str]:
-    """Return the ids of preferences that the latest projects do without."""
-    by_topic: dict[str, list[ParsedChoice]] = {}
+    """Return the ids of preferences that none of the latest projects shares, deliberate exceptions left out."""
+    said: dict[str, dict[str, ParsedChoice]] = {}
     for each in changes.observed:
-        by_topic.setdefault(each.topic, []).append(each)
+        said.setdefault(each.topic, {})[each.observed.project] = each
     newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
-    return {
-        memory.id
-        for about, memories in _by_topic(user).items()
-        for memory in memories
-        if is_drifting(
-            normalized(chosen_value(memory)), by_topic.get(about, ()), newest_first, latest=rules.drift_projects
-        )
-    }
+    found = set[str]()
+    for topic, memories in _by_topic(user).items():
+        about = said.get(topic, {})
+        for memory in memories:
+            value = normalized(chosen_value(memory))
+            shares = {name: each.value == value for name, each in about.items()}
+            excepted = {
+                name for name, each in about.items() if each.observed.kind == Kind.DECISION and not shares[name]
+            }
+            latest = [name for name in newest_first if name not in excepted][: rules.drift_projects]
+            if len(latest) == rules.drift_projects and not any(shares.get(name) for name in latest):
+                found.add(memory.id)
+    return found
 
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
@@ -235,11 +308,9 @@ def _by_topic(user: ConsolidationDraft) -> dict[str, list[Memory]]:
 
 def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why: str) -> None:
     """A further project does what is known already."""
-    after = (
-        memory.confidence
-        if is_user_stated(memory)
-        else changed_confidence(memory.confidence, Signal.ADOPTION, rules.feedback)
-    )
+    after = memory.confidence
+    if not is_user_stated(memory):
+        after = changed_confidence(after, Signal.ADOPTION, rules.feedback)
     grown = replace(memory, evidence_count=memory.evidence_count + 1, confidence=after)
     user.change(ActionKind.PROMOTE, "user", grown, why=why)
 

@@ -51,7 +51,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
         removed = _leftovers(path)
-        asides = [place for place in leftover_files(path.parent) if place.is_dir() and not _is_sealed_aside(place)]
+        asides = [place for place in leftover_files(path.parent) if place.is_dir() and not _is_encrypted_aside(place)]
         if asides and not drop_asides:
             raise StoreError(
                 f"{asides[0]} holds a store that was set aside and would stay readable",
@@ -60,17 +60,17 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         changed = not _is_encrypted(path, key)
         if changed:
             opening.refuse_busy_store(path, encryption_key.key_source(user_data_dir))
-            sealed = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
+            encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
             sqlite_drivers.write_note(
                 path, key
             )  # first: beside it, a database that is not encrypted opens all the same
-            _take_its_place(sealed, path, path.with_name(path.name + _PLAIN))
+            _take_its_place(encrypted, path, path.with_name(path.name + _PLAIN))
         removed += _removed(asides)
     return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=True)
 
 
 def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
-    """Write the database at `path` as a plain one again. The key stays, for other stores. Raises as `encrypt`."""
+    """Write the database at `path` as plain again. The key stays, for other stores. Raises as `encrypt_store` does."""
     with user_secret.user_lock(user_data_dir):
         noted = sqlite_drivers.read_note(path)
         removed = _leftovers(path)
@@ -213,7 +213,7 @@ def _wipe(file: Path) -> None:
         raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
 
 
-def _is_sealed_aside(place: Path) -> bool:
+def _is_encrypted_aside(place: Path) -> bool:
     return sqlite_drivers.note_path(place / STORE_FILE).exists()
 
 

@@ -3,7 +3,7 @@
 With a memory goes everything made with it or quoting it: judgments and reasons, vectors, evidence, edges, parts of
 receipts, stored answers, the exchanges those became, and so on; then the files are rewritten. The proof searches the
 raw bytes of every file; of an encrypted database it reads every row instead. Memories of files are refused. Trade-off:
-an answer made with an erased memory goes whole, since nobody can tell which of its words came from there.
+an answer made with an erased memory goes whole, since its words cannot be traced.
 """
 
 import json
@@ -77,11 +77,8 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """Whether the files are rewritten; False: another process prevented it."""
 
 
-class _Part(Struct):
-    """One of the two stores, and what goes from it."""
-
-    connection: sqlite3.Connection
-    plan: ErasurePlan
+_Parts = list[tuple[sqlite3.Connection, ErasurePlan]]
+"""The repository's store and what goes from it, then the user's, if there is one."""
 
 
 def preview_erasure(
@@ -92,9 +89,9 @@ def preview_erasure(
         for connection in reversed(store.connections()):
             stack.enter_context(_rolled_back(connection))
         parts = _plan_parts(store, ids, turns)
+        leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
         done = _erase_observations(store, parts)
         done += _erase_parts(parts, now=0.0, forget=False, with_observations=with_observations)
-    leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
     return _erasure(store, parts, ids, done, leftovers)
 
 
@@ -118,18 +115,16 @@ def erase_memories(
     connections = store.connections()
     is_finished = any(map(needs_scrubbing, connections))
     parts = _plan_parts(store, ids, turns)
-    lines = _lines_of(parts, with_observations=with_observations)
-    leftovers = _leftovers(store, lines)
+    leftovers = _leftovers(store, _lines_of(parts, with_observations=with_observations))
     remove_paths(leftovers)
     done = Counter[str]()
-    if len(parts) > 1 and parts[0].plan.memories:  # first, while the memories still say what to look for
-        with database.transaction(parts[1].connection):
+    if len(parts) > 1 and parts[0][1].memories:  # first, while the memories still say what to look for
+        with database.transaction(parts[1][0]):
             done += _erase_observations(store, parts)
-            mark_for_scrubbing(parts[1].connection)
-    if any(part.plan.ids or part.plan.erased_tasks for part in parts) or (with_observations and len(parts) > 1):
-        with store.transaction():
-            parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
-            done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
+            mark_for_scrubbing(parts[1][0])
+    with store.transaction():
+        parts = _plan_parts(store, ids, turns)  # again: a turn may have ended meanwhile
+        done += _erase_parts(parts, now=now, forget=forget, with_observations=with_observations)
     scrubbed = [scrub_database(one, timeout_s=timeout_s) for one in connections if needs_scrubbing(one)]
     erasure = _erasure(store, parts, ids, done, leftovers)
     return replace(erasure, is_finished=is_finished, is_clean=all(scrubbed))
@@ -142,51 +137,50 @@ def erased_lines(
     parts = _plan_parts(store, ids, turns)
     asked = f"SELECT task || char(10) || answer FROM turn WHERE id {AMONG}"
     texts = [text for (text,) in store.connection.execute(asked, (json.dumps(list(turns)),))]
-    texts += [text for part in parts for text in memory_texts(part.plan)]
+    texts += [text for _, plan in parts for text in memory_texts(plan)]
     return with_halves(searchable_lines(texts) | (_observed_lines(parts) if with_observations else frozenset()))
 
 
-def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> list[_Part]:
-    """Plan for the repository's store, then for the user's, each knowing what the other loses."""
+def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _Parts:
+    """Plan for both stores, each knowing what the other loses."""
     user = store.user_connection()
     if user is None:
-        return [_Part(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
+        return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
     own = plan_erasure(
         store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=memory_texts(users)
     )
-    return [_Part(store.connection, own), _Part(user, plan_erasure(user, ids, texts=memory_texts(own)))]
+    return [(store.connection, own), (user, plan_erasure(user, ids, texts=memory_texts(own)))]
 
 
-def _erase_observations(store: Store, parts: list[_Part]) -> Counter[str]:
+def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
     """Remove what the user's store notes of this repository's memories."""
-    own, *users = parts
-    project = project_pseudonym(store.store_id)
-    removed = (remove_observations(user.connection, own.plan, project=project) for user in users)
-    return Counter(observations=sum(removed))
+    project, own = project_pseudonym(store.store_id), parts[0][1]
+    return Counter(observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:]))
 
 
-def _erase_parts(parts: list[_Part], *, now: float, forget: bool, with_observations: bool) -> Counter[str]:
+def _erase_parts(parts: _Parts, *, now: float, forget: bool, with_observations: bool) -> Counter[str]:
     done = Counter[str]()
-    for number, part in enumerate(parts):
-        if number and with_observations:
-            done["observations"] += delete_projects(part.connection)
-        elif number and part.plan.memories:
-            done["observations"] += remove_observations(part.connection, part.plan, project=None)
-        if part.plan.ids or part.plan.erased_tasks:
-            done.update(erase_rows(part.connection, part.plan, now=now, forget=forget))
-        if part.plan.ids or part.plan.erased_tasks or (number and with_observations):
-            mark_for_scrubbing(part.connection)
+    for number, (connection, plan) in enumerate(parts):
+        takes_notes = bool(number) and with_observations
+        if takes_notes:
+            done["observations"] += delete_projects(connection)
+        elif number and plan.memories:
+            done["observations"] += remove_observations(connection, plan, project=None)
+        if plan.ids or plan.erased_tasks:
+            done.update(erase_rows(connection, plan, now=now, forget=forget))
+        if plan.ids or plan.erased_tasks or takes_notes:
+            mark_for_scrubbing(connection)
     return done
 
 
-def _observed_lines(parts: list[_Part]) -> frozenset[str]:
-    return searchable_lines(each.value for part in parts[1:] for each in list_observations(part.connection))
+def _observed_lines(parts: _Parts) -> frozenset[str]:
+    return searchable_lines(each.value for user, _ in parts[1:] for each in list_observations(user))
 
 
-def _lines_of(parts: list[_Part], *, with_observations: bool) -> frozenset[str]:
+def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
     """Return every line that must be found nowhere afterwards."""
-    lines = frozenset[str]().union(*(part.plan.lines.all for part in parts))
+    lines = frozenset[str]().union(*(plan.lines.all for _, plan in parts))
     return lines | _observed_lines(parts) if with_observations else lines
 
 
@@ -195,16 +189,14 @@ def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
     return [place for folder in folders for place in leftover_files_with(folder, lines)]
 
 
-def _erasure(
-    store: Store, parts: list[_Part], ids: Collection[str], done: Counter[str], leftovers: list[Path]
-) -> Erasure:
-    gone = {id_ for part in parts for id_ in part.plan.memories}
+def _erasure(store: Store, parts: _Parts, ids: Collection[str], done: Counter[str], leftovers: list[Path]) -> Erasure:
+    gone = {id_ for _, plan in parts for id_ in plan.memories}
     folder = store.path.parent
     places = (place.relative_to(folder) if place.is_relative_to(folder) else place for place in leftovers)
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
-        earlier=tuple(sorted({id_ for part in parts for id_ in part.plan.predecessors})),
+        earlier=tuple(sorted({id_ for _, plan in parts for id_ in plan.predecessors})),
         asides=tuple(map(str, places)),
         **done,  # type: ignore[arg-type]  # counts only
     )

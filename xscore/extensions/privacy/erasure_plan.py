@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
 
-from xscore.records import Kind, Memory
+from xscore.records.memory import Kind, Memory
 from xscore.store import memory_rows
 from xscore.store.line_search import LineMatcher, searchable_lines
 from xscore.store.lookup import STATED_LAYERS
@@ -48,7 +48,7 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     memories: Mapping[str, Memory]
     """By id: the named ones and their dependents."""
     dependents: frozenset[str]
-    """Of them, the exchanges and summaries that nobody named."""
+    """Of them, the exchanges and summaries that were not named."""
     turns: frozenset[str] = frozenset()
     """Turns whose answers go."""
     erased_tasks: frozenset[str] = frozenset()

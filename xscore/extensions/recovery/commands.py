@@ -4,32 +4,25 @@ It works without opening the store first, since that is what failed. Nothing is 
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import Flags, command, options
-from xscore.cli.progress import TurnObserver
+from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.options import Flags, command
 from xscore.cli.terminal import Terminal
+from xscore.extensions.recovery.rebuild import RebuiltStore, rebuild_store, rebuild_user_store
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.platform.text import one_line
-
-if TYPE_CHECKING:
-    from xscore.extensions.recovery.rebuild import RebuiltStore
+from xscore.store.opening import user_store_path
 
 
 @command()
 @click.option("--user", is_flag=True, help="Your own store, and no project's.")
-@options()
 def rebuild(user: bool, flags: Flags) -> None:
     """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
 
     Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
     """
-    from xscore.extensions.recovery.rebuild import rebuild_store, rebuild_user_store
-    from xscore.platform.paths import find_root, user_data_dir
-    from xscore.store.opening import user_store_path
-
     settings = read_settings(flags)
     user_data = user_data_dir(settings.settings.store.user_data_dir)
     if user:
@@ -37,11 +30,11 @@ def rebuild(user: bool, flags: Flags) -> None:
         return
     store_dir = find_root(Path.cwd()).store_dir
     rebuilt = rebuild_store(store_dir, user_data_dir=user_data)
-    in_pipeline(lambda open_: open_.index(), settings, TurnObserver(flags.terminal))
+    run_turn(flags, lambda open_: open_.index(), settings=settings)
     _print_rebuilt(store_dir, rebuilt, flags.terminal)
 
 
-def _print_rebuilt(place: Path, rebuilt: "RebuiltStore", terminal: Terminal) -> None:
+def _print_rebuilt(place: Path, rebuilt: RebuiltStore, terminal: Terminal) -> None:
     salvaged, aside = rebuilt.salvaged, rebuilt.set_aside_at
     counts = salvaged and {
         **salvaged.kept,
@@ -54,4 +47,4 @@ def _print_rebuilt(place: Path, rebuilt: "RebuiltStore", terminal: Terminal) -> 
         lines.append(f"set aside: {one_line(str(aside))}")
         lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
     body = {"store": str(place), "action": "rebuilt", "aside": str(aside) if aside else None, "salvaged": counts}
-    terminal.print_result(body, lambda _: "\n".join(lines))
+    terminal.print_result(body, "\n".join(lines))

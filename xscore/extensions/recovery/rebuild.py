@@ -8,6 +8,7 @@ leaves no store there; both lie beside it, and the next command creates an empty
 import os
 import secrets
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,8 +18,6 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE
 from xscore.store import encryption_key, opening, user_secret
-
-_MOST_ASIDES = 10_000
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -36,52 +35,38 @@ def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
     Raises StoreUntrusted if the folder is a link, StoreError if the new store cannot be written or another process is
     judging with the old one: what that pays for would be lost.
     """
-    opening.refuse_linked_folder(store_dir)
-    path = store_dir / STORE_FILE
-    trusted_id = _trusted_id(store_dir, user_data_dir)
-    store_id = trusted_id or secrets.token_hex(16)
-    with user_secret.user_lock(user_data_dir):
-        keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
-        scratch, salvaged = _salvaged_scratch(
-            path, store_id, user_data_dir, is_encrypted=keep_note, is_trusted=bool(trusted_id)
-        )
-        aside = set_store_aside(path, keep_note=keep_note)
-        user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
-        opening.put_in_place(scratch, path)
-    return RebuiltStore(aside, salvaged)
+    opening.refuse_link(store_dir)
+    return _rebuild(store_dir / STORE_FILE, user_data_dir, _trusted_id(store_dir, user_data_dir))
 
 
 def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     """Rebuild the user's own store. Raises UsageError if there is none, StoreError."""
     path = opening.user_store_path(user_data_dir)
-    opening.refuse_linked_user_store(path)
+    opening.refuse_link(path)
     if not path.exists():
         raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
+    return _rebuild(path, user_data_dir, secrets.token_hex(16))
+
+
+def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> RebuiltStore:
+    """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into place."""
+    keys = encryption_key.key_source(user_data_dir)
+    store_id, salvaged = trusted_id or secrets.token_hex(16), None
     with user_secret.user_lock(user_data_dir):
-        is_encrypted = sqlite_drivers.read_note(path) is not None
-        scratch, salvaged = _salvaged_scratch(
-            path, secrets.token_hex(16), user_data_dir, is_encrypted=is_encrypted, is_trusted=True
-        )
-        aside = set_store_aside(path, keep_note=is_encrypted)
+        keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
+        if trusted_id:
+            opening.refuse_busy_store(path, keys)
+        scratch = opening.create_scratch(path, store_id, keys if keep_note else None)
+        if trusted_id:
+            with closing(opening.connect_store(scratch, keys)) as connection:
+                salvaged = salvage_store(path, connection, keys)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            opening.refuse_busy_store(path, keys)  # a process may have started meanwhile
+        aside = set_store_aside(path, keep_note=keep_note)
+        if path.name == STORE_FILE:
+            user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
         opening.put_in_place(scratch, path)
     return RebuiltStore(aside, salvaged)
-
-
-def _salvaged_scratch(
-    path: Path, store_id: str, user_data_dir: Path, *, is_encrypted: bool, is_trusted: bool
-) -> tuple[Path, SalvageReport | None]:
-    """Create a new store beside `path`, with the valid rows of a trusted old one."""
-    keys = encryption_key.key_source(user_data_dir)
-    if is_trusted:
-        opening.refuse_busy_store(path, keys)
-    scratch = opening.create_scratch(path, store_id, keys if is_encrypted else None)
-    if not is_trusted:
-        return scratch, None
-    with closing(opening.connect_store(scratch, keys)) as connection:
-        salvaged = salvage_store(path, connection, keys)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    opening.refuse_busy_store(path, keys)  # a process may have started meanwhile
-    return scratch, salvaged
 
 
 def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
@@ -93,7 +78,7 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
     note = sqlite_drivers.note_path(path)
     if not (files or os.path.lexists(note)):
         return None
-    places = (path.with_name(f"aside-{number}") for number in range(1, _MOST_ASIDES))
+    places = (path.with_name(f"aside-{number}") for number in count(1))
     aside = next(place for place in places if not os.path.lexists(place))
     aside.mkdir(mode=0o700)
     for file in files:
@@ -109,10 +94,8 @@ def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
 
 def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
     """Return the id of a store that is there and trusted; None if that cannot be shown."""
-    try:
+    with suppress(StoreUntrusted, StoreDamaged):
         opening.refuse_links(store_dir)
         if opening.is_trusted(store_dir, user_data_dir=user_data_dir):
             return opening.read_store_id(store_dir / STORE_FILE, user_data_dir)
-    except (StoreUntrusted, StoreDamaged):
-        pass
     return None

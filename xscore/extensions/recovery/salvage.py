@@ -1,9 +1,9 @@
-"""Copy the valid rows of a damaged store into a new one.
+"""Copy the valid rows of a damaged store into a new one; code is not salvaged, it is indexed again.
 
 A judgment, job, question or prompt is valid if its checksum matches, a memory if its hashes match its text, any other
-row if each value has its column's type, is finite and satisfies the schema. Batches whose job is lost are named by the
-vendor's id, because their results are paid for. Code is not salvaged, it is indexed again. Trade-off: a changed
-character in a receipt, a reason or an event is not noticed; and a request on a damaged page is judged and paid again.
+row if each value has its column's type and satisfies the schema. `DamagedReader` reads in key order up to an unreadable
+row and finds the next by doubling its stride, then halving it. Trade-offs: a changed character in a receipt or an event
+is not noticed; sound rows between two damaged places that lie close together may be skipped.
 """
 
 import sqlite3
@@ -18,20 +18,113 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from xscore.extensions.recovery.damaged_reader import NUMBERS, TEXTS, DamagedReader, DamagedRow, KeySpace
 from xscore.platform import database, money, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.platform.hashing import judgment_checksums, row_checksum, turn_checksum
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.records import Stage
+from xscore.records.calls import Stage
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName
 from xscore.store.mention_links import link_mentions
 
+DamagedRow = tuple[Any, ...]
+
+MOST_PLACES = 5_000
+"""Give up the rest of a table after this many damaged places."""
+_TEXT_CHARS = 34
+"""Longer than all our keys; keys with this much in common count as one."""
+
+
+class KeySpace(Struct, frozen=True):
+    """How the keys of a table map to whole numbers, in their order."""
+
+    to_key: Callable[[int], object]
+    to_number: Callable[[Any], int]
+    end: int
+    """After the last key."""
+
+
+def _text_key(number: int) -> str:
+    return "".join(chr(number >> 7 * place & 127) for place in reversed(range(_TEXT_CHARS)))
+
+
+def _key_number(text: str) -> int:
+    number = 0
+    for char in text[:_TEXT_CHARS].ljust(_TEXT_CHARS, "\0"):
+        number = number << 7 | min(ord(char), 127)
+    return number
+
+
+NUMBERS = KeySpace(int, int, 1 << 62)
+TEXTS = KeySpace(_text_key, _key_number, 1 << 7 * _TEXT_CHARS)
+
+
+class DamagedReader:
+    """Reads one damaged database and counts the places it had to skip."""
+
+    def __init__(self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False) -> None:
+        """Open the database. reopens: open it again after each failure, since SQLCipher then reads nothing more."""
+        self._open, self._reopens = open_it, reopens
+        self._connection = open_it()
+        self.places = 0
+
+    def read(self, sql: str, keys: KeySpace, *before: object) -> Iterator[DamagedRow]:
+        """Yield the readable rows of `SELECT <key>, … WHERE … <key> >= ? ORDER BY <key>`.
+
+        before: values of the parameters before the key's.
+        """
+        at, given_up = 0, self.places + MOST_PLACES
+        while at < keys.end and self.places < given_up:
+            try:
+                for row in self._connection.execute(sql, (*before, keys.to_key(at))):
+                    yield row
+                    at = max(at, keys.to_number(row[0])) + 1
+            except (StoreError, sqlite3.Error, TypeError, ValueError):
+                self.places += 1
+                self._reopen()
+                at = self._next_readable(sql, keys, before, at)
+            else:
+                return
+
+    def _next_readable(self, sql: str, keys: KeySpace, before: tuple[object, ...], at: int) -> int:
+        """Find the first readable key: double the stride, then halve it."""
+        unreadable, stride = at, 1
+        while not self._can_read(sql, (*before, keys.to_key(min(at + stride, keys.end - 1)))):
+            unreadable = at + stride
+            if unreadable >= keys.end:
+                return keys.end
+            stride *= 2
+        readable = at + stride
+        while readable - unreadable > 1:
+            middle = (readable + unreadable) // 2
+            if self._can_read(sql, (*before, keys.to_key(middle))):
+                readable = middle
+            else:
+                unreadable = middle
+        return readable
+
+    def _can_read(self, sql: str, parameters: tuple[object, ...]) -> bool:
+        try:
+            self._connection.execute(sql, parameters).fetchone()
+        except (StoreError, sqlite3.Error):
+            self._reopen()
+            return False
+        return True
+
+    def _reopen(self) -> None:
+        if self._reopens:
+            self._connection.close()
+            self._connection = self._open()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()
+
+
 _INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 _MEMORIES = (
-    f"SELECT rowid, thread, {memory_rows.MEMORY_COLUMNS} FROM memory"
+    f"SELECT rowid, thread, {', '.join(memory_rows.MEMORY_COLUMNS)} FROM memory"
     " WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 )
 _JUDGMENTS = """
@@ -41,13 +134,11 @@ _JUDGMENTS = """
 _REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
 _QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
 _KEEP = """
-    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
+    INSERT OR IGNORE INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
-    ON CONFLICT (query_id, content_id) DO NOTHING
 """
 _KEEP_REASON = """
-    INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
-    ON CONFLICT (query_id, content_id) DO NOTHING
+    INSERT OR IGNORE INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
 """
 _SPENDING_OF_CALLS = """
     INSERT OR IGNORE INTO spending (span, spent)
@@ -60,27 +151,14 @@ _SPENDING_OF_CALLS = """
     )
 """
 """What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
-_FIGURES_OF_RECEIPTS = """
-    INSERT OR IGNORE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried,
-        unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s,
-        total_s)
-    SELECT turn_id, '', iif(body ->> '$.judge.is_model',
-           (body ->> '$.judge.provider') || ':' || (body ->> '$.judge.model'),
-           'lexical'), body ->> '$.judge.is_model',
-           body ->> '$.coverage.candidates', body ->> '$.coverage.judged', body ->> '$.coverage.cached',
-           body ->> '$.coverage.carried', body ->> '$.coverage.unjudged',
-           coalesce(body ->> '$.unjudged.by_cause', '{}'),
-           json_array_length(body, '$.selected'), body ->> '$.threshold', '[]',
-           coalesce(body ->> '$.latency_s.index', 0), coalesce(body ->> '$.latency_s.pool', 0),
-           coalesce(body ->> '$.latency_s.cache', 0), coalesce(body ->> '$.latency_s.judge', 0),
-           coalesce(body ->> '$.latency_s.select', 0), coalesce(body ->> '$.latency_s.primary', 0),
-           coalesce(body ->> '$.latency_s.total', 0)
-    FROM receipt JOIN turn ON turn.id = turn_id WHERE body ->> '$.coverage.candidates' IS NOT NULL
-"""
 _COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "cost_live")
 _RESERVED = "SELECT id, turn_id, day, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id"
 _KEEP_RESERVED = """
     INSERT INTO reservation (id, turn_id, day, leased_until, amount) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+_HAS_QUESTION_AND_ASK = """
+    EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)
+    AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)
 """
 _WITHOUT_BATCH = """
     UPDATE job_request SET state = 'planned', batch = 0 WHERE state = 'sent'
@@ -115,22 +193,19 @@ class SalvageReport(Struct):
 def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> SalvageReport:
     """Copy the valid rows of the database at `damaged` into a new store, in one transaction."""
     found = SalvageReport()
-    open_it, is_encrypted = (
-        partial(database.open_unchecked, damaged, keys),
-        sqlite_drivers.read_note(damaged) is not None,
-    )
-    with closing(DamagedReader(open_it, reopens=is_encrypted)) as reader, database.transaction(target):
+    is_encrypted = sqlite_drivers.read_note(damaged) is not None
+    reader = DamagedReader(partial(database.open_unchecked, damaged, keys), reopens=is_encrypted)
+    with closing(reader), database.transaction(target):
         _judgments(reader, target, found)
         for table in _TABLES:
             table.copy(reader, target, found)
         target.execute(_SPENDING_OF_CALLS)
-        target.execute(_FIGURES_OF_RECEIPTS)
         _memories(reader, target, found)
         for table in _AFTER_MEMORIES:
             table.copy(reader, target, found)
         _batches(reader, target, found)
         link_mentions(target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()])
-        found.damaged_places = reader.places
+    found.damaged_places = reader.places
     return found
 
 
@@ -144,23 +219,21 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
             found.rejected_rows += 1
             continue
         valid = list(_valid_judgments(reader.read(_JUDGMENTS, NUMBERS, number), hashes, turn, found))
-        if valid:
-            target.execute(  # a damaged table can hold the same page, and so its rows, twice
-                "INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", names
-            )
-            (query,) = target.execute(_QUERY, names).fetchone()
-            target.executemany(
-                "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING", [row[-1:] for row in valid]
-            )
-            kept = target.executemany(_KEEP, [(query, *row) for row in valid]).rowcount
-            judged = {row[-1] for row in valid}
-            reasons = [
-                (query, text, hashes[at])
-                for at, text in reader.read(_REASONS, NUMBERS, number)
-                if hashes.get(at) in judged and isinstance(text, str)
-            ]
-            target.executemany(_KEEP_REASON, reasons)
-            found.kept.update(judgments=kept, reasons=len(reasons), tasks=kept > 0)
+        if not valid:
+            continue
+        # A damaged table can hold the same page, and so its rows, twice.
+        target.execute("INSERT OR IGNORE INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
+        (query,) = target.execute(_QUERY, names).fetchone()
+        target.executemany("INSERT OR IGNORE INTO content (hash) VALUES (?)", [row[-1:] for row in valid])
+        kept = target.executemany(_KEEP, [(query, *row) for row in valid]).rowcount
+        judged = {row[-1] for row in valid}
+        reasons = [
+            (query, text, hashes[at])
+            for at, text in reader.read(_REASONS, NUMBERS, number)
+            if hashes.get(at) in judged and isinstance(text, str)
+        ]
+        target.executemany(_KEEP_REASON, reasons)
+        found.kept.update(judgments=kept, reasons=len(reasons), tasks=kept > 0)
 
 
 def _valid_judgments(
@@ -204,8 +277,8 @@ def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvageRe
             target.execute(_KEEP_RESERVED, row)
 
 
-def _matches_checksum(*names: str) -> Callable[[Mapping[str, Any]], bool]:
-    return lambda row: row_checksum(*(str(row[name]) for name in names)) == row["checksum"]
+_RowCheck = Callable[[Mapping[str, Any]], object]
+"""False, or an exception, rejects the row."""
 
 
 class _Table(Struct, frozen=True):
@@ -215,8 +288,8 @@ class _Table(Struct, frozen=True):
     words: str
     key: str
     keys: KeySpace = TEXTS
-    is_valid: Callable[[Mapping[str, Any]], object] = lambda row: True
-    """False, or an exception, rejects the row; types, finite numbers and the schema's CHECKs are tested for all."""
+    is_valid: _RowCheck = lambda row: True
+    """Types, finite numbers and the schema's CHECKs are tested for all."""
     of_job: bool = False
     """Whether the key is a number within a job."""
     needs: str = ""
@@ -236,19 +309,21 @@ class _Table(Struct, frozen=True):
         for values in (values for job in jobs for values in reader.read(read, self.keys, *job)):
             row = dict(zip(names, values, strict=True)) | dict.fromkeys(self.resets, "")
             try:
-                if not all(isinstance(value, types[name]) and _is_finite(value) for name, value in row.items()):
-                    raise TypeError(self.name)
-                if not self.is_valid(row):
-                    raise ValueError(self.name)
-                kept = target.execute(keep, row).rowcount
+                is_valid = all(isinstance(value, types[name]) for name, value in row.items())
+                is_valid = is_valid and all(isfinite(value) for value in row.values() if isinstance(value, float))
+                kept = target.execute(keep, row).rowcount if is_valid and self.is_valid(row) else 0
             except _INVALID_ROW:
                 kept = 0
             found.kept[self.words] += kept
             found.rejected_rows += not kept
 
 
-def _is_finite(value: object) -> bool:
-    return not isinstance(value, float) or isfinite(value)
+def _has_checksum(*names: str) -> _RowCheck:
+    return lambda row: row_checksum(*(str(row[name]) for name in names)) == row["checksum"]
+
+
+def _job_table(name: str, words: str, key: str, is_valid: _RowCheck = lambda row: True, *, needs: str = "") -> _Table:
+    return _Table(name, words, key, NUMBERS, is_valid, of_job=True, needs=needs)
 
 
 def _is_call(row: Mapping[str, Any]) -> bool:
@@ -277,33 +352,11 @@ _TABLES = (
     _Table("untrusted_score", "scores in quarantine", "turn_key"),
     _Table("muted_key", "muted keys", "key"),
     _Table("repository_map", "repository maps", "id"),
-    _Table("job", "offline jobs", "id", is_valid=_matches_checksum("id", "judge", "plan"), resets=("runner",)),
-    _Table(
-        "job_question",
-        "questions of jobs",
-        "number",
-        NUMBERS,
-        _matches_checksum("job", "number", "context", "turn_key"),
-        of_job=True,
-    ),
-    _Table(
-        "job_ask",
-        "prompts of jobs",
-        "number",
-        NUMBERS,
-        _matches_checksum("job", "number", "pack", "pieces"),
-        of_job=True,
-    ),
-    _Table(
-        "job_request",
-        "requests of jobs",
-        "question",
-        NUMBERS,
-        of_job=True,
-        needs="EXISTS (SELECT 1 FROM job_question WHERE job = :job AND number = :question)"
-        " AND EXISTS (SELECT 1 FROM job_ask WHERE job = :job AND number = :ask)",
-    ),
-    _Table("batch", "batches", "number", NUMBERS, of_job=True),
+    _Table("job", "offline jobs", "id", is_valid=_has_checksum("id", "judge", "plan"), resets=("runner",)),
+    _job_table("job_question", "questions of jobs", "number", _has_checksum("job", "number", "context", "turn_key")),
+    _job_table("job_ask", "prompts of jobs", "number", _has_checksum("job", "number", "pack", "pieces")),
+    _job_table("job_request", "requests of jobs", "question", needs=_HAS_QUESTION_AND_ASK),
+    _job_table("batch", "batches", "number"),
 )
 """In an order in which what a row refers to comes first."""
 _AFTER_MEMORIES = (

@@ -15,8 +15,6 @@ from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
 from xscore.extensions.sessions.session_format import (
     AgentFolders,
     ImportedExchange,
-    ReaderState,
-    ReadPosition,
     SessionFile,
     SessionFormat,
     SessionLine,
@@ -50,14 +48,13 @@ def find_history(folders: AgentFolders) -> Iterator[SessionFile]:
 class AiderReader:
     """Reads the history."""
 
-    def __init__(self, file: SessionFile, state: ReaderState) -> None:
+    def __init__(self, file: SessionFile) -> None:
         self._builder = ExchangeBuilder(ORIGIN)
         self._cwd = file.cwd
-        self._session = str(state.get("session") or "")
-        self._ordinal = int(str(state.get("ordinal") or 0))
+        self._session = ""
+        self._ordinal = 0
+        """Of the last question of the session."""
         self._question: list[str] = []
-        self._start: ReadPosition | None = None
-        """Where the question that is being read began."""
         self._is_unreadable = False
         """Whether a line of that question is too long."""
         self._answer: list[str] = []
@@ -73,7 +70,8 @@ class AiderReader:
         if not self._session and text.strip():
             raise UnreadableSession(line.number, _EXPECTED)
         if text.startswith("####") and not self._fence:
-            self._add_question(text, line)
+            self._question.append(text[4:].strip())
+            self._is_unreadable = self._is_unreadable or line.is_truncated
             return None
         ended = None
         if self._fence:
@@ -83,7 +81,7 @@ class AiderReader:
             ended = self._ask()
             if text.startswith("> ") or text.rstrip() == ">":
                 if text.startswith(_EDITED):
-                    self._builder.add_path(text.removeprefix(_EDITED).strip())
+                    self._builder.add_paths(text.removeprefix(_EDITED).strip())
                 return ended
             opening = _FENCE.match(text)
             self._fence = opening[1] if opening else ""
@@ -96,35 +94,22 @@ class AiderReader:
         """End the last exchange."""
         return self._ask() or self._close()
 
-    def position(self) -> ReadPosition | None:
-        """Return where the open exchange or question began."""
-        return self._start or self._builder.position
-
-    def state(self) -> ReaderState:
-        """Return the session and the number of its questions."""
-        return {"session": self._session, "ordinal": self._ordinal}
-
     def _begin_session(self, started: str, line: SessionLine) -> ImportedExchange | None:
         try:
             datetime.fromisoformat(started)
         except ValueError as error:
             raise UnreadableSession(line.number, f"expected a time in the head of a session ({error})") from error
-        ended = self._ask() or self._close()
+        ended = self.finish()
         self._close()
         self._session, self._ordinal, self._fence = started, 0, ""
         return ended
 
-    def _add_question(self, text: str, line: SessionLine) -> None:
-        self._start = self._start or ReadPosition(line.offset, line.number, self.state())
-        self._question.append(text[4:].strip())
-        self._is_unreadable = self._is_unreadable or line.is_truncated
-
     def _ask(self) -> ImportedExchange | None:
         """Open the exchange whose question is now complete; return the one before."""
-        if self._start is None:
+        if not self._question:
             return None
-        asked, start = "" if self._is_unreadable else "\n".join(self._question).strip(), self._start
-        self._question, self._start, self._is_unreadable = [], None, False
+        asked = "" if self._is_unreadable else "\n".join(self._question).strip()
+        self._question, self._is_unreadable = [], False
         ended = self._close()
         self._ordinal += 1
         spoken = _SPOKEN.fullmatch(asked)
@@ -135,7 +120,6 @@ class AiderReader:
                 session=self._session,
                 at=datetime.fromisoformat(self._session).timestamp() + self._ordinal,
                 cwd=self._cwd,
-                start=start,
             )
         return ended
 

@@ -15,8 +15,6 @@ from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
 from xscore.extensions.sessions.session_format import (
     AgentFolders,
     ImportedExchange,
-    ReaderState,
-    ReadPosition,
     SessionFile,
     SessionFormat,
     SessionLine,
@@ -68,9 +66,9 @@ def _entries(folder: Path) -> list["os.DirEntry[str]"]:
 class ClaudeCodeReader:
     """Reads one log."""
 
-    def __init__(self, _file: SessionFile, state: ReaderState) -> None:
+    def __init__(self, _file: SessionFile) -> None:
         self._builder = ExchangeBuilder(ORIGIN)
-        self._is_known = bool(state.get("known"))
+        self._is_known = False
         self._has_lines = False
 
     def read_line(self, line: SessionLine) -> ImportedExchange | None:
@@ -96,14 +94,6 @@ class ClaudeCodeReader:
             raise UnreadableSession(1, 'expected records of Claude Code, with `"type": "user"` or `"assistant"`')
         return self._builder.close()
 
-    def position(self) -> ReadPosition | None:
-        """Return where the open exchange began."""
-        return self._builder.position
-
-    def state(self) -> ReaderState:
-        """Return whether any record was recognised."""
-        return {"known": self._is_known}
-
     def _read_user(self, record: dict[str, Any], line: SessionLine) -> ImportedExchange | None:
         message = _message(record, line)
         identity, session, cwd = (
@@ -122,8 +112,6 @@ class ClaudeCodeReader:
             session=session,
             at=at,
             cwd=cwd,
-            branch=text_field(record, "gitBranch"),
-            start=ReadPosition(line.offset, line.number, self.state()),
         )
 
     def _read_assistant(self, record: dict[str, Any], line: SessionLine) -> None:
@@ -138,7 +126,7 @@ class ClaudeCodeReader:
             if block.get("type") != "tool_use":
                 continue
             if name in _EDITS:
-                self._builder.add_path(text_field(arguments, _EDITS[name]))
+                self._builder.add_paths(text_field(arguments, _EDITS[name]))
             elif name == "Bash":
                 self._builder.command_started(text_field(block, "id"), text_field(arguments, "command"))
 

@@ -17,8 +17,6 @@ from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
 from xscore.extensions.sessions.session_format import (
     AgentFolders,
     ImportedExchange,
-    ReaderState,
-    ReadPosition,
     SessionFile,
     SessionFormat,
     SessionLine,
@@ -42,7 +40,6 @@ _EXIT = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? (-?\d{1,10})")
 _ASKED = frozenset({"task", "user_feedback"})
 _ANSWERED = frozenset({"text", "completion_result", "plan_mode_respond", "followup"})
 _EDITS = frozenset({"editedExistingFile", "newFileCreated", "fileDeleted"})
-_BEGINNING = ReadPosition(0, 1, {})
 
 
 def find_tasks(folders: AgentFolders) -> Iterator[SessionFile]:
@@ -94,7 +91,7 @@ def _recorded_folder(task: Path) -> str:
 class ClineReader:
     """Reads one task."""
 
-    def __init__(self, file: SessionFile, _state: ReaderState) -> None:
+    def __init__(self, file: SessionFile) -> None:
         self._builder = ExchangeBuilder(ORIGIN)
         self._task, self._cwd = file.path.parent.name, file.cwd
         self._command = ""
@@ -112,9 +109,7 @@ class ClineReader:
         if kind in _ASKED or (kind == "text" and not self._is_known):
             self._is_known = True
             identity = f"{self._task}:{int(at * 1000)}"
-            return self._builder.ask(
-                text, identity=identity, session=self._task, at=at, cwd=self._cwd, start=_BEGINNING
-            )
+            return self._builder.ask(text, identity=identity, session=self._task, at=at, cwd=self._cwd)
         if kind in _ANSWERED:
             said = parse_object(text)  # questions and plans come as an object
             said_text = text_field(said, "response") or text_field(said, "question")
@@ -131,19 +126,11 @@ class ClineReader:
             raise UnreadableSession(self._first_unknown, "expected messages of Cline, with `say` or `ask`")
         return self._builder.close()
 
-    def position(self) -> ReadPosition | None:
-        """Return the beginning: the array is always read again as a whole."""
-        return _BEGINNING
-
-    def state(self) -> ReaderState:
-        """Return nothing: no read resumes."""
-        return {}
-
     def _read_tool(self, kind: str, text: str) -> None:
         if kind == "tool":
             tool = parse_object(text)
             if text_field(tool, "tool") in _EDITS:
-                self._builder.add_path(text_field(tool, "path"))
+                self._builder.add_paths(text_field(tool, "path"))
         elif kind == "command":
             self._command = text.removesuffix("REQ_APP").strip()
             self._builder.command_started(self._command, self._command)

@@ -16,8 +16,6 @@ from xscore.extensions.sessions.exchange_builder import ExchangeBuilder, patched
 from xscore.extensions.sessions.session_format import (
     AgentFolders,
     ImportedExchange,
-    ReaderState,
-    ReadPosition,
     SessionFile,
     SessionFormat,
     SessionLine,
@@ -67,17 +65,14 @@ def find_rollouts(folders: AgentFolders) -> Iterator[SessionFile]:
 class CodexReader:
     """Reads one rollout."""
 
-    def __init__(self, _file: SessionFile, state: ReaderState) -> None:
+    def __init__(self, _file: SessionFile) -> None:
         self._builder = ExchangeBuilder(ORIGIN)
-        self._log = str(state.get("log") or _WIRE)
+        self._log = _WIRE
         """Which log is believed."""
-        self._session = str(state.get("session") or "")
-        self._cwd = str(state.get("cwd") or "")
-        self._branch = ""
-        self._previous_id = str(state.get("previous") or "")
+        self._session = self._cwd = ""
+        self._previous_id = ""
         """Identity of the exchange before; identities form a chain, so copies in forks match."""
-        self._is_agent = bool(state.get("agent"))
-        self._is_known = bool(state)
+        self._is_agent = self._is_known = False
         self._first_unknown = 0
 
     def read_line(self, line: SessionLine) -> ImportedExchange | None:
@@ -104,7 +99,7 @@ class CodexReader:
         elif kind != "compacted" and not self._is_agent:
             at = required_time(record, "timestamp", line, f"a record of type {kind}")
             typed = self._read_event(payload, at) if kind == "event_msg" else self._read_response(payload, at)
-            return self._ask(typed, at, line) if typed else None
+            return self._ask(typed, at) if typed else None
         return None
 
     def finish(self) -> ImportedExchange | None:
@@ -113,25 +108,11 @@ class CodexReader:
             raise UnreadableSession(self._first_unknown, f"expected records of Codex: {', '.join(sorted(_TYPES))}")
         return self._builder.close()
 
-    def position(self) -> ReadPosition | None:
-        """Return where the open exchange began."""
-        return self._builder.position
-
-    def state(self) -> ReaderState:
-        """Return session, folder, believed log and the last identity."""
-        return {
-            "log": self._log,
-            "session": self._session,
-            "cwd": self._cwd,
-            "previous": self._previous_id,
-            "agent": self._is_agent,
-        }
-
     def _read_meta(self, payload: dict[str, Any], line: SessionLine) -> None:
-        """The first names folder and branch; a parent's, before the first exchange, names the session."""
+        """The first names the folder; a parent's, before the first exchange, names the session."""
         name, cwd = (required_text(payload, field, line, "a session_meta record") for field in ("id", "cwd"))
         if not self._session:
-            self._cwd, self._branch = cwd, text_field(object_field(payload, "git"), "branch")
+            self._cwd = cwd
             self._is_agent = "subagent" in object_field(payload, "source")
         if not self._session or not self._previous_id:
             self._session = name
@@ -150,7 +131,7 @@ class CodexReader:
         elif kind == "exec_command_end":
             self._command_ended(text_field(payload, "call_id"), payload)
         elif kind == "patch_apply_end" and payload.get("success") is not False:
-            self._add_paths(object_field(payload, "changes"))
+            self._builder.add_paths(*object_field(payload, "changes"))
         return ""
 
     def _read_item(self, item: dict[str, Any], at: float) -> str:
@@ -164,7 +145,7 @@ class CodexReader:
             self._command_ended(text_field(item, "id"), item)
         elif kind == "filechange":
             changed = [text_field(change, "path") for change in object_list(item, "changes")]
-            self._add_paths([*changed, *object_field(item, "changes")])
+            self._builder.add_paths(*changed, *object_field(item, "changes"))
         return ""
 
     def _believe(self, log: str, text: str) -> str:
@@ -187,7 +168,7 @@ class CodexReader:
         elif kind == "local_shell_call":
             self._command_started(call, command_of(object_field(payload, "action")))
         elif kind in ("function_call", "custom_tool_call") and name == "apply_patch":
-            self._add_paths(patched_files(text_field(payload, "input") or text_field(arguments, "input")))
+            self._builder.add_paths(*patched_files(text_field(payload, "input") or text_field(arguments, "input")))
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._read_output(call, payload.get("output"))
         return ""
@@ -195,7 +176,7 @@ class CodexReader:
     def _command_started(self, call: str, command: str) -> None:
         """A shell command that only applies a patch is not worth remembering."""
         files = patched_files(command) if "*** Begin Patch" in command else []
-        self._add_paths(files)
+        self._builder.add_paths(*files)
         if not files:
             self._builder.command_started(call, command)
 
@@ -218,17 +199,10 @@ class CodexReader:
         if isinstance(code, int):
             self._builder.command_ended(call, failed=code != 0, output=text)
 
-    def _add_paths(self, paths: list[str] | dict[str, Any]) -> None:
-        for path in paths:
-            self._builder.add_path(path)
-
-    def _ask(self, text: str, at: float, line: SessionLine) -> ImportedExchange | None:
+    def _ask(self, text: str, at: float) -> ImportedExchange | None:
         identity = digest("codex exchange", self._previous_id, "" if self._previous_id else self._session, text)
-        start = ReadPosition(line.offset, line.number, self.state())
-        ended = self._builder.ask(
-            text, identity=identity, session=self._session, at=at, cwd=self._cwd, branch=self._branch, start=start
-        )
-        if self._builder.position is start:
+        ended = self._builder.ask(text, identity=identity, session=self._session, at=at, cwd=self._cwd)
+        if self._builder.identity == identity:
             self._previous_id = identity
         return ended
 

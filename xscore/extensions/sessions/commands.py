@@ -6,34 +6,26 @@ Nothing is imported unless this is run. The environment is read here, for where 
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store
-from xscore.cli.options import DRY_RUN, Flags, Option, UtcTimeType, command, options
+from xscore.cli.opening import opened_store
+from xscore.cli.options import DRY_RUN, Flags, UtcTimeType, command, option
 from xscore.cli.terminal import render_facts, render_table
-from xscore.extensions.sessions.importing import FORMATS
+from xscore.extensions.sessions.importing import FORMATS, ImportedSessions, import_sessions, imported_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
 from xscore.platform.errors import NothingMatched
 from xscore.platform.text import counted, format_bytes, one_line
 
-if TYPE_CHECKING:
-    from xscore.extensions.sessions.imported_sessions import ImportedSessions
-    from xscore.extensions.sessions.session_format import SessionImportReport
-    from xscore.store.store import Store
-
 REFUSED = 1
 """Exit code where a file could not be read as its format says; the others were imported."""
-FROM: dict[str, Option] = {
-    "origins": click.option(
-        "--from", "origins", type=click.Choice(list(FORMATS)), multiple=True, help="Only this agent. Repeatable."
-    )
-}
+FROM = [
+    option("--from", "origins", type=click.Choice(list(FORMATS)), multiple=True, help="Only this agent. Repeatable.")
+]
 
 
-@command()
+@command(FROM, DRY_RUN)
 @click.option("--since", metavar="TIME", type=UtcTimeType(), help="Only exchanges since 2026-11-01, or 7d, 2w ago.")
-@options(FROM, DRY_RUN)
 def import_past_sessions(*, since: float | None, flags: Flags) -> int:
     """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this repository, once.
 
@@ -41,40 +33,31 @@ def import_past_sessions(*, since: float | None, flags: Flags) -> int:
     new. Exit code 1 if a file could not be read.
     """
 
-    def work(store: "Store") -> "SessionImportReport":
-        from xscore.extensions.sessions.importing import import_sessions
-        from xscore.extensions.sessions.session_format import AgentFolders
-
-        return import_sessions(
+    with opened_store(flags) as store:
+        report = import_sessions(
             store,
             AgentFolders(Path.home(), os.environ, store.root.path),
             now=store.clock(),
             origins=flags.given["origins"],
             since=since or 0.0,
-            dry_run=flags.given["dry_run"],
+            dry_run=flags.dry_run,
         )
-
-    report = in_store(work, flags)
-    flags.terminal.print_result(report, render_import)
+    flags.terminal.print_result(report, _render_import)
     refused = [f"not read: {one.path} ({one.origin}): {one.reason}" for one in report.refused]
     flags.terminal.notes([*refused, *report.notes])
     return REFUSED if refused else 0
 
 
-def render_import(report: "SessionImportReport") -> str:
-    """Say what was found, taken and left."""
+def _render_import(report: SessionImportReport) -> str:
     origins = " · ".join(f"{count:,} {name}" for name, count in report.by_origin.items()) or "none"
     new, read = counted(report.added, "exchange"), format_bytes(report.bytes_read)
     secrets = f"{counted(report.secrets_redacted, 'value')} redacted before anything was stored"
+    left = f"{report.known:,} known · {report.forgotten:,} erased before"
     facts = render_facts(
         [
             ("files", f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read} read"),
             ("would take" if report.dry_run else "taken", f"{new} · {report.updated:,} went on since ({origins})"),
-            (
-                "left",
-                f"{report.known:,} known · {report.forgotten:,} erased before"
-                f" · {report.elsewhere:,} elsewhere or older",
-            ),
+            ("left", f"{left} · {report.elsewhere:,} elsewhere or older"),
             ("failures", f"{report.failures:,} · {counted(report.links, 'link')} to code"),
             ("secrets", secrets if report.secrets_redacted else ""),
         ]
@@ -82,30 +65,21 @@ def render_import(report: "SessionImportReport") -> str:
     return facts if report.files else f"{facts}\n\nNo session names this repository as its folder."
 
 
-@command()
-@options(FROM)
+@command(FROM)
 def list_imported_sessions(flags: Flags) -> int:
     """List the sessions that were imported, the latest first; `xscore memory wipe --session S` erases one.
 
     Exit code 1 where nothing is of the agents that --from names.
     """
     origins = flags.given["origins"]
-
-    def work(store: "Store") -> "ImportedSessions":
-        from xscore.extensions.sessions.imported_sessions import imported_sessions
-
-        return imported_sessions(store.connection, origins=origins)
-
-    found = in_store(work, flags)
-    if found.sessions or flags.terminal.as_json:
-        flags.terminal.print_result(found, render_imported_sessions)
-    else:
-        flags.terminal.note("nothing was imported yet: `xscore memory import-sessions` looks for sessions")
+    with opened_store(flags) as store:
+        found = imported_sessions(store.connection, origins=origins)
+    none = "nothing was imported yet: `xscore memory import-sessions` looks for sessions"
+    flags.terminal.print_result(found, _render_imported_sessions, none=none)
     return NothingMatched.exit_code if origins and not found.sessions else 0
 
 
-def render_imported_sessions(found: "ImportedSessions") -> str:
-    """One line a session, in local time."""
+def _render_imported_sessions(found: ImportedSessions) -> str:
     return render_table(
         (),
         [

@@ -9,12 +9,11 @@ loses what is inside it.
 import json
 import re
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange, ReadPosition
+from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
 from xscore.prompts.fences import well_formed
-from xscore.records import Kind
+from xscore.records.memory import Kind
 
 _WRAPPED = "task|feedback|user_message|answer|user_query"
 """Tags that agents put around the person's words; the words stay."""
@@ -167,43 +166,35 @@ OUTPUT_CHARS = 32_000
 """Of a failed command's output, its end; the memory keeps less."""
 
 
-class _Draft(Struct):
-    exchange: ImportedExchange
-    start: ReadPosition
-    answer: str = ""
-    paths: dict[str, None] = field(default_factory=dict)
-    failures: dict[str, FailedCommand] = field(default_factory=dict)
-
-
 class ExchangeBuilder:
     """Builds exchanges from what a format reader reports, in order."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
-        self._draft: _Draft | None = None
+        self._open: ImportedExchange | None = None
+        self._answer = ""
+        self._paths: dict[str, None] = {}
+        self._failures: dict[str, FailedCommand] = {}
         self._commands: dict[str, str] = {}
         """Call id -> command that has not ended."""
 
     @property
-    def position(self) -> ReadPosition | None:
-        """Where the open exchange began."""
-        return self._draft.start if self._draft else None
+    def identity(self) -> str:
+        """Of the open exchange; empty: none is open."""
+        return self._open.identity if self._open else ""
 
     @property
     def is_unanswered(self) -> bool:
         """Whether an exchange is open and the agent has done nothing about it."""
-        draft = self._draft
-        return draft is not None and not (draft.answer or draft.paths or draft.failures)
+        return self._open is not None and not (self._answer or self._paths or self._failures)
 
-    def ask(
-        self, text: str, *, identity: str, session: str, at: float, cwd: str, branch: str = "", start: ReadPosition
-    ) -> ImportedExchange | None:
+    def ask(self, text: str, *, identity: str, session: str, at: float, cwd: str) -> ImportedExchange | None:
         """Open an exchange with the person's words and return the one it ends. Injected text opens none."""
         words = spoken_text(text)
         if not words:
             return None
         ended = self.close()
-        asked = ImportedExchange(
+        self._open = ImportedExchange(
             origin=self._origin,
             session=cleaned_text(session),
             identity=identity,
@@ -212,36 +203,32 @@ class ExchangeBuilder:
             at=at,
             ended_at=at,
             cwd=cleaned_text(cwd),
-            branch=cleaned_text(branch),
         )
-        self._draft = _Draft(asked, start)
         return ended
 
     def answer(self, text: str, *, at: float = 0.0) -> None:
         """Keep the agent's latest words."""
-        if self._draft is not None and text.strip():
-            self._draft.answer = text
-            self._draft.exchange = replace(self._draft.exchange, ended_at=max(self._draft.exchange.ended_at, at))
+        if self._open is not None and text.strip():
+            self._answer = text
+            self._open = replace(self._open, ended_at=max(self._open.ended_at, at))
 
-    def add_path(self, path: str) -> None:
-        """Record a changed file."""
-        if self._draft is not None and path and len(self._draft.paths) < MAX_PATHS:
-            self._draft.paths[cleaned_text(path)] = None
+    def add_paths(self, *paths: str) -> None:
+        """Record changed files."""
+        for path in filter(None, paths if self._open else ()):
+            if len(self._paths) < MAX_PATHS:
+                self._paths[cleaned_text(path)] = None
 
     def command_started(self, call: str, command: str) -> None:
         """Record a command that began."""
-        if self._draft is not None and command.strip():
+        if self._open is not None and command.strip():
             self._commands[call] = cleaned_text(command).strip()
             if len(self._commands) > MAX_CALLS:
                 del self._commands[next(iter(self._commands))]
 
     def command_ended(self, call: str, *, failed: bool, output: str = "") -> None:
         """Record how a command ended; only the first report of an end counts."""
-        command = self._commands.pop(call, "")
-        if self._draft is None or not command:
-            return
-        failures = self._draft.failures
-        if failed:
+        command, failures = self._commands.pop(call, ""), self._failures
+        if failed and command:
             failures.pop(command, None)
             failures[command] = FailedCommand(command, without_recall(cleaned_text(output[-OUTPUT_CHARS:])))
             if len(failures) > MAX_FAILURES:
@@ -251,16 +238,12 @@ class ExchangeBuilder:
 
     def close(self) -> ImportedExchange | None:
         """End the open exchange; return it if it has an answer, a change or a failure."""
-        draft, self._draft = self._draft, None
-        self._commands.clear()
-        if draft is None:
+        ended, answered = self._open, without_recall(cleaned_text(self._answer))
+        paths, failures = tuple(self._paths), tuple(self._failures.values())
+        self._open, self._answer, self._paths, self._failures, self._commands = None, "", {}, {}, {}
+        if ended is None or not (answered or failures or paths):
             return None
-        answered = without_recall(cleaned_text(draft.answer))
-        if not (answered or draft.failures or draft.paths):
-            return None
-        return replace(
-            draft.exchange, answered=answered, paths=tuple(draft.paths), failures=tuple(draft.failures.values())
-        )
+        return replace(ended, answered=answered, paths=paths, failures=failures)
 
 
 def patched_files(patch: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""Turn imported exchanges into memories and store them in batches: memories, links, failures and bookmarks.
+"""Turn imported exchanges into memories and store them, file by file: memories, links, failures, and what was read.
 
 Each exchange becomes one memory of the session layer; only failures with a way out become failures of the project.
 Question and answer are shortened with a mark, after secrets are removed, so that no cut leaves half of one. Exchanges
 that are known, erased, archived or changed by the user are left alone; one that continued is updated. Trade-off: a file
-with more exchanges than a batch is committed in steps.
+with more exchanges than a batch is stored in steps, and read again from its start if that is cut short.
 """
 
 import json
@@ -16,21 +16,21 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from xscore.extensions.sessions.bookmarks import Bookmark, save_bookmark
 from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
 from xscore.platform import database
 from xscore.platform.hashing import digest, integer_id
 from xscore.platform.paths import RepositoryRoot, find_root, portable_name
 from xscore.prompts.fences import shorten_middle
-from xscore.records import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.mention_links import link_mentions
 from xscore.store.redaction import redact
+from xscore.store.remembering import TITLE_CHARS, first_line_title, redact_statement
 from xscore.store.session_summary import exchange_text
-from xscore.store.statement_text import TITLE_CHARS, first_line_title, redact_statement
 
 MAX_EXCHANGE_CHARS = 4_000
 """Of the question, and of the answer."""
@@ -39,8 +39,10 @@ COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
-BATCH_EXCHANGES = 500
 BATCH_FILES = 200
+BATCH_EXCHANGES = 500
+READERS_VERSION = 3
+"""Version of all readers; files read by another version are read again."""
 _MARGIN_CHARS = 3_000
 _SECRET_CHARS = 2_000
 """Longest secret on one line; a key of many lines is recognised by either end."""
@@ -158,10 +160,12 @@ def record_exchange_failures(
         failure = failures.record_failure_within(
             connection,
             text=f"{failed.command}\n{failed.output}",
-            resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
-            origin=memory.particulars.origin,
-            session=memory.particulars.session,
-            paths=memory.particulars.paths,
+            details=MemoryDetails(
+                resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
+                origin=memory.particulars.origin,
+                session=memory.particulars.session,
+                paths=memory.particulars.paths,
+            ),
             seen_at=memory.created_at,
             occurrence=digest("past failure", memory.id, failed.command),
             pattern_at=pattern_at,
@@ -173,54 +177,70 @@ def record_exchange_failures(
     return found
 
 
+class ReadFile(Struct, frozen=True):
+    """A session file as it was when it was read; one row of `session_file`."""
+
+    path: str
+    origin: str
+    size: int
+    mtime_ns: int
+    readers: int
+    """`READERS_VERSION` then."""
+    since: float
+    """The `--since` it was read with."""
+    note: str = ""
+    """Why it was refused; empty if it was not."""
+
+    def is_current(self, info: os.stat_result, *, since: float) -> bool:
+        """Whether it has not changed, and today's readers read it, from that time on or earlier."""
+        is_same = (self.size, self.mtime_ns) == (info.st_size, info.st_mtime_ns)
+        return is_same and self.readers == READERS_VERSION and self.since <= since
+
+
+def load_read_file(connection: sqlite3.Connection, path: str) -> ReadFile | None:
+    """Return what is known of a session file."""
+    columns = ", ".join(ReadFile.__struct_fields__)
+    row = connection.execute(f"SELECT {columns} FROM session_file WHERE path = ?", (path,)).fetchone()
+    return ReadFile(*row) if row else None
+
+
 StoredState = tuple[str, str, str, float]
 """Text hash, status, source and time of a stored memory."""
 
 
 class ExchangeWriter:
-    """Collects what was read and commits it in batches."""
+    """Collects what was read and commits it, some files at a time."""
 
     def __init__(self, connection: sqlite3.Connection, *, now: float, dry_run: bool, memory: MemorySettings) -> None:
         self._connection = connection
         self._now, self._dry_run, self._settings = now, dry_run, memory
         self._pending: list[ExchangeMemory] = []
-        self._bookmarks: list[Bookmark] = []
-        self._file_start = 0
-        """Index in `_pending` of the first exchange of the file that is being read."""
-        self._planned: dict[str, StoredState] = {}
-        """What a dry run would have stored so far."""
+        self._files: list[ReadFile] = []
+        self._seen: dict[str, StoredState] = {}
+        """What was stored so far, or would be in a dry run."""
         self.counts: Counter[str] = Counter()
         self.by_origin: Counter[str] = Counter()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to commit."""
-        return len(self._pending) >= BATCH_EXCHANGES or len(self._bookmarks) >= BATCH_FILES
+    def add(self, exchanges: Sequence[ExchangeMemory], *read: ReadFile) -> None:
+        """Take exchanges, and the file that was read to its end with them; commit when there are enough."""
+        self._pending += exchanges
+        self._files += read
+        if len(self._pending) >= BATCH_EXCHANGES or len(self._files) >= BATCH_FILES:
+            self.commit()
 
-    def add(self, one: ExchangeMemory) -> None:
-        """Add an exchange of the file that is being read."""
-        self._pending.append(one)
-
-    def discard(self) -> None:
-        """Drop the uncommitted exchanges of the file that is being read."""
-        del self._pending[self._file_start :]
-
-    def file_done(self, bookmark: Bookmark) -> None:
-        """Keep the bookmark of a file that was read to its end."""
-        self._bookmarks.append(bookmark)
-        self._file_start = len(self._pending)
-
-    def commit(self, *so_far: Bookmark) -> None:
-        """Commit what is pending. so_far: bookmark of the file that is being read, at its last whole exchange."""
-        pending, marks = self._pending, [*self._bookmarks, *so_far]
-        self._pending, self._bookmarks, self._file_start = [], [], 0
+    def commit(self) -> None:
+        """Commit what is pending."""
+        pending, files = self._pending, self._files
+        self._pending, self._files = [], []
         if self._dry_run:
             self._choose(pending)
-        elif pending or marks:
+        elif pending or files:
             with database.transaction(self._connection):
                 self._write(self._choose(pending))
-                for mark in marks:
-                    save_bookmark(self._connection, mark, now=self._now)
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO session_file VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [(*astuple(file), self._now) for file in files],
+                )
 
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
         if not chosen:
@@ -250,7 +270,7 @@ class ExchangeWriter:
                 (ids,),
             )
         }
-        known |= self._planned
+        known |= self._seen
         forgotten = {
             id_
             for (id_,) in self._connection.execute(
@@ -267,8 +287,7 @@ class ExchangeWriter:
                 known[memory.id] = (memory.text_hash, memory.status, memory.source, memory.updated_at)
                 self.by_origin[memory.particulars.origin] += 1
                 self.counts.update(secrets=one.secrets, failures=len(one.failures))
-        if self._dry_run:
-            self._planned |= {id_: known[id_] for id_ in chosen}
+        self._seen |= {id_: known[id_] for id_ in chosen}
         return list(chosen.values())
 
 

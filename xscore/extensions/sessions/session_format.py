@@ -1,8 +1,7 @@
 """Records of the session importer: exchanges, session files, what a format reader does, and the import report.
 
-Parsing belongs to each format; the exchange writer turns exchanges into memories. To add a format, write a module with
-a `find` function and a reader class, and name it in `importing.FORMATS`. Trade-off: a format sees one file at a time,
-so copies across files are recognised by identity alone.
+To add a format, write a module with a `find` function and a reader class, and name it in `importing.FORMATS`.
+Trade-off: a format sees one file at a time, so copies across files are recognised by identity alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,14 +40,9 @@ class ImportedExchange(Struct, frozen=True, kw_only=True):
     """Unix seconds of the last record."""
     cwd: str
     """The agent's working directory."""
-    branch: str = ""
     paths: tuple[str, ...] = ()
     """Changed files as the agent wrote them, in order of the first change."""
     failures: tuple[FailedCommand, ...] = ()
-
-
-ReaderState = Mapping[str, object]
-"""What a reader needs to resume in the middle of a file; plain JSON."""
 
 
 class UnreadableSession(Exception):  # not part of the XscoreError tree: the import report shows it
@@ -75,7 +69,6 @@ class SessionFile(Struct, frozen=True):
     is_in_repository: bool = False
     """Its location proves that it belongs to the repository; otherwise its recorded folder decides."""
     is_json_array: bool = False
-    """One JSON array, read again from the start whenever it changes."""
     cwd: str = ""
     """The folder it belongs to, when its records do not name one."""
     skip_reason: str = ""
@@ -87,25 +80,12 @@ class SessionLine(NamedTuple):
 
     number: int
     """1-based."""
-    offset: int
-    """Byte offset of its start, after decompression."""
     data: bytes
     """Without the line end."""
     is_truncated: bool = False
     """Too long: `data` is only its beginning."""
     is_unterminated: bool = False
     """It has no line end, so its agent may still be writing it."""
-    end: int = 0
-    """Byte offset of the next line; its own start while it is unterminated."""
-
-
-class ReadPosition(Struct, frozen=True):
-    """Where to resume: the start of the open exchange, or the end of what was read."""
-
-    offset: int
-    number: int
-    """Line number at that offset."""
-    state: ReaderState
 
 
 class SessionReader(Protocol):
@@ -119,14 +99,6 @@ class SessionReader(Protocol):
         """Return the exchange that is still open at the end of the file. Raises UnreadableSession."""
         ...
 
-    def position(self) -> ReadPosition | None:
-        """Return where the open exchange began; None when none is open."""
-        ...
-
-    def state(self) -> ReaderState:
-        """Return what another reader needs to resume here."""
-        ...
-
 
 class SessionFormat(Struct, frozen=True):
     """A format of past sessions."""
@@ -134,12 +106,11 @@ class SessionFormat(Struct, frozen=True):
     origin: str
     find: Callable[[AgentFolders], Iterator[SessionFile]]
     """Yields every session file of the agent, for any repository."""
-    reader: Callable[[SessionFile, ReaderState], SessionReader]
-    """Starts reading at the beginning, or with the state of a ReadPosition."""
+    reader: Callable[[SessionFile], SessionReader]
 
 
 class RefusedFile(Struct, frozen=True):
-    """A file, or the rest of one, that could not be read."""
+    """A file that could not be read."""
 
     path: str
     origin: str

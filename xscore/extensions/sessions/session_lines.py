@@ -1,8 +1,7 @@
 """Session files as lines and JSON fields: flat memory, plain or zstd, and no trust in their content.
 
 Only regular files of this user are opened, and no link is followed. A line over `MAX_LINE_BYTES` is cut to its
-beginning, and bytes that are not UTF-8 are replaced. Trade-off: resuming in the middle of a compressed file has to
-decompress everything before it.
+beginning, and bytes that are not UTF-8 are replaced. Trade-off: a document that is one JSON array is held in memory.
 """
 
 import io
@@ -10,13 +9,14 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+import zstandard
 
 from xscore.extensions.sessions.session_format import SessionLine, UnreadableSession
 
@@ -28,8 +28,6 @@ MAX_RATIO = 500
 """Unpacked to packed bytes, checked after `RATIO_FROM_BYTES`; agents' logs reach 30."""
 RATIO_FROM_BYTES = 64 << 20
 _MAX_WINDOW_BYTES = 128 << 20
-_FEED_BYTES = 1024
-"""Packed bytes at a time: at most 32 MiB unpacked."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
@@ -52,12 +50,10 @@ def read_head(path: Path) -> bytes:
     try:
         with open_session_file(path) as file:
             return _unpacked(path, file).read(HEAD_BYTES) or b""
-    except UnreadableSession:
-        if path.suffix == ".zst":
-            raise
-    except OSError:
-        pass
-    return b""
+    except zstandard.ZstdError as error:
+        raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
+    except (UnreadableSession, OSError):
+        return b""
 
 
 def recorded_folders(head: bytes) -> list[str]:
@@ -71,23 +67,28 @@ def recorded_folders(head: bytes) -> list[str]:
     return found
 
 
-def read_lines(path: Path, file: BinaryIO, *, offset: int = 0, number: int = 1) -> Iterator[SessionLine]:
-    """Read the lines from a byte offset, where line `number` begins. Raises UnreadableSession, OSError."""
-    source = _unpacked(path, file)
-    if source.seekable():
-        source.seek(offset)
-    passed = source.tell() if source.seekable() else 0
-    while passed < offset and (skipped := len(source.read(min(offset - passed, 1 << 20)))):
-        passed += skipped
-    while data := source.readline(MAX_LINE_BYTES):
-        size, is_truncated, ended = len(data), False, data.endswith(b"\n")
-        if not ended and size == MAX_LINE_BYTES:
-            data, is_truncated = data[:HEAD_BYTES], True
-            while not ended and (rest := source.readline(1 << 20)):
-                size, ended = size + len(rest), rest.endswith(b"\n")
-        end = offset + size if ended else offset
-        yield SessionLine(number, offset, data.rstrip(b"\r\n"), is_truncated, not ended, end)
-        offset, number = end, number + 1
+def read_lines(path: Path, file: BinaryIO) -> Iterator[SessionLine]:
+    """Read the lines of a file. Raises UnreadableSession, OSError."""
+    source, number, size = _unpacked(path, file), 0, 0
+    try:
+        while data := source.readline(MAX_LINE_BYTES):
+            number += 1
+            size += len(data)
+            is_truncated, ended = False, data.endswith(b"\n")
+            if not ended and len(data) == MAX_LINE_BYTES:
+                data, is_truncated = data[:HEAD_BYTES], True
+                while not ended and (rest := source.readline(1 << 20)):
+                    size, ended = size + len(rest), rest.endswith(b"\n")
+                    _refuse_bomb(size, file)
+            yield SessionLine(number, data.rstrip(b"\r\n"), is_truncated, not ended)
+            _refuse_bomb(size, file)
+    except zstandard.ZstdError as error:
+        raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
+
+
+def _refuse_bomb(size: int, file: BinaryIO) -> None:
+    if size > RATIO_FROM_BYTES and (size > MAX_UNPACKED_BYTES or size > MAX_RATIO * file.tell()):
+        raise UnreadableSession(0, f"{file.tell():,} compressed bytes expand to more than {size:,}")
 
 
 def read_array(file: BinaryIO) -> Iterator[SessionLine]:
@@ -102,60 +103,16 @@ def read_array(file: BinaryIO) -> Iterator[SessionLine]:
     except (ValueError, RecursionError) as error:
         raise UnreadableSession(1, f"expected a complete JSON array of messages ({error})") from error
     for number, message in enumerate(messages, 1):
-        yield SessionLine(number, 0, bytes(message))
+        yield SessionLine(number, bytes(message))
 
 
 def _unpacked(path: Path, file: BinaryIO) -> io.BufferedReader:
     if path.suffix == ".zst":
-        return io.BufferedReader(_ZstdFile(file), buffer_size=1 << 20)
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        reader = unpacker.stream_reader(file, read_across_frames=True, closefd=False)
+        return io.BufferedReader(reader, buffer_size=1 << 20)
     assert isinstance(file, io.BufferedReader)
     return file
-
-
-class _ZstdFile(io.RawIOBase):
-    """Decompresses while reading, frame by frame; refuses truncated files and decompression bombs."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        import zstandard
-
-        self._file = file
-        self._error: type[Exception] = zstandard.ZstdError
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
-        self._new_frame: Callable[[], zstandard.ZstdDecompressionObj] = decompressor.decompressobj
-        self._frame = self._new_frame()
-        self._ready = b""
-        self._packed = self._out = 0
-        self._is_mid_frame = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview[int]") -> int:  # type: ignore[override]  # what BufferedReader passes
-        while not self._ready and (packed := self._file.read(_FEED_BYTES)):
-            self._ready = self._decompress(packed)
-        if not self._ready and self._is_mid_frame:
-            raise UnreadableSession(0, "the compressed file is truncated")
-        size = min(len(buffer), len(self._ready))
-        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
-        return size
-
-    def _decompress(self, packed: bytes) -> bytes:
-        self._packed += len(packed)
-        pieces = []
-        while packed:
-            if self._frame.eof:
-                self._frame = self._new_frame()
-            try:
-                pieces.append(self._frame.decompress(packed))
-            except self._error as error:
-                raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
-            packed = self._frame.unused_data if self._frame.eof else b""
-        self._is_mid_frame = not self._frame.eof
-        out = b"".join(pieces)
-        self._out += len(out)
-        if self._out > MAX_UNPACKED_BYTES or (self._out > RATIO_FROM_BYTES and self._out > MAX_RATIO * self._packed):
-            raise UnreadableSession(0, f"{self._packed:,} compressed bytes expand to more than {self._out:,}")
-        return out
 
 
 def parse_record(line: SessionLine) -> dict[str, Any] | None:

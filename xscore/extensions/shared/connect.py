@@ -1,15 +1,8 @@
-"""What `doctor` says of the shared server: whether it answers, what it is, and what is shared on it.
+"""From the settings to the shared server they name, for a turn and for `doctor`.
 
-It is asked once, within its deadline; nothing is claimed and nothing is kept.
-
-From the settings to the server they name. Nothing is connected and no driver is imported before that is asked for.
-
-The URL is read from settings of the user's own and handed to the driver whole; how it may be shown is `address`'s.
-
-What a resources spends through, joined to the shared server where `shared.url` names one; else as it is.
-
-Nothing is connected and no driver is imported before something is claimed, taken or set aside. The user's own store
-stays out: what it holds is nobody else's. Only the judge's calls take from shared limits, as only they are many.
+Nothing is connected and no driver is imported before something is claimed, taken or set aside. What the user's own
+store holds stays out: it is theirs alone. Trade-off: only the judge's calls take from shared limits, as only they are
+many.
 """
 
 import asyncio
@@ -18,21 +11,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
 
-from msgspec import Struct, field
-
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
+from xscore.pipeline.resources import SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
-from xscore.records import DoctorFinding
+from xscore.records.reports import DoctorFinding
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 
-_DRIVERS = {"redis": "redis", "postgres": "psycopg"}
+ASPECT = "shared server"
 
 
 def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
@@ -41,13 +33,13 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     Raises UsageError for a URL that names none, and where the extra that speaks to it is not installed.
     """
     url, tenant = settings.url.reveal(), settings.tenant
-    scheme = parse_server_url(url).scheme
-    extra = "redis" if scheme in REDIS else "postgres"
-    if find_spec(_DRIVERS[extra]) is None:
+    is_redis = parse_server_url(url).scheme in REDIS
+    extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
+    if find_spec(driver) is None:
         raise UsageError(f"shared.url needs the extra `{extra}`", hint=f"pip install 'xscore[{extra}]'")
 
     def open_server() -> SharedServer:
-        if scheme in REDIS:
+        if is_redis:
             from xscore.extensions.shared.redis_server import RedisServer
 
             return RedisServer(url, tenant=tenant)
@@ -58,11 +50,8 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     return open_server
 
 
-ASPECT = "shared server"
-
-
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
-    """Return one finding where a server is named, none where nothing is shared."""
+    """Ask the server once, within its deadline; return one finding where one is named, none where nothing is shared."""
     settings = all_settings.shared
     if not settings.url.reveal():
         return []
@@ -86,30 +75,23 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     return [DoctorFinding(ASPECT, True, f"{server.name}: {what}; tenant {settings.tenant}{cap}; {away}")]
 
 
-class SharedResources(Struct):
-    """A resources's judgments, dollars and limits a minute."""
+class SharedStores(SpendingStores):
+    """Judgments, dollars and limits a minute, joined to those of other machines."""
 
-    judgments: JudgmentStore
-    budget: DollarBudget
-    link: ServerLink | None = None
-    """None: nothing is shared."""
-    _through: SharedJudgmentStore | None = None
-    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    link: ServerLink
+    sent: SharedJudgmentStore
+    stack: AsyncExitStack
     """What is closed in the end."""
 
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
-        if self.link is None:
-            return own
         shared = SharedRates(own, self.link, bucket=bucket)
-        self._stack.push_async_callback(shared.aclose)
+        self.stack.push_async_callback(shared.aclose)
         return shared
 
     def warnings(self) -> tuple[str, ...]:
         """Say for the receipt what could not be shared."""
-        if self.link is None or self._through is None:
-            return ()
-        return (*self.link.warnings(), *self._through.warnings())
+        return (*self.link.warnings(), *self.sent.warnings())
 
 
 @asynccontextmanager
@@ -120,24 +102,21 @@ async def open_shared_resources(
     budget: DollarBudget,
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
-) -> AsyncIterator[SharedResources]:
-    """Join what a resources spends through to the server of these settings.
+) -> AsyncIterator[SharedStores]:
+    """Join what a turn spends through to the server of these settings.
 
     note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
-    Raises UsageError for a URL that names no server, where its extra is missing, and where one is required of none.
+    Raises UsageError for a URL that names no server, where its extra is missing, and where none is named.
     """
     if not settings.url.reveal():
-        if settings.require:
-            raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
-        yield SharedResources(judgments, budget)
-        return
+        raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
     link = ServerLink(server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note)
     async with AsyncExitStack() as stack:  # each is closed, whatever the others raise; the link last
         stack.push_async_callback(link.aclose)
         through = SharedJudgmentStore(judgments, link)
         stack.push_async_callback(through.aclose)
-        dollars = None
         if settings.max_usd_day is not None:
-            dollars = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
-            stack.push_async_callback(dollars.aclose)
-        yield SharedResources(through, dollars or budget, link, through, stack)
+            shared_budget = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
+            stack.push_async_callback(shared_budget.aclose)
+            budget = shared_budget
+        yield SharedStores(through, budget, link, through, stack)

@@ -2,9 +2,9 @@
 
 Both are taken a few calls' worth at a time. Dollars stand behind the caps of the store: a call is sent when both have
 room for its bound. The server deals rate shares out in the order they are asked for, as debts with a time from which
-they may be used; what calls took and did not use goes back soon. A limit learned late counts what was spent before it.
-Trade-offs: while the server is away this process keeps only its own caps and limits (unless the server is required),
-and reports what it spent later; a killed run loses what it had taken ahead, its dollars until the lease ends.
+they may be used; what calls took and did not use goes back soon. Trade-offs: while the server is away this process
+keeps only its own caps and limits (unless the server is required); what was sent before the host stated a limit is not
+counted; a killed run loses what it had taken ahead, its dollars until the lease ends.
 """
 
 import asyncio
@@ -17,16 +17,22 @@ from decimal import Decimal
 from msgspec import Struct, field
 
 from xscore.costs.caps import ZERO_USD
-from xscore.costs.reservation import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, Budget, Reservation, StackedBudgets
+from xscore.costs.reservation import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, Budget, Reservation
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import BudgetExhausted, SharedUnavailable
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
-from xscore.records import RateLimits
+from xscore.records.calls import RateLimits
 
 REPORT_SPENT_S = 0.5
-"""After so long the server is told what calls have cost."""
+"""Until the server is told what calls have cost."""
+AHEAD_S = 0.02
+"""So much of a limit is taken at once, at least one call's worth,"""
+MOST_AHEAD = 64
+"""and at most so many calls'."""
+RETURN_UNUSED_S = 0.2
+"""Until what is not used goes back."""
+LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
 
 
 class SharedBudget:
@@ -42,10 +48,27 @@ class SharedBudget:
         lease_s: float = LEASE_S,
     ) -> None:
         """own: the caps of the store. clock: Unix seconds, for the day and the lease."""
-        self._backend = _ServerBackend(link, cap_usd, clock, lease_s)
-        both = StackedBudgets(own, Budget(self._backend, clock=clock, lease_s=lease_s))
-        self.reserve, self.settle = both.reserve, both.settle
-        self.aclose = self._backend.aclose
+        self._own, self._backend = own, _ServerBackend(link, cap_usd, clock, lease_s)
+        self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
+
+    async def reserve(self, usd: Decimal | None) -> str:
+        """Set the bound aside in both budgets, or in none. Raises BudgetExhausted, and what else a budget raises."""
+        own = await self._own.reserve(usd)
+        try:
+            return f"{own} {await self._tenants.reserve(usd)}"
+        except BaseException:
+            await self._own.settle(own, ZERO_USD)
+            raise
+
+    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+        """Charge the call in both."""
+        own, _, tenants = reservation.partition(" ")
+        await self._own.settle(own, actual)
+        await self._tenants.settle(tenants, actual)
+
+    async def aclose(self) -> None:
+        """Report what was spent and hold nothing more; where the server is away, the lease ends what is held."""
+        await self._backend.aclose()
 
 
 class _ServerBackend(Struct):
@@ -86,7 +109,6 @@ class _ServerBackend(Struct):
             self.reporting = asyncio.create_task(self._report_soon())
 
     async def aclose(self) -> None:
-        """Report what was spent and hold nothing more; where the server is away, the lease ends what is held."""
         if self.reporting is not None:
             self.reporting.cancel()
             await asyncio.gather(self.reporting, return_exceptions=True)
@@ -97,13 +119,9 @@ class _ServerBackend(Struct):
 
     async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
         """Ask for this call and some more; return what the cap has room for after it, None: the server is away."""
-        held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
-
-        async def reserve(server: SharedServer) -> Decimal:
-            name, day = reservation.name, reservation.day
-            return await server.reserve(name, held, spent=spent, day=day, cap_usd=self.cap_usd, lease_s=self.lease_s)
-
-        left = await self.link.ask(reserve, otherwise=None)
+        held, spent, name = reservation.lent + usd * (1 + ahead), reservation.spent, reservation.name
+        terms = {"spent": spent, "day": reservation.day, "cap_usd": self.cap_usd, "lease_s": self.lease_s}
+        left: Decimal | None = await self.link.ask(lambda server: server.reserve(name, held, **terms), otherwise=None)  # type: ignore[arg-type]  # terms by name
         if left is not None and left >= 0:
             reservation.held, reservation.reported, reservation.reserve_ahead = held, spent, usd * ahead
             reservation.leased_until = self.clock() + self.lease_s
@@ -120,7 +138,7 @@ class _ServerBackend(Struct):
         with suppress(SharedUnavailable):  # the next reservation raises it
             while any(one.unreported or one.held > one.needed for one in self.known.values()):
                 await asyncio.sleep(REPORT_SPENT_S)
-                await self.link.until_here()
+                await self.link.wait_until_back()
                 for reservation in list(self.known.values()):
                     await self._report_now(reservation)
 
@@ -129,25 +147,14 @@ class _ServerBackend(Struct):
             before, needed, spent = reservation.held, reservation.needed, reservation.spent
             if reservation.unreported or needed < before:
                 reservation.held = min(before, needed + reservation.unreported)  # what goes back is lent to no call
-
-                async def charge(server: SharedServer) -> bool:
-                    await server.charge(reservation.name, needed, spent=spent, day=reservation.day)
-                    return True
-
-                is_told = await self.link.ask(charge, otherwise=False)
+                name, day = reservation.name, reservation.day
+                is_told = await self.link.tell(
+                    lambda server: server.reserve(name, needed, spent=spent, day=day, cap_usd=None)
+                )
                 reservation.held = needed if is_told else before
                 reservation.reported = spent if is_told else reservation.reported
             if not (reservation.calls_in_flight or reservation.held or reservation.unreported):
                 self.known.pop(reservation.name, None)
-
-
-AHEAD_S = 0.02
-"""So much of a limit is taken at once, at least one call's worth,"""
-MOST_AHEAD = 64
-"""and at most so many calls'."""
-RETURN_UNUSED_S = 0.2
-"""After so long what is not used goes back."""
-LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
 
 
 class SharedRates:
@@ -157,45 +164,32 @@ class SharedRates:
         """own: knows the limits, and holds to them while the server is away. bucket: names host and model."""
         self._own, self._link, self._bucket = own, link, bucket
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
-        """Taken at the server and lent to no call."""
+        """Taken at the server and lent to no call; below zero: used beyond what was taken."""
         self._ready_at = 0.0
-        self._open: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
-        """Calls in flight: the kinds that each took at the server; None: it took from our own buckets."""
-        self._first_at: float | None = None
-        self._known = frozenset(self._limits())
-        self._before = dict.fromkeys(LIMIT_KINDS, 0.0)
-        """Spent of a kind that was not known yet."""
-        self._owed = dict.fromkeys(LIMIT_KINDS, 0.0)
-        """Of that what was charged to the bucket when the kind became known, less what went back of it."""
+        self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
+        """The kinds that each call took at the server; None: it took from our own buckets."""
         self._returning: asyncio.Task[None] | None = None
 
     @property
     def stated(self) -> RateLimits:
-        """What the host stated, in this run or an earlier one."""
+        """Limits that the host stated, in this run or an earlier one."""
         return self._own.stated
 
     def learn(self, stated: RateLimits) -> None:
         """Take what the host says of its limits."""
         self._own.learn(stated)
-        limits = self._limits()
-        for kind in limits.keys() - self._known:
-            self._owe(kind, limits[kind])
-        self._known = frozenset(limits)
 
     async def take(self, share: RateShare) -> None:
         """Wait until all limits allow this share. For one caller at a time. Raises SharedUnavailable."""
-        if self._first_at is None:
-            self._first_at = asyncio.get_running_loop().time()
         limits = self._limits()
         wanted = {kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits}
         if any(self._room[kind] < amount for kind, amount in wanted.items()) and not await self._more(wanted, limits):
             await self._own.take(share)
-            self._open[share].append(None)
+            self._in_flight[share].append(None)
             return
-        for kind, amount in zip(LIMIT_KINDS, share, strict=True):
-            spent = self._room if kind in wanted else self._before
-            spent[kind] += -amount if kind in wanted else amount
-        self._open[share].append(frozenset(wanted))
+        for kind, amount in wanted.items():
+            self._room[kind] -= amount
+        self._in_flight[share].append(wanted.keys())
         try:
             await asyncio.sleep(max(0.0, self._ready_at - asyncio.get_running_loop().time()))
         except asyncio.CancelledError:
@@ -203,23 +197,18 @@ class SharedRates:
             raise
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
-        """Give back what a call took and did not use."""
-        kinds = self._open[taken].popleft()
-        if not self._open[taken]:
-            del self._open[taken]
+        """Refund what a call took and did not use."""
+        kinds = self._in_flight[taken].popleft()
+        if not self._in_flight[taken]:
+            del self._in_flight[taken]
         if kinds is None:
             self._own.settle(taken, spent)
             return
         for kind, most, actual in zip(LIMIT_KINDS, taken, spent, strict=True):
             if kind in kinds:
                 self._room[kind] += most - actual
-            elif kind in self._known:
-                forgiven = min(self._owed[kind], most - actual)
-                self._owed[kind] -= forgiven
-                self._room[kind] += forgiven
-            else:
-                self._before[kind] -= most - actual
-        self._begin_return()
+        if any(self._room.values()) and (self._returning is None or self._returning.done()):
+            self._returning = asyncio.create_task(self._return_soon())
 
     async def aclose(self) -> None:
         """Give back what is left."""
@@ -229,23 +218,8 @@ class SharedRates:
         await self._give_back()
 
     def _limits(self) -> Mapping[str, float]:
-        known = self._own.in_force
-        limits = (
-            known.requests_per_minute,
-            known.tokens_per_minute,
-            known.input_tokens_per_minute,
-            known.output_tokens_per_minute,
-        )
-        return {kind: limit for kind, limit in zip(LIMIT_KINDS, limits, strict=True) if limit}
-
-    def _owe(self, kind: str, limit: float) -> None:
-        """Charge to the bucket what was spent over the rate before the limit was known."""
-        if self._first_at is None:
-            return
-        minutes = (asyncio.get_running_loop().time() - self._first_at) / 60
-        self._owed[kind] = max(0.0, self._before[kind] - minutes * limit)
-        self._room[kind] -= self._owed[kind]
-        self._begin_return()
+        limits = {kind: getattr(self._own.in_force, f"{kind}_per_minute") for kind in LIMIT_KINDS}
+        return {kind: limit for kind, limit in limits.items() if limit}
 
     async def _more(self, wanted: Mapping[str, float], limits: Mapping[str, float]) -> bool:
         """Take some calls' worth at the server, less what is there; return False where it is away."""
@@ -260,24 +234,15 @@ class SharedRates:
         self._ready_at = asyncio.get_running_loop().time() + wait_s
         return True
 
-    def _begin_return(self) -> None:
-        if any(self._room.values()) and (self._returning is None or self._returning.done()):
-            self._returning = asyncio.create_task(self._return_soon())
-
     async def _return_soon(self) -> None:
         await asyncio.sleep(RETURN_UNUSED_S)
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """Give back what has not been lent, and take what is owed beyond it."""
-        if self._link.is_away:
-            return
+        """Give back what has not been lent, and take what was used beyond it; what is lost earns itself again."""
         limits = self._limits()
-        unused = {kind: amount for kind, amount in self._room.items() if kind in limits and amount > 0}
-        owed = {kind: -amount for kind, amount in self._room.items() if kind in limits and amount < 0}
-        self._room.update(dict.fromkeys((*unused, *owed), 0.0))
-        if unused:  # told once: a repeat would lend out what nobody gave back, and what is lost earns itself again
-            await self._link.tell_once(lambda server: server.give_back(self._bucket, unused, limits))
-        if owed:
-            with suppress(SharedUnavailable):  # whoever takes next is told of it
-                await self._link.ask(lambda server: server.take(self._bucket, owed, limits), otherwise=0.0)
+        amounts = {kind: -amount for kind, amount in self._room.items() if amount and kind in limits}
+        self._room.update(dict.fromkeys(amounts, 0.0))
+        if amounts:
+            with suppress(SharedUnavailable):  # the next taker sees the error
+                await self._link.tell(lambda server: server.take(self._bucket, amounts, limits))

@@ -1,10 +1,9 @@
 """One process's link to the shared server: deadlines, tries, and what happens while it is away.
 
 A request has `timeout_s` in all; within it a server that is just starting is asked again. One that does not answer is
-away: that is said once an outage, everybody goes on without it at once, and it is looked for in the background, ever
-more seldom, until it answers, which is said as well. Where it is required, being away ends the run instead. A server
-that hands out damaged judgments is not asked again in this run. Trade-off: who goes on without it may pay for what
-another pays for, and goes by limits and caps of its own.
+away: that is said once an outage, everybody goes on without it at once, and it is looked for in the background until it
+answers, which is said as well. Where it is required, being away ends the run instead. A server that hands out damaged
+judgments is not asked again in this run. Trade-off: who goes on without it may pay for what another pays for.
 """
 
 import asyncio
@@ -19,9 +18,9 @@ T = TypeVar("T")
 AGAIN_S = 0.1
 """Between two tries of one request."""
 LOOK_AGAIN_S = 2.0
-"""After it went away it is looked for, at first after so long,"""
+"""Until a server that went away is looked for; the pause doubles,"""
 LOOK_SELDOM_S = 60.0
-"""and at last so often."""
+"""up to this."""
 _START_IT = "Start it, or run without --require-shared (shared.require) to go on with the local store alone."
 
 
@@ -39,55 +38,52 @@ class ServerLink:
     ) -> None:
         """open_server: called at the first request. note: tells the user when it goes away, and when it is back."""
         self.require = require
-        self.is_away = False
+        self.is_unavailable = False
         self._open_server, self._timeout_s, self._note = open_server, timeout_s, note
         self._look_again_s = look_again_s
         self._server: SharedServer | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._is_looked_for = False
         self._why = ""
-        self._here = asyncio.Event()
-        self._here.set()
 
     async def ask(self, request: Callable[[SharedServer], Awaitable[T]], otherwise: T) -> T:
         """Return what the server answers; `otherwise`, at once, while it is away.
 
         Raises SharedUnavailable where it is required.
         """
-        if self.is_away:
+        if self.is_unavailable:
             if self.require:
                 raise SharedUnavailable(self._why, hint=_START_IT)
             return otherwise
         try:
             return await self._tried(request)
         except (SharedUnavailable, StoreDamaged) as error:
-            if not self.is_away:
-                self._gone(error)
+            if not self.is_unavailable:
+                self._lose(error)
             if self.require:
                 raise SharedUnavailable(error.message, hint=f"{error.hint} {_START_IT}".strip()) from error
             return otherwise
 
-    async def tell_once(self, request: Callable[[SharedServer], Awaitable[None]]) -> None:
-        """Tell it what must not be told twice and may be lost: whether it is away, the next request finds."""
-        if self.is_away:
-            return
-        with suppress(SharedUnavailable, StoreDamaged, TimeoutError):
-            async with asyncio.timeout(self._timeout_s):
-                await request(self._opened())
+    async def tell(self, request: Callable[[SharedServer], Awaitable[object]]) -> bool:
+        """Return whether the server did it. Raises SharedUnavailable where it is required."""
 
-    async def until_here(self) -> None:
+        async def done(server: SharedServer) -> bool:
+            await request(server)
+            return True
+
+        return await self.ask(done, otherwise=False)
+
+    async def wait_until_back(self) -> None:
         """Wait while the server is away. Raises SharedUnavailable where it is not looked for in this run."""
-        if self.is_away and not self._is_looked_for:
+        if not self.is_unavailable:
+            return
+        if self._looking is None:
             raise SharedUnavailable(self._why, hint=_START_IT)
-        await self._here.wait()
+        await asyncio.shield(self._looking)
 
     def warnings(self) -> tuple[str, ...]:
         """Say for the receipt whether it was away."""
-        return (
-            (f"{self._why.rstrip('.')}; what was missing there was judged by the local store alone",)
-            if self._why
-            else ()
-        )
+        why = self._why.rstrip(".")
+        return (f"{why}; what was missing there was judged by the local store alone",) if why else ()
 
     async def aclose(self) -> None:
         """Look for it no longer, and release its connections."""
@@ -121,25 +117,21 @@ class ServerLink:
             self._server = self._open_server()
         return self._server
 
-    def _gone(self, error: XscoreError) -> None:
-        self.is_away = True
-        self._why = error.message
-        self._here.clear()
-        self._is_looked_for = not self.require and not isinstance(error, StoreDamaged)
+    def _lose(self, error: XscoreError) -> None:
+        self.is_unavailable, self._why, self._looking = True, error.message, None
         if self.require:
             return
         self._note(f"{error.message.rstrip('.')}; going on with the local store alone")
-        if self._is_looked_for:
+        if not isinstance(error, StoreDamaged):
             self._looking = asyncio.create_task(self._look_for())
 
     async def _look_for(self) -> None:
         pause_s = self._look_again_s
-        while self.is_away:
+        while self.is_unavailable:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_SELDOM_S)
             with suppress(SharedUnavailable, TimeoutError):
                 async with asyncio.timeout(self._timeout_s):
                     await self._opened().check()
-                self.is_away = False
-        self._here.set()
+                self.is_unavailable = False
         self._note(f"the shared server {self._opened().name} answers again")

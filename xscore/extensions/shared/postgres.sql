@@ -1,7 +1,7 @@
 -- What several processes and machines share on PostgreSQL: tables, and one function for each request, so that a request
 -- is one statement and happens whole or not at all. Writers of one turn, one bucket or one day stand in line at an
 -- advisory lock. Beside it rows of runners are locked first, then claims; who is not in their line passes over those that
--- are locked: so nobody waits in a ring. An answer that may be long is sent after its commit, because a client that is
+-- are locked: so no deadlock can form. An answer that may be long is sent after its commit, because a client that is
 -- stopped while it reads would keep all others waiting. All time is this server's own.
 
 CREATE SCHEMA IF NOT EXISTS xscore;
@@ -13,7 +13,7 @@ CREATE TABLE xscore.judgment (
     tenant  text NOT NULL,
     turn    text NOT NULL,      -- digest of turn key, judge key and sample
     content text NOT NULL,      -- content hash
-    entry   text NOT NULL,      -- the judgment with its seal, as it came
+    entry   text NOT NULL,      -- the judgment with its checksum, as it came
     PRIMARY KEY (tenant, turn, content)
 );
 CREATE TABLE xscore.claim (
@@ -38,7 +38,7 @@ CREATE TABLE xscore.bucket (
     at     timestamptz NOT NULL, -- when it had that level
     PRIMARY KEY (tenant, name, kind)
 );
-CREATE TABLE xscore.purse (
+CREATE TABLE xscore.reservation (
     tenant text NOT NULL,
     day    text NOT NULL,        -- UTC
     name   text NOT NULL,
@@ -60,13 +60,13 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0::bigint));
 END $$;
 
-CREATE FUNCTION xscore.show_life(_tenant text, _runner text, _lease_s double precision) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION xscore.heartbeat(_tenant text, _runner text, _lease_s double precision) RETURNS void LANGUAGE sql AS $$
     INSERT INTO xscore.runner VALUES (_tenant, _runner, clock_timestamp() + make_interval(secs => _lease_s))
     ON CONFLICT (tenant, name) DO UPDATE SET until = excluded.until;
 $$;
 
 -- Counts a runner as gone, and forgets those that have been gone for a day.
-CREATE FUNCTION xscore.leave(_tenant text, _runner text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION xscore.release_runner(_tenant text, _runner text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     gone text[];
 BEGIN
@@ -102,7 +102,7 @@ DECLARE
     number integer := 0;
 BEGIN
     PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
-    PERFORM xscore.show_life(_tenant, _runner, _lease_s);
+    PERFORM xscore.heartbeat(_tenant, _runner, _lease_s);
     WITH found AS MATERIALIZED (
         SELECT asked.at,
             (SELECT known.entry FROM xscore.judgment AS known
@@ -152,7 +152,7 @@ BEGIN
     COMMIT;
 END $$;
 
-CREATE FUNCTION xscore.keep(_tenant text, _turn text, _contents text[], _entries text[]) RETURNS void
+CREATE FUNCTION xscore.store_judgments(_tenant text, _turn text, _contents text[], _entries text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
@@ -160,14 +160,6 @@ BEGIN
         SELECT _tenant, _turn, content, entry FROM unnest(_contents, _entries) AS told (content, entry)
         ON CONFLICT (tenant, turn, content) DO NOTHING;
     DELETE FROM xscore.claim WHERE tenant = _tenant AND turn = _turn AND content = ANY (_contents);
-END $$;
-
-CREATE FUNCTION xscore.release(_tenant text, _turn text, _runner text, _contents text[]) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
-    DELETE FROM xscore.claim
-        WHERE tenant = _tenant AND turn = _turn AND runner = _runner AND content = ANY (_contents);
 END $$;
 
 -- Takes from buckets, into debt where need be; what is negative is given back. Returns the seconds to wait.
@@ -203,15 +195,15 @@ BEGIN
     RETURN longest;
 END $$;
 
--- Says what a purse has spent of a day and what it is to hold beside that. Returns what the cap has room for after it;
+-- Says what a reservation has spent of a day and what it is to hold beside that. Returns what the cap has room for after it;
 -- below zero nothing was changed. No cap asks for nothing: what was spent is spent, and no more is held than before.
--- Purses of days long gone are forgotten.
+-- Reservations of days long gone are forgotten.
 CREATE FUNCTION xscore.reserve(
-    _tenant text, _day text, _purse text, _held bigint, _spent bigint, _cap numeric, _lease_s double precision
+    _tenant text, _day text, _reservation text, _held bigint, _spent bigint, _cap numeric, _lease_s double precision
 ) RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
     now timestamptz;
-    before xscore.purse;
+    before xscore.reservation;
     held_before bigint := 0;
     spent_before bigint := 0;
     used numeric;
@@ -219,13 +211,13 @@ DECLARE
 BEGIN
     PERFORM xscore.in_line(_tenant, 'day ' || _day);
     now := clock_timestamp();
-    SELECT * INTO before FROM xscore.purse WHERE tenant = _tenant AND day = _day AND name = _purse;
+    SELECT * INTO before FROM xscore.reservation WHERE tenant = _tenant AND day = _day AND name = _reservation;
     IF FOUND THEN
         spent_before := before.spent;
         held_before := CASE WHEN before.until > now THEN before.held ELSE 0 END;
     ELSE
-        DELETE FROM xscore.purse WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM xscore.purse
+        DELETE FROM xscore.reservation WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM xscore.reservation
             WHERE tenant = _tenant AND day <> _day AND until < now - interval '3 days'
             FOR UPDATE SKIP LOCKED
         ));
@@ -235,17 +227,17 @@ BEGIN
         _held := least(_held, held_before);
     ELSE
         SELECT coalesce(sum(spent + CASE WHEN until > now THEN held ELSE 0 END), 0) INTO used
-            FROM xscore.purse WHERE tenant = _tenant AND day = _day;
+            FROM xscore.reservation WHERE tenant = _tenant AND day = _day;
         room := _cap - (used - held_before - spent_before + _held + _spent);
         IF room < 0 THEN
             RETURN room;
         END IF;
     END IF;
-    INSERT INTO xscore.purse
-        VALUES (_tenant, _day, _purse, _held, _spent, now + make_interval(secs => coalesce(_lease_s, 0)))
+    INSERT INTO xscore.reservation
+        VALUES (_tenant, _day, _reservation, _held, _spent, now + make_interval(secs => coalesce(_lease_s, 0)))
         ON CONFLICT (tenant, day, name) DO UPDATE SET
             held = excluded.held,
             spent = excluded.spent,
-            until = CASE WHEN _lease_s IS NULL THEN xscore.purse.until ELSE excluded.until END;
+            until = CASE WHEN _lease_s IS NULL THEN xscore.reservation.until ELSE excluded.until END;
     RETURN room;
 END $$;

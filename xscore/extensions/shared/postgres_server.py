@@ -21,12 +21,17 @@ from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict
 
 from xscore.cache.keys import JudgmentKey
-from xscore.extensions.shared.server import decode_judgments, displayed_url, encode_judgments
+from xscore.extensions.shared.server import (
+    CHECK_IT,
+    bucket_capacity,
+    decode_claims,
+    displayed_url,
+    encode_judgments,
+)
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
-from xscore.providers.rate_limits import BURST_SHARE
-from xscore.records import ClaimResult, ClaimState, Judgment
+from xscore.records.judgment import ClaimResult, Judgment
 
 VERSION = 1
 """Of `postgres.sql`."""
@@ -36,8 +41,6 @@ MOST_AT_ONCE = 5_000
 PICO = Decimal(10**12)
 _MAKING = 7_837_063_920_241
 """Names the advisory lock under which tables are made."""
-_SHARES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
-_HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
 _RIGHTS = (
     "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
 )
@@ -59,7 +62,7 @@ class PostgresServer:
 
     async def check(self) -> str:
         """Return version and whether what it acknowledges is on its disk."""
-        await self.show_life("check", lease_s=0.001)
+        await self.heartbeat("check", lease_s=0.001)
         names = ("synchronous_commit", "fsync")
         found = await self._rows(
             "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)", names
@@ -80,65 +83,52 @@ class PostgresServer:
         )
         try:
             letters, places, entries = told[0]
-            judged = zip((contents[place - 1] for place in places or ()), entries or (), strict=True)
-            known = decode_judgments(names, judged)
-            return [
-                ClaimResult(_SHARES[letter], {content: known[content] for content in pack if content in known})
-                for letter, pack in zip(letters, packs, strict=True)
-            ]
+            return decode_claims(names, packs, letters, places or (), entries or ())
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise self._unavailable(error) from error
 
-    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+    async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Keep judgments and settle the claims on them."""
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
-            await self._rows("SELECT xscore.keep(%s, %s, %s::text[], %s::text[])", terms)
+            await self._rows("SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])", terms)
 
-    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
-        """Give contents up without a judgment."""
-        if hashes:
-            terms = (self._tenant, _turn(names), runner, list(hashes))
-            await self._rows("SELECT xscore.release(%s, %s, %s, %s::text[])", terms)
-
-    async def show_life(self, runner: str, *, lease_s: float) -> None:
+    async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Have the claims of this runner hold for another lease."""
-        await self._rows("SELECT xscore.show_life(%s, %s, %s)", (self._tenant, runner, lease_s))
+        await self._rows("SELECT xscore.heartbeat(%s, %s, %s)", (self._tenant, runner, lease_s))
 
-    async def leave(self, runner: str) -> None:
+    async def release_runner(self, runner: str) -> None:
         """Count the runner as gone, and forget what it claimed."""
-        await self._rows("SELECT xscore.leave(%s, %s)", (self._tenant, runner))
+        await self._rows("SELECT xscore.release_runner(%s, %s)", (self._tenant, runner))
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
         """Take from the buckets of one host and model; return the seconds to wait."""
-        return await self._taken(bucket, amounts, limits, again=True)
-
-    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
-        """Give back what was taken and not used."""
-        await self._taken(bucket, {kind: -amount for kind, amount in amounts.items()}, limits, again=False)
-
-    async def _taken(
-        self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float], *, again: bool
-    ) -> float:
         rates = [float(limits[kind]) for kind in amounts]
-        capacities = [max(1.0, rate * BURST_SHARE) for rate in rates]
+        capacities = list(map(bucket_capacity, rates))
         terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
         found = await self._rows(
-            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms, again=again
+            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms
         )
         return float(found[0][0])
 
     async def reserve(
-        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+        self,
+        reservation: str,
+        usd: Decimal,
+        *,
+        spent: Decimal,
+        day: str,
+        cap_usd: Decimal | None,
+        lease_s: float | None = None,
     ) -> Decimal:
-        """Have a purse hold so many dollars of a day; return what the cap has room for after it."""
-        cap = int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
-        return await self._held(purse, usd, spent=spent, day=day, cap=cap, lease_s=lease_s)
-
-    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
-        """Tell what a purse has spent altogether, and what it still holds."""
-        await self._held(purse, usd, spent=spent, day=day, cap=None, lease_s=None)
+        """Have a reservation hold these dollars of a day; return what the cap has room for after it."""
+        cap = None if cap_usd is None else int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
+        terms = (self._tenant, day, reservation, _pico(usd), _pico(spent), cap, lease_s)
+        found = await self._rows(
+            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)", terms
+        )
+        return Decimal(found[0][0]) / PICO
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -146,20 +136,8 @@ class PostgresServer:
         for connection in idle:
             await _close(connection)
 
-    async def _held(
-        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap: int | None, lease_s: float | None
-    ) -> Decimal:
-        terms = (self._tenant, day, purse, _pico(usd), _pico(spent), cap, lease_s)
-        found = await self._rows(
-            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)", terms
-        )
-        return Decimal(found[0][0]) / PICO
-
-    async def _rows(self, statement: str, terms: Sequence[object], *, again: bool = True) -> list[tuple[Any, ...]]:
-        """Ask once; once more on a new connection where one that was kept open turns out to be closed.
-
-        again: whether it may be asked once more, since the server may have heard the first time.
-        """
+    async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Ask once; once more on a new connection where one that was kept open turns out to be closed."""
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
@@ -173,8 +151,7 @@ class PostgresServer:
                     await _close(connection)
                     if is_kept and isinstance(error, psycopg.OperationalError | OSError):
                         await self.aclose()
-                        if again:
-                            continue
+                        continue
                     if isinstance(error, psycopg.ProgrammingError):
                         self._is_made = False  # tables were dropped, or rights are missing: look again
                     raise self._unavailable(error) from error
@@ -212,7 +189,7 @@ class PostgresServer:
 
     def _unavailable(self, error: BaseException) -> SharedUnavailable:
         why = one_line(" ".join(str(error).split())) or type(error).__name__
-        hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else _HINT
+        hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else CHECK_IT
         return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
 
 

@@ -20,12 +20,17 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, RedisError
 
 from xscore.cache.keys import JudgmentKey
-from xscore.extensions.shared.server import decode_judgments, displayed_url, encode_judgments
+from xscore.extensions.shared.server import (
+    CHECK_IT,
+    bucket_capacity,
+    decode_claims,
+    displayed_url,
+    encode_judgments,
+)
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
-from xscore.providers.rate_limits import BURST_SHARE
-from xscore.records import ClaimResult, ClaimState, Judgment
+from xscore.records.judgment import ClaimResult, Judgment
 
 DAY_S = 86_400
 DOLLARS_KEPT_S = 3 * DAY_S
@@ -33,22 +38,8 @@ NANO = Decimal(10**9)
 """Of a dollar: exact in the doubles that scripts count in."""
 MOST_AT_ONCE = 2_000
 """Contents of one script: some milliseconds in which the server does nothing else."""
-_SHARES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
-_HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
 
 _OPTIONS = "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
-
-
-class _Script:
-    """A script by its digest; its text is sent where the server does not know it, as after a restart."""
-
-    def __init__(self, client: "redis.Redis", name: str) -> None:
-        self._run = client.register_script(
-            files("xscore.extensions.shared").joinpath(f"scripts/{name}.lua").read_bytes()
-        )
-
-    async def __call__(self, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
-        return await self._run(keys=list(keys), args=list(arguments))
 
 
 class RedisServer:
@@ -62,20 +53,18 @@ class RedisServer:
         self.name = displayed_url(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
         self._client = _client(url)
-        self._scripts = {
-            name: _Script(self._client, name) for name in ("claim", "keep", "release", "show_life", "take", "reserve")
-        }
+        _, *scripts = files("xscore.extensions.shared").joinpath("redis.lua").read_text("utf-8").split("-- name: ")
+        named = (script.partition("\n") for script in scripts)
+        self._scripts = {name: self._client.register_script(text) for name, _, text in named}
 
     async def check(self) -> str:
         """Return version and what it keeps of its writes."""
-        await self.show_life("check", lease_s=0.001)
+        await self.heartbeat("check", lease_s=0.001)
         try:
             found = await self._asked(self._client.info("server", "persistence", "memory"))
         except SharedUnavailable as error:
-            if isinstance(
-                error.__cause__, NoPermissionError
-            ):  # it does all that a run needs, and tells nothing of itself
-                return "Redis"
+            if isinstance(error.__cause__, NoPermissionError):
+                return "Redis"  # it does all that a run needs, and tells nothing of itself
             raise
         keeps = "writes its log" if found.get("aof_enabled") else "may forget at a restart (appendonly is off)"
         policy = str(found.get("maxmemory_policy", "noeviction"))
@@ -86,37 +75,25 @@ class RedisServer:
         self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
     ) -> list[ClaimResult]:
         """Claim whole packs of content hashes."""
-        contents = [content for pack in packs for content in pack]
-        sizes = [len(pack) for pack in packs]
-        keys = (*self._of(names), f"{self._space}:runners")
+        sizes, contents = map(len, packs), [content for pack in packs for content in pack]
+        keys = (*self._keys(names), f"{self._space}:runners")
         told = await self._run("claim", keys, [runner, _ms(lease_s), at_most, DAY_S, len(packs), *sizes, *contents])
         try:
-            shares = [_SHARES[letter] for letter in told[0].decode()]
-            places = [contents[at - 1] for at in told[1::2]]
-            known = decode_judgments(names, zip(places, told[2::2], strict=True)) if places else {}
-            return [
-                ClaimResult(share, {content: known[content] for content in pack if content in known} if known else {})
-                for share, pack in zip(shares, packs, strict=True)
-            ]
+            return decode_claims(names, packs, told[0].decode(), told[1::2], told[2::2])
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise self._nonsense(error) from error
+            raise self._unavailable(error) from error
 
-    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+    async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Keep judgments and settle the claims on them."""
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
-            await self._run("keep", self._of(names), [value for pair in pairs for value in pair])
+            await self._run("store_judgments", self._keys(names), [value for pair in pairs for value in pair])
 
-    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
-        """Give contents up without a judgment."""
-        if hashes:
-            await self._run("release", self._of(names)[1:], [runner, *hashes])
-
-    async def show_life(self, runner: str, *, lease_s: float) -> None:
+    async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Have the claims of this runner hold for another lease."""
-        await self._run("show_life", [f"{self._space}:runners"], [runner, _ms(lease_s), DAY_S])
+        await self._run("heartbeat", [f"{self._space}:runners"], [runner, _ms(lease_s), DAY_S])
 
-    async def leave(self, runner: str) -> None:
+    async def release_runner(self, runner: str) -> None:
         """Count the runner as gone; its claims are taken over as they are met."""
         await self._asked(self._client.zrem(f"{self._space}:runners", runner))
 
@@ -124,71 +101,64 @@ class RedisServer:
         """Take from the buckets of one host and model; return the seconds to wait."""
         terms: list[str | float] = []
         for kind, amount in amounts.items():
-            terms += [kind, amount, limits[kind], max(1.0, limits[kind] * BURST_SHARE)]
-        told = await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms)
-        return self._number(told)
-
-    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
-        """Give back what was taken and not used."""
-        await self.take(bucket, {kind: -amount for kind, amount in amounts.items()}, limits)
+            terms += [kind, amount, limits[kind], bucket_capacity(limits[kind])]
+        return self._number(await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms))
 
     async def reserve(
-        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+        self,
+        reservation: str,
+        usd: Decimal,
+        *,
+        spent: Decimal,
+        day: str,
+        cap_usd: Decimal | None,
+        lease_s: float | None = None,
     ) -> Decimal:
-        """Have a purse hold so many dollars of a day; return what the cap has room for after it."""
-        cap = int((cap_usd * NANO).to_integral_value(ROUND_FLOOR))
-        terms: list[str | int | float] = [purse, _nano(usd), _nano(spent), cap, _ms(lease_s), DOLLARS_KEPT_S]
-        return Decimal(int(self._number(await self._run("reserve", self._of_day(day), terms)))) / NANO
-
-    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
-        """Tell what a purse has spent altogether, and what it still holds."""
-        await self._run("reserve", self._of_day(day), [purse, _nano(usd), _nano(spent), "", "", DOLLARS_KEPT_S])
+        """Have a reservation hold these dollars of a day; return what the cap has room for after it."""
+        cap = "" if cap_usd is None else int((cap_usd * NANO).to_integral_value(ROUND_FLOOR))
+        lease = "" if lease_s is None else _ms(lease_s)
+        keys = [f"{self._space}:usd:{day}", f"{self._space}:usd:{day}:leases"]
+        told = await self._run("reserve", keys, [reservation, _nano(usd), _nano(spent), cap, lease, DOLLARS_KEPT_S])
+        return Decimal(int(self._number(told))) / NANO
 
     async def aclose(self) -> None:
         """Release connections."""
         await self._asked(self._client.aclose())
 
-    def _of(self, names: JudgmentKey) -> tuple[str, str]:
+    def _keys(self, names: JudgmentKey) -> tuple[str, str]:
         """Name the judgments and the claims of a turn by a judge."""
         turn = digest(*map(str, names))
         return f"{self._space}:judged:{turn}", f"{self._space}:claims:{turn}"
 
-    def _of_day(self, day: str) -> tuple[str, str]:
-        return f"{self._space}:usd:{day}", f"{self._space}:usd:{day}:leases"
-
     async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
-        return await self._asked(self._scripts[script](keys, arguments))
+        return await self._asked(self._scripts[script](keys=list(keys), args=list(arguments)))
 
     async def _asked(self, request: Awaitable[Any]) -> Any:
         """Await an answer. Raises SharedUnavailable for whatever went wrong with it."""
         try:
             return await request
         except (RedisError, OSError, EOFError, ValueError, TypeError, LookupError) as error:
-            raise self._nonsense(error) from error
+            raise self._unavailable(error) from error
 
     def _number(self, told: Any) -> float:
         try:
             number = float(told)
+            if not isfinite(number):
+                raise ValueError("it counts to no end")
         except (ValueError, TypeError) as error:
-            raise self._nonsense(error) from error
-        if not isfinite(number):
-            raise self._nonsense(ValueError("it counts to no end"))
+            raise self._unavailable(error) from error
         return number
 
-    def _nonsense(self, error: BaseException) -> SharedUnavailable:
+    def _unavailable(self, error: BaseException) -> SharedUnavailable:
         why = one_line(str(error)) or type(error).__name__
-        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=_HINT)
+        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=CHECK_IT)
 
 
 def _client(url: str) -> "redis.Redis":
     """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
+    ours: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False}
+    ours["max_connections"] = 64
     try:
-        ours: dict[str, Any] = {
-            "retry": Retry(NoBackoff(), 0),
-            "protocol": 2,
-            "decode_responses": False,
-            "max_connections": 64,
-        }
         pool = redis.ConnectionPool(**{**parse_url(url), **ours})
         pool.make_connection()  # type: ignore[no-untyped-call]  # has the driver look at the options
     except (RedisError, ValueError, TypeError, AttributeError):

@@ -16,15 +16,18 @@ from zlib import crc32
 from xscore.cache.keys import JudgmentKey
 from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.hashing import judgment_checksums, turn_checksum
-from xscore.records import ClaimResult, Judgment
+from xscore.providers.rate_limits import BURST_SHARE
+from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 
 REDIS = frozenset({"redis", "rediss"})
 """`rediss` is TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
+CHECK_IT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
 _FORMS = (
-    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and signs of a password"
-    " that mean something in a URL as %…: @ is %40, / is %2F."
+    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and characters of a"
+    " password that mean something in a URL as %…: @ is %40, / is %2F."
 )
+_STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 
 
 def displayed_url(url: str) -> str:
@@ -43,7 +46,7 @@ def parse_server_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_whole = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
-    except ValueError:  # of a port or an address; a password with an unescaped sign may stand there, and in the path
+    except ValueError:  # of a port or an address; a password with an unescaped character may stand there
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:
         raise UsageError("shared.url names no server", hint=_FORMS)
@@ -53,10 +56,10 @@ def parse_server_url(url: str) -> SplitResult:
 def encode_judgments(names: JudgmentKey, judgments: Sequence[Judgment]) -> list[tuple[str, str]]:
     """Return content hash and text of each."""
     rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
-    seals = judgment_checksums(turn_checksum(*names), rows)
+    checksums = judgment_checksums(turn_checksum(*names), rows)
     return [
-        (row[0], json.dumps([*row[1:], j.reason, crc32(j.reason.encode("utf-8", "surrogatepass"), seal)]))
-        for j, row, seal in zip(judgments, rows, seals, strict=True)
+        (row[0], json.dumps([*row[1:], j.reason, crc32(j.reason.encode("utf-8", "surrogatepass"), checksum)]))
+        for j, row, checksum in zip(judgments, rows, checksums, strict=True)
     ]
 
 
@@ -64,11 +67,11 @@ def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | byte
     """Turn content hashes with their texts into judgments, by content hash. Raises StoreDamaged."""
     try:
         rows = [(content, *json.loads(text)) for content, text in entries]
-        seals = judgment_checksums(turn_checksum(*names), rows)
+        checksums = judgment_checksums(turn_checksum(*names), rows)
         found = []
-        for (content, score, prior, pack, position, reason, told), seal in zip(rows, seals, strict=True):
-            if crc32(reason.encode("utf-8", "surrogatepass"), seal) != told:
-                raise ValueError("a judgment does not fit its seal")
+        for (content, score, prior, pack, position, reason, told), checksum in zip(rows, checksums, strict=True):
+            if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != told:
+                raise ValueError("a judgment does not fit its checksum")
             found.append(Judgment(content, score, reason, pack, position, prior))
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError, struct.error) as error:
         raise StoreDamaged(
@@ -78,17 +81,39 @@ def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | byte
     return {judgment.content_hash: judgment for judgment in found}
 
 
+def decode_claims(
+    names: JudgmentKey,
+    packs: Sequence[Sequence[str]],
+    letters: str,
+    places: Sequence[int],
+    entries: Sequence[str | bytes],
+) -> list[ClaimResult]:
+    """Read the answer to a claim: a letter a pack, then place (from 1) and text of each content that is judged.
+
+    Raises StoreDamaged for a judgment, and ValueError, KeyError, TypeError or IndexError for what is no answer.
+    """
+    contents = [content for pack in packs for content in pack]
+    judged = [(contents[place - 1], entry) for place, entry in zip(places, entries, strict=True)]
+    known = decode_judgments(names, judged)
+    return [
+        ClaimResult(_STATES[letter], {content: known[content] for content in pack if content in known})
+        for letter, pack in zip(letters, packs, strict=True)
+    ]
+
+
+def bucket_capacity(per_minute: float) -> float:
+    """Return what a bucket of this limit holds when it is full."""
+    return max(1.0, per_minute * BURST_SHARE)
+
+
 class SharedServer(Protocol):
-    """What several processes and machines share."""
+    """What several processes and machines share. Every method may raise SharedUnavailable."""
 
     name: str
     """For messages: scheme, host and port, without a password."""
 
     async def check(self) -> str:
-        """Return what answers, in a few words (`Redis 7.0.15, keeps every write`): for the doctor, and after an outage.
-
-        Connects as every other method does; one that cannot do what is asked of it here is unavailable.
-        """
+        """Return what answers, in a few words (`Redis 7.0.15, writes its log`): for the doctor, and after an outage."""
         ...
 
     async def claim(
@@ -97,55 +122,50 @@ class SharedServer(Protocol):
         """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack.
 
         What is judged already comes with its reason. A pack with a content that a living other runner claimed is
-        `THEIRS`; claims of a runner without a sign of life within its lease are taken over, and this call is one.
-        Lets go of nothing: a pack that is not `OURS` was left as it was.
+        `THEIRS`; claims of a runner without a heartbeat within its lease are taken over, and this call is one.
+        A pack that is not `OURS` is left as it was.
         """
         ...
 
-    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments and settle the claims on them, whoever holds them; the first of two for one content wins."""
+    async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments and settle all claims on them; the first of two for one content wins."""
         ...
 
-    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
-        """Give contents up without a judgment."""
-        ...
-
-    async def show_life(self, runner: str, *, lease_s: float) -> None:
+    async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Have the claims of this runner hold for another lease."""
         ...
 
-    async def leave(self, runner: str) -> None:
+    async def release_runner(self, runner: str) -> None:
         """Count the runner as gone: whatever it claimed is free."""
         ...
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
         """Take from the buckets of one host and model; return the seconds after which it may be used, 0: at once.
 
-        Taken it is in any case: buckets go into debt, so that all runners are served in the order in which they ask,
-        and nobody asks twice. bucket: host and model. amounts, limits: kind (`requests`, `tokens`, `input_tokens`,
-        `output_tokens`) -> what is taken, and what may be taken a minute. A bucket is full at first and holds
-        `token_bucket.BURST_SHARE` of a minute, at least 1; what is larger than a bucket waits until it is full. So with
-        `level` after filling up: wait (min(amount, capacity) - level) / rate, then level -= amount; the longest counts.
+        It is taken in any case: buckets go into debt, so all runners are served in the order in which they ask.
+        Negative amounts are given back. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`)
+        -> what is taken, and what may be taken a minute. A bucket is full at first and holds `bucket_capacity`; what is
+        larger waits until it is full. So with `level` after filling up: wait (min(amount, capacity) - level) / rate,
+        then level -= amount; the longest counts.
         """
-        ...
-
-    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
-        """Give back what was taken and not used. Asked once: done twice it would lend out what nobody gave back."""
         ...
 
     async def reserve(
-        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+        self,
+        reservation: str,
+        usd: Decimal,
+        *,
+        spent: Decimal,
+        day: str,
+        cap_usd: Decimal | None,
+        lease_s: float | None = None,
     ) -> Decimal:
-        """Have a purse hold so many dollars of a UTC day, beside what it has `spent` of them altogether.
+        """Have a reservation hold these dollars of a UTC day, beside what it has `spent` of them altogether.
 
-        Return what the cap still has room for after that; below zero it was refused, and nothing was changed. Both
-        amounts stand for those told before. What a purse holds counts until its lease is over, what it spent for the
-        whole day; a purse is of one day. More is refused than the cap allows over all purses of the day.
+        Return what the cap has room for after that; below zero it was refused, and nothing was changed. Both amounts
+        stand for those told before. What is held counts until the lease is over, what was spent for the whole day.
+        Without a cap nothing is asked: what was spent is spent, and no more is held than before.
         """
-        ...
-
-    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
-        """Do the same without asking: what was spent is spent. What is held never becomes more by it."""
         ...
 
     async def aclose(self) -> None:

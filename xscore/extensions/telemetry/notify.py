@@ -1,137 +1,121 @@
-"""Tell of a turn that has ended, where it is wanted: its times, its figures, its calls; no text.
+"""Hands a closed turn to the span maker: its times, its figures, its calls; no text.
 
-The calls are read back from the ledger, so judging pays nothing for them. Whoever takes it has a thread of its own and
+The calls are read back from the ledger, so judging pays nothing for them. The sender runs in a daemon thread and has
 `PATIENCE_S`; a collector that is not there costs the turn that much and one warning, never its result. Trade-off: a
-turn that is killed outright tells nothing.
+turn that is killed outright is not traced.
 """
 
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
 from xscore.costs.ledger import calls_of_turn
-from xscore.extensions.telemetry.traced_turn import StageSpan, TracedTurn, TurnTracer
-from xscore.pipeline.parts import ClosedTurn, Stopwatch, TurnListener
+from xscore.extensions.telemetry.attributes import StageSpan, TracedTurn
+from xscore.pipeline.parts import ClosedTurn, TurnListener
 from xscore.platform.errors import StoreError, XscoreError
-from xscore.records import TurnFigures, UnjudgedCause
+from xscore.records.judgment import UnjudgedCause
 
-IMPORT_S = 10.0
-"""Most that the import of an exporter may take, …"""
 PATIENCE_S = 1.0
-"""… most that handing on a turn may take, …"""
+"""Most that sending a turn may take, …"""
 MORE_S_A_CALL = 0.000_5
-"""… and so much more for each of its calls, of which a collector takes some thousands a second."""
-_ENDS = {3: "nothing_judged", 4: "budget", 6: "store", 7: "answer_failed", 130: "interrupted"}
-"""Exit codes that are errors of a turn; 1, some unjudged, is none."""
+"""… and this much more for each of its calls, of which a collector takes some thousands a second."""
 _NOTHING_JUDGED, _NOT_KEPT, _INTERRUPTED = 3, 6, 130
+_ENDS = {_NOTHING_JUDGED: "nothing_judged", 4: "budget", _NOT_KEPT: "store", 7: "answer_failed", 130: "interrupted"}
+"""Exit codes that are errors of a turn; 1, some unjudged, is none."""
+SendTurn = Callable[[TracedTurn], str]
+"""Makes spans of a turn; may block. Returns what went wrong; empty: nothing."""
 
 
 def otlp_listener() -> TurnListener:
     """Return the listener that sends spans by OTLP. Raises UsageError where the extra is not installed."""
-    from xscore.extensions.telemetry.spans import OtlpTracer, check_installed
+    from xscore.extensions.telemetry.spans import OtlpSender, import_exporter
 
-    check_installed()
-    return trace_listener(OtlpTracer())
+    import_exporter()
+    return trace_listener(OtlpSender().send)
 
 
-def trace_listener(tracer: TurnTracer) -> TurnListener:
-    """Return a listener that hands every turn to this tracer."""
+def trace_listener(send: SendTurn) -> TurnListener:
+    """Return a listener that hands every turn to this function, in a thread."""
 
     async def on_closed(closed: ClosedTurn) -> str:
-        return await _trace(tracer, closed)
+        if not isinstance(closed.error, Exception | asyncio.CancelledError | None):
+            return ""
+        try:
+            turn = _traced(closed)
+        except (StoreError, sqlite3.Error):
+            return "telemetry: the calls of this turn cannot be read"
+        said = await _send_in_thread(send, turn)
+        return f"telemetry: {said}" if said else ""
 
     return on_closed
 
 
-async def _trace(tracer: TurnTracer, closed: ClosedTurn) -> str:
-    if not isinstance(closed.error, Exception | asyncio.CancelledError | None):
-        return ""
-    ended = _error_kind(closed.error) if closed.error else _ENDS.get(closed.exit_code, "")
-    try:
-        calls = tuple(calls_of_turn(closed.connection, closed.turn.id))
-    except (StoreError, sqlite3.Error):
-        return "telemetry: the calls of this turn cannot be read"
+def _traced(closed: ClosedTurn) -> TracedTurn:
     watch, shift = closed.watch, closed.now - monotonic()
-    traced = TracedTurn(
+    error = _error_kind(closed)
+    ended_in = _ended_in(closed)
+    return TracedTurn(
         id=closed.turn.id,
         thread=closed.turn.thread,
         command=closed.command,
         began=watch.started + shift,
         ended=monotonic() + shift,
-        laps=_laps(watch, shift, ended, _ended_in(watch, closed.figures, closed.exit_code)),
-        calls=calls,
+        laps=tuple(
+            StageSpan(name, began + shift, ended + shift, error if name == ended_in else "")
+            for name, (began, ended) in watch.laps.items()
+        ),
+        calls=tuple(calls_of_turn(closed.connection, closed.turn.id)),
         figures=closed.figures,
-        error=ended,
+        error=error,
         exit_code=closed.exit_code,
     )
-    said = await _send_in_thread(tracer, traced, patience_s=PATIENCE_S + MORE_S_A_CALL * len(calls))
-    return f"telemetry: {said}" if said else ""
 
 
-def _error_kind(error: BaseException) -> str:
-    if isinstance(error, XscoreError):
-        return error.kind
-    return "cancelled" if isinstance(error, asyncio.CancelledError) else "internal"
+def _error_kind(closed: ClosedTurn) -> str:
+    if closed.error is None:
+        return _ENDS.get(closed.exit_code, "")
+    if isinstance(closed.error, XscoreError):
+        return closed.error.kind
+    return "cancelled" if isinstance(closed.error, asyncio.CancelledError) else "internal"
 
 
-def _ended_in(watch: Stopwatch, figures: TurnFigures | None, exit_code: int) -> str:
+def _ended_in(closed: ClosedTurn) -> str:
     """Name the stage that a turn ended in: without a receipt its last; none where it was only not kept."""
-    if exit_code == _NOT_KEPT:
+    laps, figures = closed.watch.laps, closed.figures
+    if closed.exit_code == _NOT_KEPT:
         return ""
     if figures is None:
-        return next(reversed(watch.laps), "")
-    if exit_code == _INTERRUPTED:
-        return "primary" if "primary" in watch.laps else "judge"
-    return "judge" if exit_code == _NOTHING_JUDGED or UnjudgedCause.BUDGET in figures.unjudged_by_cause else "primary"
+        return next(reversed(laps), "")
+    if closed.exit_code == _INTERRUPTED:
+        return "primary" if "primary" in laps else "judge"
+    is_judging = closed.exit_code == _NOTHING_JUDGED or UnjudgedCause.BUDGET in figures.unjudged_by_cause
+    return "judge" if is_judging else "primary"
 
 
-def _laps(watch: Stopwatch, shift: float, error: str, ended_in: str) -> tuple[StageSpan, ...]:
-    """Return the stages in their order, with what ended the turn at the stage it ended in."""
-    return tuple(
-        StageSpan(name, began + shift, ended + shift, error if name == ended_in else "")
-        for name, (began, ended) in watch.laps.items()
-    )
-
-
-async def _send_in_thread(tracing: TurnTracer, turn: TracedTurn, *, patience_s: float) -> str:
-    """Have a daemon thread do it, which the process need not wait for, and wait for it so long."""
+async def _send_in_thread(send: SendTurn, turn: TracedTurn) -> str:
+    """Send in a daemon thread, which the process need not wait for; wait for it as long as patience holds."""
     loop = asyncio.get_running_loop()
-    prepared: asyncio.Future[None] = loop.create_future()
     done: asyncio.Future[str] = loop.create_future()
-
-    def settle(future: asyncio.Future[str] | asyncio.Future[None], value: str | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(value))  # type: ignore[arg-type]  # each has its own kind
 
     def work() -> None:
         try:
-            tracing.prepare()
-            settle(prepared, None)
-            settle(done, tracing.send(turn))
-        except (
-            ImportError,
-            OSError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as failed:  # of an exporter: variables, hosts
-            settle(prepared, None)
-            settle(done, str(failed))
+            said = send(turn)
+        except (OSError, RuntimeError, TypeError, ValueError) as failed:  # of an exporter: variables, hosts
+            said = str(failed)
+        with suppress(RuntimeError):  # the loop is closed: no one is waiting
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(said))
 
     threading.Thread(target=work, name="tracing", daemon=True).start()
-    late = f"the exporter was not imported within {IMPORT_S:.0f} s, so the spans of this turn were not waited for"
+    patience_s = PATIENCE_S + MORE_S_A_CALL * len(turn.calls)
     try:
-        async with asyncio.timeout(IMPORT_S):
-            await prepared
-        late = f"the collector did not take the spans of this turn within {patience_s:.1f} s"
         async with asyncio.timeout(patience_s):
             return await done
     except TimeoutError:
-        return late
-    except asyncio.CancelledError:  # Ctrl-C: the turn is over, and whoever waits for it gets it
-        task = asyncio.current_task()
-        if task is not None:
+        return f"the collector did not take the spans of this turn within {patience_s:.1f} s"
+    except asyncio.CancelledError:  # Ctrl-C: the turn is over, and its result is still delivered
+        if (task := asyncio.current_task()) is not None:
             task.uncancel()
         return "interrupted before the spans were taken"

@@ -1,128 +1,121 @@
 """Spans of one turn, made after it: the turn, below it its stages, below those their calls.
 
 The only module that knows OpenTelemetry, and it imports it where it is used: it is an extra, and costs a third of a
-second. Trade-off: spans are made of records with the times these have, so nothing is in flight while judging goes on,
-and nobody sees a turn before it is over.
+second. Trade-off: spans are made of records, so nothing is in flight while judging goes on, and nobody sees a turn
+before it is over.
 """
 
 import logging
-from collections.abc import Sequence
-from functools import partial
-from importlib.util import find_spec
-from threading import get_ident
-from time import monotonic
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from xscore.extensions.telemetry.attributes import (
     ANSWERED,
     OPERATIONS,
     SCHEMA_URL,
     Attributes,
+    TracedTurn,
     call_attributes,
-    model_of,
+    model_name,
     stage_attributes,
     turn_attributes,
 )
-from xscore.extensions.telemetry.traced_turn import TracedTurn
 from xscore.platform.errors import UsageError
+from xscore.platform.text import one_line
 
 if TYPE_CHECKING:
+    import requests
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
-
+    from opentelemetry.trace import Tracer, TracerProvider
 
 NAME = "xscore"
-EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 BATCH = 512
 """Spans a request to the collector."""
 TIMEOUT_S = 0.75
-"""A request to the collector takes no longer, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the exporter's
-first pause, so that a collector which refuses is not asked again."""
-SLACK_S = 0.25
-"""So much more, and a turn that is still being sent is overdue."""
+"""Of a request to the collector, whatever `OTEL_EXPORTER_OTLP_TIMEOUT` says. Less than the exporter's first pause, so
+that a collector which refuses is not asked again."""
+NOT_TAKEN = "did not take the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
 _STAGE_OF_CALL = {"judge": "judge", "probe": "judge", "primary": "primary", "embed": "judge"}
 """Which stage of the turn a call belongs below."""
 
 
-def check_installed() -> None:
-    """Raise UsageError where the extra is not installed, before anything is sent."""
+def import_exporter() -> None:
+    """Import what sends spans, before anything is sent. Raises UsageError where the extra is not installed."""
     try:
-        found = find_spec(EXPORTER) and find_spec("opentelemetry.sdk")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
+        import_module(EXPORTER)
+    except ImportError as error:
         raise UsageError(
             "telemetry.otel is set, and OpenTelemetry is not installed",
             hint="pip install 'xscore[otel]', or set telemetry.otel = false.",
-        )
+        ) from error
 
 
-class ProviderTracer:
-    """Makes spans with a tracer provider of the program's own: its processors, its exporter, its context."""
+def provider_sender(provider: "TracerProvider") -> Callable[[TracedTurn], str]:
+    """Return what makes spans with a program's own tracer provider, below the span that is current now."""
+    from opentelemetry import context
 
-    def __init__(self, provider: "TracerProvider") -> None:
-        from opentelemetry import context
+    tracer, around = _tracer(provider), context.get_current()
 
-        self._tracer = _tracer(provider)
-        self._around = context.get_current()
-
-    def prepare(self) -> None:
-        """Everything is imported already."""
-
-    def send(self, turn: TracedTurn) -> str:
-        """Make the spans of a turn, below the span that was current when this was made."""
-        write_spans(self._tracer, turn, self._around)
+    def send(turn: TracedTurn) -> str:
+        write_spans(tracer, turn, around)
         return ""
 
+    return send
 
-class OtlpTracer:
-    """Makes spans and exports them by OTLP over HTTP, to where the standard `OTEL_…` variables say.
 
-    A collector that has failed once, or is overdue with a turn, is left alone for as long as this lives; turns that
-    end at the same time do not wait for each other.
+class OtlpSender:
+    """Exports spans by OTLP over HTTP, to where the standard `OTEL_…` variables say.
+
+    A collector that has failed once is left alone; turns that end at the same time do not wait for each other.
     """
 
     def __init__(self) -> None:
         self._has_failed = False
-        self._due: dict[int, float] = {}
-        """Thread that sends -> when it should be done, by the clock `monotonic`."""
-
-    def prepare(self) -> None:
-        """Import the SDK."""
-        from opentelemetry.exporter.otlp.proto.http import trace_exporter  # noqa: F401  ahead of its use
-        from opentelemetry.sdk import trace  # noqa: F401  ahead of its use
 
     def send(self, turn: TracedTurn) -> str:
-        """Export one turn; blocks until the collector has it or has failed. Says of every turn that it was not sent."""
+        """Export one turn; block until the collector has it or has failed. Return why it was not sent."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import SpanExportResult
 
-        from xscore.extensions.telemetry.collector import RecordingSession  # with it comes `requests`
-
-        if self._has_failed or self._is_overdue():
+        if self._has_failed:
             return LEFT_ALONE
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # what goes wrong is said below
-        spans = spans_of(turn)
-        batches = [spans[start : start + BATCH] for start in range(0, len(spans), BATCH)]
-        taken, session = False, RecordingSession()
-        self._due[get_ident()] = monotonic() + TIMEOUT_S * max(len(batches), 1) + SLACK_S
+        said: list[str] = []
+        exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(said.append))
         try:
-            exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=session)
-            try:
-                taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
-            finally:
-                exporter.shutdown()  # type: ignore[no-untyped-call]  # theirs has no types
+            spans = spans_of(turn)
+            batches = (spans[start : start + BATCH] for start in range(0, len(spans), BATCH))
+            taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
         finally:
-            del self._due[get_ident()]
-            self._has_failed = self._has_failed or not taken
-        return "" if taken else session.said()
+            exporter.shutdown()  # type: ignore[no-untyped-call]  # theirs has no types
+        self._has_failed = self._has_failed or not taken
+        return "" if taken else next(reversed(said), f"the collector {NOT_TAKEN}")
 
-    def _is_overdue(self) -> bool:
-        """Whether a turn that was handed over earlier has not got through, and nobody waits for it any more."""
-        now = monotonic()
-        return any(due < now for due in tuple(self._due.values()))
+
+def _recording_session(record: Callable[[str], None]) -> "requests.Session":
+    """Return a session that says of each request who was asked and what came of it; paths and headers hold keys."""
+    import requests
+
+    class RecordingSession(requests.Session):
+        def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+            host = one_line(urlsplit(request.url or "").netloc.rpartition("@")[2])
+            outcome = ""
+            try:
+                response = super().send(request, **kwargs)
+                outcome = f"HTTP {response.status_code}"
+                return response
+            except requests.RequestException as error:
+                outcome = type(error).__name__
+                raise
+            finally:
+                record(f"the collector at {host} {NOT_TAKEN}: {outcome}")
+
+    return RecordingSession()
 
 
 def spans_of(turn: TracedTurn) -> "Sequence[ReadableSpan]":
@@ -141,48 +134,47 @@ def spans_of(turn: TracedTurn) -> "Sequence[ReadableSpan]":
     return ended.get_finished_spans()
 
 
+def write_spans(tracer: "Tracer", turn: TracedTurn, around: "Context | None") -> None:
+    """Start and end every span of a turn at its own times. around: where the turn belongs; None: it stands alone."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+
+    def span(
+        name: str, told: Attributes, *, below: Context, times: tuple[float, float], error: str, is_call: bool = False
+    ) -> Context:
+        began, ended = (int(at * 1e9) for at in times)
+        kind = SpanKind.CLIENT if is_call else SpanKind.INTERNAL
+        one = tracer.start_span(name, below, kind, told, start_time=began)
+        if error:
+            one.set_status(Status(StatusCode.ERROR, error))
+        one.end(ended)
+        return set_span_in_context(one, below)
+
+    context = Context() if around is None else around
+    name = f"{NAME} {turn.command}".strip()
+    whole = span(name, turn_attributes(turn), below=context, times=(turn.began, turn.ended), error=turn.error)
+    stages = {
+        lap.stage: span(
+            f"{NAME} {lap.stage}",
+            stage_attributes(turn, lap),
+            below=whole,
+            times=(lap.began, lap.ended),
+            error=lap.error,
+        )
+        for lap in turn.laps
+    }
+    for call in turn.calls:
+        span(
+            f"{OPERATIONS[call.stage]} {model_name(call.provider, call.model)}",
+            call_attributes(call, thread=turn.thread),
+            below=stages.get(_STAGE_OF_CALL[call.stage], whole),
+            times=(call.started_at, call.started_at + call.duration_s),
+            error="" if call.outcome == ANSWERED else call.outcome,
+            is_call=True,
+        )
+
+
 def _tracer(provider: "TracerProvider") -> "Tracer":
     from importlib.metadata import version
 
     return provider.get_tracer(NAME, version(NAME), schema_url=SCHEMA_URL)
-
-
-def write_spans(tracer: "Tracer", turn: TracedTurn, around: "Context | None") -> None:
-    """Start and end every span of a turn at its own times. around: where the turn belongs; None: it stands alone."""
-    from opentelemetry.context import Context
-    from opentelemetry.trace import SpanKind, set_span_in_context
-
-    context = Context() if around is None else around
-    inside, remote = SpanKind.INTERNAL, SpanKind.CLIENT
-    begin = partial(_start, tracer)
-    root = begin(f"{NAME} {turn.command}".strip(), turn_attributes(turn), at=turn.began, below=context, kind=inside)
-    whole = set_span_in_context(root, context)
-    below: dict[str, Context] = {}
-    for lap in turn.laps:
-        stage = begin(f"{NAME} {lap.stage}", stage_attributes(turn, lap), at=lap.began, below=whole, kind=inside)
-        below[lap.stage] = set_span_in_context(stage, context)
-        _end(stage, lap.ended, lap.error)
-    for call in turn.calls:
-        parent = below.get(_STAGE_OF_CALL[call.stage], whole)
-        name = f"{OPERATIONS[call.stage]} {model_of(call.provider, call.model)}"
-        one = begin(name, call_attributes(call, thread=turn.thread), at=call.started_at, below=parent, kind=remote)
-        _end(one, call.started_at + call.duration_s, "" if call.outcome == ANSWERED else call.outcome)
-    _end(root, turn.ended, turn.error)
-
-
-def _start(
-    tracer: "Tracer", name: str, attributes: Attributes, *, at: float, below: "Context", kind: "SpanKind"
-) -> "Span":
-    return tracer.start_span(name, below, kind, attributes, start_time=_nanoseconds(at))
-
-
-def _end(span: "Span", at: float, error: str) -> None:
-    if error:
-        from opentelemetry.trace import Status, StatusCode
-
-        span.set_status(Status(StatusCode.ERROR, error))
-    span.end(_nanoseconds(at))
-
-
-def _nanoseconds(at: float) -> int:
-    return int(at * 1e9)

@@ -1,26 +1,153 @@
-"""How similar each memory is to a turn's task, by the embedder of the settings.
+"""How similar each memory is to a turn's task, by the embeddings endpoint of the settings (`POST /embeddings`).
 
-With `terms`, the default, nothing is loaded or sent. Otherwise the task is embedded, then memories without a vector,
-both for at most `TIMEOUT_S`; the next turn continues, and `xscore index` embeds all. A host that fails costs the turn
-its similarities and adds a warning, nothing else. Trade-off: the first turns over a large store order by few vectors.
+With `terms`, the default, nothing is loaded or sent. The endpoint is a Provider, under the same limits, retries, budget
+and ledger as every call. The task is embedded, then memories without a vector, both for at most `TIMEOUT_S`; the next
+turn continues. Vectors order the judging and never decide what is judged. A failing host costs the turn its
+similarities and adds a warning. Trade-off: a search loads all vectors, 40 MB for 50,000 of 384 places.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import base64
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from xscore.extensions.vectors.embedders import LONGEST_TEXT, Embedder
-from xscore.pipeline.parts import Likeness, TurnResources
+from msgspec.structs import replace
+
+from xscore.pipeline.parts import Likeness
+from xscore.pipeline.resources import TurnResources
+from xscore.platform import database, tokens
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
-from xscore.providers.hosts import host_of
+from xscore.providers.host_facts import make_completion
+from xscore.providers.hosts import host_of, usable_key
+from xscore.providers.openai import OPENAI, OpenAIProvider, reported_usage
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
-from xscore.records import DoctorFinding, Turn
+from xscore.providers.wire_errors import CallContext
+from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage
+from xscore.records.reports import DoctorFinding
+from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.store.store import Store
 
-TERMS_EMBEDDER, LOCAL_EMBEDDER, ENDPOINT_EMBEDDER = "terms", "minilm", "openai"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TEXTS_A_CALL = 32
+"""Texts of one call; of 4,096 dimensions each the reply weighs 3 MB, within what is read of a short reply."""
+TIMEOUT_S = 60.0
+EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
+
+
+def connect(model: str, settings: Settings) -> "EmbeddingsProvider":
+    """Return a provider of embeddings; nothing is sent yet.
+
+    Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
+    """
+    base_url = settings.embedding.base_url or settings.openai.base_url
+    key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
+    return EmbeddingsProvider(base_url, key)
+
+
+class EndpointEmbedder:
+    """An embedder behind a provider of embeddings."""
+
+    def __init__(self, provider: Provider, model: str) -> None:
+        self.name = f"{provider.name}:{provider.host}:{model}"
+        self._provider = provider
+        self._model = model
+
+    async def embed(self, texts: Sequence[str]) -> "NDArray[np.float16]":
+        """Return one row for each text. Raises leaves of ProviderError."""
+        import numpy as np
+
+        chars = tokens.size(*texts)
+        request = Request(
+            stage=Stage.EMBED,
+            model=self._model,
+            system="",
+            content=tuple(text or " " for text in texts),
+            max_output_tokens=0,
+            input_tokens=tokens.estimate(chars),
+            reserved_input_tokens=tokens.upper_bound(chars),
+            candidates=len(texts),
+            timeout_s=TIMEOUT_S,
+        )
+        found = await self._provider.complete(request)
+        return np.frombuffer(base64.b64decode(found.text), dtype="<f2").reshape(len(texts), -1)
+
+    async def aclose(self) -> None:
+        """Close the provider."""
+        await self._provider.aclose()
+
+
+class EmbeddingsProvider(OpenAIProvider):
+    """The OpenAI dialect's embeddings. A host may cut a text to its context: only the order of judging follows."""
+
+    profile = EMBEDDINGS_PROFILE
+    must_read_all = False
+    cached_count = ("", "")
+
+    def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+        """Return the JSON body: the texts, to be answered in floats."""
+        fields = {"model": request.model, "input": list(request.content), "encoding_format": "float"}
+        return {name: value for name, value in fields.items() if name not in known.without}
+
+    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+        """Leave `encoding_format` out where the host refuses it."""
+        if "encoding_format" in known.without or "encoding_format" not in str(refusal):
+            return None
+        return replace(known, without=(*known.without, "encoding_format"))
+
+    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
+        """Return the rows as text; raise the error that the reply carries, or UnreadableResponse."""
+        EMBEDDINGS_PROFILE.raise_inner(found.get("error"), call)
+        text = base64.b64encode(_rows(found.get("data"), call)).decode("ascii")
+        usage = found.get("usage")
+        counts = {"completion_tokens": 0, **usage} if isinstance(usage, Mapping) else usage
+        name = str(found.get("model") or call.model)
+        completion = make_completion(call, "", Finish.STOP, reported_usage(counts), model=name, limits=limits)
+        return replace(completion, text=text)
+
+
+def _rows(data: object, call: CallContext) -> bytes:
+    """Return the rows in the order of the texts, each of length 1, as float16."""
+    import numpy as np
+
+    found = sorted(filter(_is_row, data), key=lambda row: row["index"]) if isinstance(data, list) else []
+    if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):  # the prompt begins with the system text
+        raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
+    try:
+        rows = np.array([row["embedding"] for row in found], dtype=np.float32)
+    except (TypeError, ValueError):
+        rows = np.zeros((0, 0), dtype=np.float32)
+    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        raise EMBEDDINGS_PROFILE.unreadable("malformed vectors", call)
+    return unit_rows(rows).astype("<f2").tobytes()
+
+
+def unit_rows(rows: "NDArray[Any]") -> "NDArray[np.float32]":
+    """Return float32 rows of length 1; a row of zeros stays as it is."""
+    import numpy as np
+
+    wide = np.atleast_2d(np.asarray(rows, dtype=np.float32))
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, Mapping) and type(row.get("index")) is int and isinstance(row.get("embedding"), list)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENDPOINT_EMBEDDER = "openai"
+LONGEST_TEXT = 6_000
+"""Characters of a memory that are embedded, its path and entity included."""
 TIMEOUT_S = 5.0
 """Longest that a turn waits for vectors of its memories."""
 NEAREST = 1_000
@@ -28,51 +155,40 @@ NEAREST = 1_000
 
 
 def embedder_label(settings: Settings) -> str:
-    """Return the embedder in words fit to be shown: without the folder of a local model."""
-    kind, model = _parsed(settings)
-    return f"{kind}:{model}" if kind == ENDPOINT_EMBEDDER else kind
+    """Return the embedder in words fit to be shown. Raises UsageError for what is none."""
+    model = settings.embedding.model.strip()
+    kind, _, name = model.partition(":")
+    if kind != ENDPOINT_EMBEDDER or not name:
+        raise UsageError(
+            f"embedding.model is `{settings.embedding.model}`, which names no embedder",
+            hint=f"Write terms or {ENDPOINT_EMBEDDER}:MODEL.",
+        )
+    return model
 
 
-def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> Embedder | None:
-    """Return the embedder of the settings; None for `terms`. wrap: puts limits, budget and ledger around a host.
+def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> EndpointEmbedder:
+    """Return the embedder of the settings. wrap: puts limits, budget and ledger around a host.
 
-    Raises UsageError for what is none or is not there, AuthenticationFailed where a remote host would get no key.
+    Raises UsageError for what is none, AuthenticationFailed where a remote host would get no key.
     """
-    kind, model = _parsed(settings)
-    if kind == LOCAL_EMBEDDER:
-        from xscore.extensions.vectors.embedders import LocalEmbedder
-
-        return LocalEmbedder(Path(model).expanduser())
-    if kind == ENDPOINT_EMBEDDER:
-        from xscore.extensions.vectors.endpoint import EndpointEmbedder, connect
-
-        return EndpointEmbedder(wrap(connect(model, settings)), model)
-    return None
+    model = embedder_label(settings).partition(":")[2]
+    return EndpointEmbedder(wrap(connect(model, settings)), model)
 
 
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
     """Say for `doctor` which embedder is in use, and whether it can be used; nothing is sent."""
     try:
-        return [DoctorFinding("embedder", True, describe_embedder(settings))]
+        make_embedder(settings, lambda provider: provider)
+        host = host_of(settings.embedding.base_url or settings.openai.base_url)
+        words = f"{embedder_label(settings)} at {host}, which is sent the task and each memory once"
+        return [DoctorFinding("embedder", True, words)]
     except (UsageError, ProviderError) as error:
         return [DoctorFinding("embedder", False, error.message, error.hint)]
-
-
-def describe_embedder(settings: Settings) -> str:
-    """Say which embedder is in use, and whether what it needs is there. Raises what `make` raises; nothing is sent."""
-    kind, model = _parsed(settings)
-    make_embedder(settings, lambda provider: provider)
-    if kind == LOCAL_EMBEDDER:
-        return f"minilm: the model in {Path(model).expanduser()}, on this machine"
-    base_url = settings.embedding.base_url or settings.openai.base_url
-    return f"{embedder_label(settings)} at {host_of(base_url)}, which is sent the task and each memory once"
 
 
 async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
     """Return how like the task each memory is. Raises what `make` raises; a host that fails is a remark."""
     embedder = await _opened(settings, resources)
-    if embedder is None:
-        return Likeness()
     try:
         return Likeness(await _cosines(turn, embedder, store))
     except TimeoutError:
@@ -87,10 +203,6 @@ async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resourc
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; say what went wrong. Raises what `make` raises."""
     embedder = await _opened(settings, resources)
-    if embedder is None:
-        return ""
-    from xscore.extensions.vectors.embedders import embed_missing
-
     try:
         for connection in store.connections_of_a_turn():
             await embed_missing(connection, embedder)
@@ -101,15 +213,13 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
     return ""
 
 
-async def _opened(settings: Settings, resources: TurnResources) -> Embedder | None:
-    if _parsed(settings)[0] == ENDPOINT_EMBEDDER:
-        await import_sdk(ENDPOINT_EMBEDDER)
+async def _opened(settings: Settings, resources: TurnResources) -> EndpointEmbedder:
+    embedder_label(settings)
+    await import_sdk(ENDPOINT_EMBEDDER)
     return make_embedder(settings, resources.embedding_provider)
 
 
-async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str, float]:
-    from xscore.extensions.vectors.embedders import embed_missing, read_vectors  # most turns have no embedder
-
+async def _cosines(turn: Turn, embedder: EndpointEmbedder, store: Store) -> Mapping[str, float]:
     deadline = asyncio.get_running_loop().time() + TIMEOUT_S
     async with asyncio.timeout_at(deadline):
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
@@ -117,15 +227,44 @@ async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str,
         async with asyncio.timeout_at(deadline):
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
-    vectors = read_vectors(store.vectors(embedder.name), dims=len(query))
-    return dict(vectors.nearest(query.astype("float32"), NEAREST))
+    return dict(nearest(store.vectors(embedder.name), query.astype("float32"), NEAREST))
 
 
-def _parsed(settings: Settings) -> tuple[str, str]:
-    kind, _, model = settings.embedding.model.strip().partition(":")
-    if (kind == TERMS_EMBEDDER and not model) or (kind in (LOCAL_EMBEDDER, ENDPOINT_EMBEDDER) and model):
-        return kind, model
-    raise UsageError(
-        f"embedding.model is `{settings.embedding.model}`, which names no embedder",
-        hint=f"Write {TERMS_EMBEDDER}, {LOCAL_EMBEDDER}:FOLDER or {ENDPOINT_EMBEDDER}:MODEL.",
-    )
+async def embed_missing(connection: sqlite3.Connection, embedder: EndpointEmbedder, *, limit: int | None = None) -> int:
+    """Embed memories of the pool that have no vector of this embedder, at most `limit`; return how many there were.
+
+    Short ones first, so that those of a batch are of one length. Each batch is committed by itself: an end in between
+    loses one batch. Raises what the embedder raises.
+    """
+    rows = connection.execute(
+        "SELECT id, path, entity, text, text_hash FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
+        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY length(text), id LIMIT ?",
+        (embedder.name, -1 if limit is None else limit),
+    ).fetchall()
+    for start in range(0, len(rows), TEXTS_A_CALL):
+        part = rows[start : start + TEXTS_A_CALL]
+        made = await embedder.embed([f"{path} {entity}\n{text}"[:LONGEST_TEXT] for _, path, entity, text, _ in part])
+        with database.transaction(connection):  # a memory that changed or went while its vector was made gets none
+            connection.executemany(
+                "INSERT OR REPLACE INTO vec (memory_id, embedder, data)"
+                " SELECT id, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
+                [
+                    (embedder.name, row.astype("<f2").tobytes(), identifier, text_hash)
+                    for row, (identifier, *_, text_hash) in zip(made, part, strict=True)
+                ],
+            )
+    return len(rows)
+
+
+def nearest(vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", k: int) -> list[tuple[str, float]]:
+    """Return the k nearest by cosine, best first, equals by id; vectors of another dimension are left out."""
+    import numpy as np
+
+    found = sorted((id_, blob) for id_, blob in vectors if len(blob) == 2 * len(query))
+    if not found or k < 1:
+        return []
+    rows = np.frombuffer(b"".join(blob for _, blob in found), dtype="<f2").reshape(len(found), len(query))
+    scores = unit_rows(rows) @ unit_rows(query)[0]
+    least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
+    best = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda row: (-scores[row], found[row][0]))
+    return [(found[row][0], float(scores[row])) for row in best[:k]]

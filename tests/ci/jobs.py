@@ -1,0 +1,55 @@
+"""What happens between two runs of the action: a commit, a new machine, a baseline that somebody writes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.ci.fake_runner import REPOSITORY, Ran, Runner
+from tests.conftest import git
+
+EVAL = {"command": "eval questions.jsonl", "max-usd": "1"}
+OURS = {"pull_request": {"number": 5, "head": {"repo": {"full_name": REPOSITORY}}}}
+FORK = {"pull_request": {"number": 5, "head": {"repo": {"full_name": "mallory/shop"}}}}
+
+
+def report_of(ran: Ran) -> dict[str, Any]:
+    """Return the report that a run gives as its output."""
+    found: dict[str, Any] = json.loads(Path(ran.outputs["report"]).read_text("utf-8"))
+    return found
+
+
+def judged_on_main(runner: Runner) -> None:
+    """Put a store with every judgment of the questions into the cache, as a run on the default branch does."""
+    words = [sys.executable, "-m", "xscore", *EVAL["command"].split()]
+    subprocess.run(words, cwd=runner.workspace, env=os.environ | runner.environ, check=True, capture_output=True)
+    kept = runner.temp / "caches/main"
+    shutil.copytree(runner.workspace / ".xscore", kept)
+    runner.caches["xscore-Linux-s1-1-main"] = kept
+
+
+def without_key(runner: Runner) -> None:
+    """Give the job what a fork's has: a secret that is an empty text."""
+    runner.environ["OPENAI_API_KEY"] = ""
+
+
+def edit(runner: Runner) -> None:
+    """Change one function, as a commit does."""
+    with (runner.workspace / "shop/prices.py").open("a") as file:
+        file.write("\n\ndef tax() -> int:\n    return 19\n")
+    git(runner.workspace, "commit", "-qam", "tax")
+
+
+def baseline_of(runner: Runner, **changed: Any) -> Path:
+    """Write the figures of the newest run as a baseline, with some of them changed."""
+    path = runner.temp / "baseline.json"
+    words = [sys.executable, "-m", "xscore", "report", "--baseline", str(path), "--update-baseline"]
+    environ = {**os.environ, "XSCORE_TRUST_STORE": "1"}
+    subprocess.run(words, cwd=runner.workspace, env=environ, check=True, capture_output=True)
+    figures = json.loads(path.read_text())
+    figures.update(changed)
+    path.write_text(json.dumps(figures))
+    return path

@@ -1,0 +1,168 @@
+"""The comment of the action, against a server that speaks GitHub's API: one, found again, and never a failure."""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ci import comment
+from ci.comment import mark
+from tests.ci.fake_runner import REPOSITORY, annotations
+from tests.ci.github_api import BOT, PERSON, GitHubApi
+from tests.ci.jobs import FORK, OURS
+
+MARK = "<!-- xscore xscore.questions -->"
+
+
+@pytest.fixture
+def api() -> Iterator[GitHubApi]:
+    """GitHub, with the token of a job."""
+    with GitHubApi() as running:
+        yield running
+
+
+class Step:
+    """The step that keeps the comment."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
+        self.log = ""
+        self.code = -1
+
+    def run(self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str) -> None:
+        """Run it once."""
+        (self.folder / "report.md").write_text(markdown, "utf-8")
+        (self.folder / "event.json").write_text(json.dumps(event))
+        environ = {
+            "TOKEN": "t0ken",
+            "MARKDOWN": str(self.folder / "report.md"),
+            "GITHUB_API_URL": api_url,
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": str(self.folder / "event.json"),
+            "GITHUB_JOB": "questions",
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": "77",
+            "GITHUB_SERVER_URL": "https://github.invalid",
+            "GITHUB_WORKFLOW": "xscore",
+            **given,
+        }
+        for name, value in environ.items():
+            self.monkeypatch.setenv(name, value)
+        self.code = comment.main()
+        self.log = self.capsys.readouterr().out
+
+    @property
+    def levels(self) -> list[str]:
+        """Of the annotations."""
+        return [one.level for one in annotations(self.log)]
+
+
+@pytest.fixture
+def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Step:
+    """The step, in a folder of its own."""
+    return Step(tmp_path, monkeypatch, capsys)
+
+
+def test_it_is_made_once_and_then_changed(step: Step, api: GitHubApi) -> None:
+    """The second run changes the comment of the first, and writes no other."""
+    step.run(api.url, markdown="first")
+    step.run(api.url, markdown="second")
+    assert step.code == 0, step.log
+    assert [comment["body"].splitlines()[:2] for comment in api.comments] == [[MARK, "second"]]
+    assert api.tokens == {"Bearer t0ken"}
+
+
+def test_a_person_who_writes_our_mark_keeps_their_comment(step: Step, api: GitHubApi) -> None:
+    """A comment of somebody else is never changed, whatever it begins with."""
+    api.say(PERSON, f"{MARK}\nmine")
+    step.run(api.url)
+    assert api.comments[0]["body"] == f"{MARK}\nmine"
+    assert api.comments[1]["user"] == BOT
+
+
+def test_with_a_token_of_a_person_it_is_theirs(step: Step) -> None:
+    """A personal token finds the comment that it wrote, and not one of a bot."""
+    with GitHubApi(writer=PERSON) as api:
+        api.say(BOT, f"{MARK}\nthe bot's")
+        step.run(api.url, markdown="first")
+        step.run(api.url, markdown="second")
+        assert len(api.comments) == 2
+        assert "second" in api.comments[1]["body"]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_what_the_token_may_not_is_a_line_in_the_log(status: int, step: Step) -> None:
+    """A refusal is neither a failure nor an annotation."""
+    with GitHubApi(status=status) as api:
+        step.run(api.url)
+    assert step.code == 0
+    assert f"GitHub answers {status}" in step.log
+    assert step.levels == []
+
+
+@pytest.mark.parametrize("status", [500])
+def test_what_goes_wrong_at_github_is_a_warning(status: int, step: Step) -> None:
+    """An error of the host is told, and the job goes on."""
+    with GitHubApi(status=status) as api:
+        step.run(api.url)
+    assert step.code == 0
+    assert step.levels == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[\xff"],
+    ids=["reset", "cut", "another-protocol", "no-text"],
+)
+def test_a_connection_that_breaks_is_a_warning(sent: bytes, step: Step) -> None:
+    """A reset, half an answer or none that can be read does not fail the job."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_answer_and_reset, args=(server, sent), daemon=True).start()
+        step.run(f"http://127.0.0.1:{server.getsockname()[1]}")
+    assert step.code == 0
+    assert step.levels == ["warning"]
+
+
+def _answer_and_reset(server: socket.socket, sent: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(sent)
+        if not sent:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_the_token_follows_no_redirection(step: Step) -> None:
+    """A host that points elsewhere gets no second request with the token."""
+    with GitHubApi() as elsewhere, GitHubApi(moved_to=f"{elsewhere.url}/repos/someone/shop/issues/5/comments") as api:
+        step.run(api.url)
+        assert elsewhere.asked == []
+    assert step.code == 0
+
+
+def test_without_a_token_nothing_is_asked(step: Step, api: GitHubApi) -> None:
+    """Without a token GitHub hears nothing."""
+    step.run(api.url, TOKEN="")
+    assert (step.code, api.asked) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{}, {"pull_request": None}, {"pull_request": {"number": 5, "head": {"repo": None}}}, FORK],
+    ids=["push", "none", "gone", "fork"],
+)
+def test_without_a_pull_request_of_ours_nothing_is_asked(event: object, step: Step, api: GitHubApi) -> None:
+    """A push has no place for a comment, and a pull request of a fork, or one that is gone, none that we may write."""
+    step.run(api.url, event=event)
+    assert (step.code, api.asked) == (0, [])
+
+
+def test_the_mark_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workflow named like the end of a comment does not end it."""
+    monkeypatch.setenv("GITHUB_WORKFLOW", "a --> <b>")
+    monkeypatch.setenv("GITHUB_JOB", "j")
+    assert mark() == "<!-- xscore a.b..j -->"

@@ -1,0 +1,101 @@
+"""Before the store is restored: whose run it is, and that no store came with the code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ci import prepare
+from ci.prepare import may_save
+from ci.runner import own_pull_request
+from tests.ci.fake_runner import REPOSITORY, annotations, outputs_of
+from tests.conftest import MakeRepo, git
+
+
+@pytest.mark.parametrize(
+    ("event_name", "head", "saves"),
+    [
+        ("push", None, True),
+        ("schedule", None, True),
+        ("workflow_dispatch", None, True),
+        ("pull_request", REPOSITORY, True),
+        ("pull_request", "mallory/shop", False),
+        ("pull_request", None, False),
+        ("pull_request_target", REPOSITORY, False),
+        ("pull_request_target", "mallory/shop", False),
+        ("workflow_run", None, False),
+        ("issue_comment", None, False),
+        ("merge_group", None, False),
+    ],
+)
+def test_who_may_save(
+    event_name: str, head: str | None, saves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event that brings a stranger's code may write a cache that the default branch reads."""
+    payload = {"pull_request": {"number": 5, "head": {"repo": head and {"full_name": head}}}}
+    (tmp_path / "event.json").write_text(json.dumps(payload))
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+    assert own_pull_request() == (5 if head == REPOSITORY else None)
+    assert may_save(event_name, own_pull_request()) is saves
+
+
+@pytest.fixture
+def prepared(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout in which the first step can be run, and what that needs."""
+    root = make_repo({"a.py": "A = 1\n"})
+    (tmp_path / "event.json").write_text("{}")
+    for name, value in {
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ID": "77",
+        "RUNNER_OS": "Linux",
+        "RUNNER_TEMP": str(tmp_path / "machine"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "machine").mkdir()
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.mark.parametrize("name", [".xscore", ".XSCORE"])
+def test_a_store_that_came_with_the_code_is_refused(name: str, prepared: Path) -> None:
+    """A committed store, or a link in its place, ends the job before anything is restored."""
+    (prepared / name).mkdir()
+    (prepared / name / "memory.db").write_bytes(b"scores")
+    git(prepared, "add", "-f", name)
+    assert prepare.main() == 2
+
+
+def test_a_link_in_the_place_of_the_store_is_refused(prepared: Path, tmp_path: Path) -> None:
+    """A link in the place of the store is refused, committed or not."""
+    (prepared / ".xscore").symlink_to(tmp_path)
+    assert prepare.main() == 2
+
+
+@pytest.mark.parametrize("git_is", ["failing", "missing"])
+def test_where_no_git_can_say_a_store_is_not_believed(
+    git_is: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkout without git may bring no store; one that this job made is believed by its second use."""
+    if git_is == "missing":
+        monkeypatch.setenv("PATH", str(tmp_path / "machine"))
+    else:
+        (prepared / ".git").rename(tmp_path / "git")
+    (prepared / ".xscore").mkdir()
+    assert prepare.main() == 2
+    [told] = annotations(capsys.readouterr().out)
+    assert told.title == "xscore: a store came with the code"
+    (prepared / ".xscore").rmdir()
+    assert prepare.main() == 0
+    (prepared / ".xscore").mkdir()
+    assert prepare.main() == 0
+    outputs = dict(outputs_of((tmp_path / "output").read_text()))
+    assert outputs["restore"] == "false"
+    assert outputs["key"].endswith(outputs["use"])
+    other = tmp_path / "other"
+    (other / ".xscore").mkdir(parents=True)
+    monkeypatch.chdir(other)
+    assert prepare.main() == 2

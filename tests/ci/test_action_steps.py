@@ -1,0 +1,108 @@
+"""The action as a job runs it: each step's shell under bash, the real command line, a host on loopback."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.ci.fake_runner import Ran, Runner
+from tests.ci.github_api import GitHubApi
+from tests.ci.jobs import EVAL, OURS, report_of
+from tests.conftest import git
+from tests.servers.billing import BillingServer, vendor
+from tests.servers.faults import Fault
+from tests.servers.openai_server import OpenAIServer
+
+HOSTILE = "$(touch made) `touch made`; touch made\n::error title=planted::x\n::set-output name=a::b ${{ github.token }}"
+ASK = {"command": "ask - --no-user-learning", "stdin": "task.txt"}
+
+
+def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> None:
+    """The summary, the page, the report, its outputs and the comment are of what this run paid for."""
+    with GitHubApi() as api:
+        runner.api_url = api.url
+        ran = runner.use({**EVAL, "comment": "true"}, event_name="pull_request", event=OURS)
+        said = [comment["body"] for comment in api.comments]
+    assert ran.code == 0, ran.log
+    assert host.counts.requests > 0
+    assert ran.outputs["exit-code"] == "0"
+    report = report_of(ran)
+    assert report["spent"]["calls"] == host.counts.requests
+    assert Decimal(ran.outputs["cost-usd"]) == 0
+    [evaluated] = report["evaluations"]
+    row = f"openai:judge-2 | 2 | {evaluated['k']} | {evaluated['recall']:.3f} | {evaluated['precision']:.3f} |"
+    assert row in ran.summary
+    assert [row in one for one in said] == [True]
+    [page] = runner.artifacts
+    assert page == Path(ran.outputs["page"]).name and report["repositories"][0] in runner.artifacts[page]
+    assert len(runner.caches) == 1
+    assert ran.titles("error") == []
+
+
+@pytest.mark.verify
+def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> None:
+    """A judge that never answers for some leaves the job green, with a warning; the gate is what holds coverage."""
+    host.misbehave(Fault.MODERATED, times=1000, when=lambda body: "checkout" in str(body))
+    ran = runner.use({**EVAL, "command": "eval questions.jsonl --pack-size 5"})
+    assert ran.steps["command"]["outputs"]["exit-code"] == "1", ran.log
+    assert ran.code == 0
+    assert ran.titles("warning") == ["xscore: not everything was judged"]
+
+
+@pytest.mark.verify
+def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None:
+    """A hostile task, branch and answer do nothing, wherever they are shown; the answer is an output as it was."""
+    host.answer = HOSTILE + "\n```\n</details>"
+    (runner.workspace / "task.txt").write_text(HOSTILE)
+    git(runner.workspace, "checkout", "-qb", "$(touch${IFS}made)`id`;'\"")
+    ran = runner.use(ASK)
+    assert ran.code == 0, ran.log
+    _assert_nothing_happened(runner, ran)
+    assert HOSTILE.splitlines()[0] in Path(ran.outputs["stdout"]).read_text("utf-8")
+    assert "    ::set-output name=a::b" in ran.summary
+    assert [line for line in ran.summary.splitlines() if line.startswith(("```", "::"))] == []
+
+
+def _assert_nothing_happened(runner: Runner, ran: Ran) -> None:
+    assert [path for path in (runner.workspace, runner.temp) if (path / "made").exists()] == []
+    assert "planted" not in [one.title for one in ran.annotations]
+    assert "a" not in ran.steps["command"]["outputs"]
+
+
+@pytest.mark.verify
+def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
+    """A run that the cap ends has not spent more than it, ends with 4, and keeps what it paid for."""
+    with BillingServer(models=("gpt-4.1",)) as billing, vendor(billing) as environ:
+        runner.environ |= environ
+        ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1", "max-usd": "0.005"})
+        assert (ran.code, ran.outputs["exit-code"]) == (4, "4"), ran.log
+        assert 0 < billing.charged <= Decimal("0.005")
+        assert Decimal(ran.outputs["cost-usd"]) == billing.charged
+        assert len(runner.caches) == 1
+        assert "the budget came first" in ran.annotations[-1].message
+
+
+@pytest.mark.verify
+def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServer) -> None:
+    """The runner's interruption reaches the command, which ends in order; what was judged is saved for the next run."""
+    host.latency_s = 0.2
+    runner.cancel_when = lambda: sum(host.counts.judgments.values()) >= 5
+    ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1"})
+    assert ran.cancelled
+    assert ran.steps["command"]["outputs"]["exit-code"] == "130", ran.log
+    assert list(ran.steps)[-2:] == ["command", "save"]
+    assert len(runner.caches) == 1
+
+
+@pytest.mark.verify
+def test_it_installs_once_in_a_job(runner: Runner) -> None:
+    """The real installation, from this checkout, serves both uses of a job; its own environment runs the command."""
+    runner.really_installs = True
+    first = runner.use(EVAL)
+    assert first.code == 0, first.log
+    place = Path(first.steps["install"]["outputs"]["xscore"])
+    assert place.is_relative_to(runner.temp)
+    made = place.stat().st_mtime_ns
+    second = runner.use(EVAL, goes_on=True)
+    assert second.code == 0, second.log
+    assert place.stat().st_mtime_ns == made

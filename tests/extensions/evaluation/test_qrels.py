@@ -1,0 +1,73 @@
+"""Questions with answers: read as written, refused with their line when wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from xscore.extensions.evaluation.metrics import EntityRef
+from xscore.extensions.evaluation.questions import QrelCase, read_qrels
+from xscore.platform.errors import UsageError
+from xscore.platform.json_lines import MAX_BYTES
+
+
+def test_lines_become_cases(tmp_path: Path) -> None:
+    """Blank lines are skipped, fields of others ignored, spans optional."""
+    file = tmp_path / "qrels.jsonl"
+    file.write_text(
+        '{"id": "1", "query": "why?", "gold": [{"path": "a.py", "name": "f", "start": 2, "end": 5}], "why": 1}\n\n'
+        '{"id": "2", "query": "how?", "gold": [{"path": "b.py", "name": "g"}]}\n'
+    )
+    assert read_qrels(file).cases == (
+        QrelCase("1", "why?", (EntityRef("a.py", "f", 2, 5),)),
+        QrelCase("2", "how?", (EntityRef("b.py", "g"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json",
+        '{"id": "1", "query": "q", "gold": []}',
+        '{"id": "1", "query": " ", "gold": [{"path": "a"}]}',
+        '{"id": "1", "query": "q", "gold": [{"path": ""}]}',
+        '{"id": "1", "query": "q", "gold": [{"path": "a", "start": NaN, "end": 4}]}',
+        '{"id": "1", "query": "q", "gold": [{"path": "a", "start": 9, "end": 4}]}',
+        '{"id": "1", "query": "q", "gold": [{"path": "a", "start": 9}]}',
+        '{"id": "1", "query": "\\ud800", "gold": [{"path": "a"}]}',
+        '{"id": "1", "query": "as reviewed", "query": "as asked", "gold": [{"path": "a"}]}',
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
+    """What cannot be read as a case is refused with file and line number."""
+    file = tmp_path / "qrels.jsonl"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(UsageError, match=r"qrels\.jsonl:2"):
+        read_qrels(file)
+
+
+@pytest.mark.parametrize("of", [Path("/dev/zero"), Path("/dev/null")])
+def test_a_device_is_refused_at_once(tmp_path: Path, of: Path) -> None:
+    """A link to what never ends is neither read for ever nor waited for."""
+    link = tmp_path / "questions.jsonl"
+    link.symlink_to(of)
+    for name in (of, link):
+        with pytest.raises(UsageError, match="is no regular file"):
+            read_qrels(name)
+
+
+def test_a_file_beyond_the_bound_is_refused(tmp_path: Path) -> None:
+    """A set of questions is small; what is not is told so before it fills the memory."""
+    file = tmp_path / "questions.jsonl"
+    with file.open("wb") as opened:
+        opened.truncate(MAX_BYTES + 1)
+    with pytest.raises(UsageError, match="more than 50,000,000 bytes"):
+        read_qrels(file)
+
+
+def test_an_id_stands_for_one_question(tmp_path: Path) -> None:
+    """The second of two equal ids is named with the line of the first."""
+    file = tmp_path / "qrels.jsonl"
+    line = '{"id": "q", "query": "why?", "gold": [{"path": "a.py"}]}\n'
+    file.write_text(f"\n{line}{line}")
+    with pytest.raises(UsageError, match=r"qrels\.jsonl:3: id `q` is that of line 2"):
+        read_qrels(file)

@@ -1,0 +1,270 @@
+"""Judgments that travel from one store to another in a signed file."""
+
+import os
+import secrets
+import string
+from collections.abc import Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cache.conftest import JUDGE, judgments
+from xscore.cache.judgments import count_untrusted, insert_judgments, read_judgments, untrusted_scores
+from xscore.cache.keys import judge_key
+from xscore.extensions.exchange import cache_files
+from xscore.extensions.exchange.cache_files import (
+    CacheExport,
+    CacheImport,
+    ExchangeRow,
+    ExportFilter,
+    export_judgments,
+    import_judgments,
+    import_untrusted,
+)
+from xscore.extensions.exchange.cache_signature import ExchangeKey, parse_exchange_key, read_signed, signed
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
+from xscore.records.judgment import Judgment
+from xscore.scorer.replies import printable_reason
+from xscore.store.opening import connect_store
+
+KEY = ExchangeKey(bytes(range(32)))
+OTHER = ExchangeKey(bytes(range(1, 33)))
+TURN = "a" * 32
+NAMES = (TURN, judge_key(JUDGE), 0)
+
+
+def filled(connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES) -> None:
+    """Keep judgments."""
+    with database.transaction(connection):
+        insert_judgments(connection, found, names)
+
+
+def take(connection: Connection, file: Path, key: ExchangeKey | None = KEY, **options: Any) -> CacheImport:
+    """Import what is signed."""
+    return import_judgments(connection, file, key, **options)
+
+
+def everything(connection: Connection) -> list[tuple[Any, ...]]:
+    """All judgments with their reasons, by what they are filed under."""
+    return connection.execute(
+        "SELECT turn_key, judge, sample, hash, score, prior, pack, position, checksum, coalesce(text, '') FROM query"
+        " JOIN judgment ON judgment.query_id = query.id JOIN content ON content.id = judgment.content_id"
+        " LEFT JOIN reason ON reason.query_id = query.id AND reason.content_id = content.id ORDER BY 1, 2, 3, 4"
+    ).fetchall()
+
+
+@pytest.fixture
+def file(connection: Connection, tmp_path: Path) -> Path:
+    """An export of three judgments."""
+    filled(connection, [Judgment(f"{number:032x}", number / 4, f"says {number}") for number in range(3)])
+    place = tmp_path / "judgments.xscore"
+    export_judgments(connection, place, KEY, ExportFilter())
+    return place
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Connection:
+    """Another machine's store, empty."""
+    return connect_store(tmp_path / "second.db")
+
+
+HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
+SHARE = st.floats(0, 1)
+WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable_reason)
+JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    turns=st.dictionaries(
+        st.tuples(HEX, HEX, st.integers(0, 3)), st.lists(JUDGMENT, min_size=1, max_size=8), min_size=1, max_size=5
+    )
+)
+def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Judgment]], tmp_path: Path) -> None:
+    """What comes out of the file is what went in: keys, scores to the last bit, places, reasons, checksums."""
+    folder = tmp_path / secrets.token_hex(8)
+    first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
+    for names, found in turns.items():
+        filled(first, found, names)
+    done = export_judgments(first, folder / "c", KEY, ExportFilter())
+    taken = take(other, folder / "c")
+    assert everything(other) == everything(first)
+    assert (taken.added, taken.known, taken.turns) == (done.judgments, 0, len(turns))
+    assert take(other, folder / "c").added == 0
+    first.close()
+    other.close()
+
+
+def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
+    """Not one byte of the file can change, go or come without the signature telling, whatever it belongs to."""
+    whole = bytearray(file.read_bytes())
+    read_signed(file, KEY)
+    for at in range(len(whole)):
+        for changed in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :]):
+            file.write_bytes(changed)
+            with pytest.raises((StoreUntrusted, UsageError)):
+                read_signed(file, KEY)
+    file.write_bytes(whole * 2)
+    with pytest.raises(StoreUntrusted):
+        read_signed(file, KEY)
+
+
+def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
+    """Another key and an altered file are different things, and who has the wrong key is sent to that of the file."""
+    with pytest.raises(StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)") as other:
+        take(second, file, OTHER)
+    assert "--untrusted" in other.value.hint and "store key`" not in other.value.hint
+    with pytest.raises(UsageError, match="no key") as keyless:
+        take(second, file, None)
+    assert "exported with" in keyless.value.hint
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(StoreUntrusted, match="altered"):
+        take(second, file)
+    assert everything(second) == []
+
+
+def rewritten(file: Path, *rows: list[object], key: ExchangeKey = KEY) -> None:
+    """Write lines as a careless partner would."""
+    file.write_bytes(signed(zstandard.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key))
+
+
+def row(**changed: object) -> list[object]:
+    """One judgment as it travels, with something changed."""
+    found = ExchangeRow(TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it")
+    return list((msgspec.structs.asdict(found) | changed).values())
+
+
+BAD: dict[str, dict[str, object]] = {
+    "below": {"score": -1.0},
+    "no score": {"score": None},
+    "a prior above": {"prior": 1.5},
+    "a short hash": {"hash": "c" * 31},
+    "a line end": {"hash": "c" * 32 + "\n"},
+    "10 MB of reason": {"reason": "x" * 10_000_000},
+    "a huge sample": {"sample": 2**40},
+    "another column": {"path": "/etc/passwd"},
+}
+
+
+@pytest.mark.parametrize("changed", BAD.values(), ids=BAD.keys())
+def test_a_value_that_no_judgment_has_refuses_the_file(
+    changed: dict[str, object], tmp_path: Path, second: Connection
+) -> None:
+    """Signed or not, the gate is the same, and it is before the first row."""
+    place = tmp_path / "bad"
+    rewritten(place, row(), row(**changed))
+    for taken in (take, import_untrusted):
+        with pytest.raises(UsageError, match="no export of a cache: judgment 2"):
+            taken(second, place)
+    assert everything(second) == [] and count_untrusted(second) == 0
+
+
+def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
+    """What a model was made to say elsewhere reaches no terminal and keeps no secret here."""
+    place = tmp_path / "said"
+    rewritten(place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600))
+    take(second, place)
+    (reason,) = (found[-1] for found in everything(second))
+    assert "\x1b" not in reason and "\n" not in reason and "AKIAIOSFODNN7EXAMPLQ" not in reason and len(reason) == 240
+
+
+def test_what_is_here_wins(file: Path, second: Connection) -> None:
+    """A judgment of one's own is not changed by an import, nor does it get a stranger's reason; a dry run adds none."""
+    filled(second, [Judgment(f"{1:032x}", 0.9)])
+    assert take(second, file, dry_run=True).added == 2
+    assert len(everything(second)) == 1
+    assert (take(second, file).added, take(second, file).known) == (2, 3)
+    found = {known[3]: (known[4], known[-1]) for known in everything(second)}
+    assert found[f"{1:032x}"] == (0.9, "") and found[f"{2:032x}"] == (0.5, "says 2")
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "text"])
+def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: Connection) -> None:
+    """Nothing waits for a pipe, reads a device or parses a text."""
+    place = tmp_path / "odd"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place = Path("/dev/zero")
+    elif kind == "text":
+        place.write_text("xscore-cache 2 not quite")
+    for taken in (take, import_untrusted):
+        with pytest.raises(UsageError):
+            taken(second, place)
+
+
+def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> None:
+    """They are no judgments, of contents that are judged they say nothing, and a real judgment ends them."""
+    filled(second, [Judgment(f"{1:032x}", 0.9)])
+    assert import_untrusted(second, file, dry_run=True).added == 2
+    assert count_untrusted(second) == 0
+    done = import_untrusted(second, file)
+    assert (done.added, done.known, done.believed) == (2, 1, False)
+    assert untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0, f"{2:032x}": 0.5}
+    assert read_judgments(second, (TURN, NAMES[1], 0)).keys() == {f"{1:032x}"}
+    assert second.execute("SELECT count(*) FROM reason").fetchone() == (0,)
+    filled(second, [Judgment(f"{2:032x}", 0.1)])
+    assert untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0}
+
+
+def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes that unfold into more rows than are taken, or into one endless line, are not unfolded."""
+    monkeypatch.setattr(cache_files, "MAX_UNTRUSTED_ROWS", 1_000)
+    place = tmp_path / "bomb"
+    rewritten(place, *[row()] * 1_001)
+    with pytest.raises(UsageError, match="more than 1,000 judgments"):
+        import_untrusted(second, place)
+    place.write_bytes(signed(zstandard.compress(bytes(100_000_000)), OTHER))
+    with pytest.raises(UsageError, match="judgment 1"):
+        import_untrusted(second, place)
+    place.write_bytes(signed(zstandard.compress(bytes(1_000_000))[:-10], OTHER))
+    with pytest.raises(UsageError, match="no export"):
+        import_untrusted(second, place)
+
+
+def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) -> None:
+    """By judge, by when it was asked, and without reasons."""
+    place = tmp_path / "some"
+    filled(connection, [Judgment(f"{1:032x}", 0.5, "why")])
+    filled(connection, [Judgment(f"{2:032x}", 0.5, "why")], ("b" * 32, "c" * 32, 0))
+    connection.execute(
+        "INSERT INTO turn (id, thread, turn_key, judge, task, started_at, state)"
+        " VALUES ('t_1', '', ?, ?, 'a task', 50.0, 'done')",
+        NAMES[:2],
+    )
+    assert export_judgments(connection, place, KEY, ExportFilter(judges=("cccccccc",))).judgments == 1
+    assert export_judgments(connection, place, KEY, ExportFilter(since=40.0, reasons=False)) == CacheExport(
+        judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
+    )
+    told = zstandard.ZstdDecompressor().decompressobj().decompress(read_signed(place, KEY))
+    assert [msgspec.json.decode(line)[4] for line in told.splitlines()] == [f"{1:032x}"]
+    before = place.read_bytes()
+    with pytest.raises(NothingMatched):
+        export_judgments(connection, place, KEY, ExportFilter(since=60.0))
+    assert place.read_bytes() == before and [each.name for each in tmp_path.glob(".some*")] == []
+    assert b"a task" not in told and place.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path) -> None:
+    """A score that does not fit its checksum is not passed on as one."""
+    filled(connection, judgments(0, 3))
+    connection.execute("UPDATE judgment SET score = 0.75 WHERE content_id = 2")
+    done = export_judgments(connection, tmp_path / "c", KEY, ExportFilter())
+    assert (done.judgments, done.damaged) == (2, 1)
+
+
+@pytest.mark.parametrize("text", ["", "00" * 32, "zz" * 32, "ab" * 31, "é" * 64])
+def test_a_weak_key_is_none(text: str) -> None:
+    """A key is 32 random bytes or more; the error never shows what was given."""
+    with pytest.raises(UsageError) as refused:
+        parse_exchange_key(text, where="it")
+    assert not text or text not in refused.value.message + refused.value.hint

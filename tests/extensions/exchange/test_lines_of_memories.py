@@ -1,0 +1,137 @@
+"""Memories as lines of JSON: out sorted, back through a gate, quoted and never half imported."""
+
+import json
+
+import pytest
+
+from tests.extensions.exchange.filled import export_lines, fill
+from tests.statements import prefer, preferences, say
+from xscore.extensions.exchange.memory_lines import MAX_LINE_BYTES, import_lines
+from xscore.extensions.privacy import erasure
+from xscore.platform.errors import UsageError
+from xscore.records.memory import Layer, MemorySource, MemoryStatus
+from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
+from xscore.store.store import Store
+
+NOW = 1_000.0
+
+
+def lines_of(store: Store, *layers: Layer) -> list[str]:
+    """Export."""
+    return list(export_lines(store, MemoryFilter(layers=layers, statuses=tuple(MemoryStatus))))
+
+
+def data(lines: list[str]) -> bytes:
+    """Make a file of lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
+    """P06: every memory said comes back with its id, as an import; exporting that differs in the source alone."""
+    fill(store)
+    prefer(store, "k", "v", now=1.0)
+    lines = lines_of(store)
+    assert lines == lines_of(store) and len(lines) == 6
+    assert not any("function" in line or "access" in line for line in lines)
+    imported = import_lines(other, data([line for line in lines if '"user"' not in line]))
+    assert len(imported.added) == 5
+    assert all(
+        memory.source is MemorySource.IMPORT
+        for memory in filter_memories(other, MemoryFilter(layers=(Layer.GOVERNANCE,)))
+    )
+    ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
+    assert [{**line, "source": "import"} for line in ours] == theirs
+    again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
+    assert (again.added, again.kept) == ([], [])
+    assert again.known > 0
+
+
+def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
+    """An imported memory takes neither an id nor a key from one that is here."""
+    theirs = say(store, "their port", key="port", now=1.0).memory
+    mine = say(other, "my port", key="port", now=1.0).memory
+    imported = import_lines(other, data(lines_of(store)))
+    assert (imported.added, imported.kept) == ([], [mine.id])
+    assert memory_by_id(other, mine.id) == mine
+    changed = json.dumps({**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"})
+    assert import_lines(other, data([changed])).kept == [mine.id]
+    assert theirs.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}
+
+
+def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
+    """An id that was erased to be forgotten is left out of an import, and counted."""
+    memory = say(store, "x", now=1.0).memory
+    other.connection.execute("INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,))
+    imported = import_lines(other, data(lines_of(store)))
+    assert (imported.added, imported.forgotten) == ([], 1)
+
+
+BAD: list[tuple[bytes, str]] = [
+    (b"{", "line 2: Input data was truncated"),
+    (b"[]", "line 2: "),
+    (b"\xff\xfe", "line 2: "),
+    (b"[" * 100_000, "line 2: "),
+    (b'{"a":' * 100_000, "line 2: "),
+    (b"x" * (MAX_LINE_BYTES + 1), "line 2: .*too many"),
+    (b'{"schema": 2}', "line 2: .*schema"),
+    (b'{"schema": 1, "id": "m_1"}', "line 2: .*id`"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD, ids=range(len(BAD)))
+def test_a_bad_line_is_named_and_nothing_is_half_imported(
+    store: Store, other: Store, line: bytes, message: str
+) -> None:
+    """Strangers' lines: no JSON, not a memory, too deep, too large, another schema; the good line before stays out."""
+    say(store, "x", now=1.0)
+    with pytest.raises(UsageError, match=message) as refused:
+        import_lines(other, data(lines_of(store)) + line + b"\n")
+    assert len(refused.value.message) < 500
+    assert filter_memories(other, MemoryFilter()) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "function"},
+        {"layer": "vector"},
+        {"source": "index"},
+        {"updated_at": NOW + 1e6},
+        {"confidence": 2},
+        {"text": 3},
+        {"particulars": {"polarity": "evil"}},
+        {"citations": [{"path": "../x", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
+        {"judgment": 1.0},
+        {"superseded_by": "x"},
+    ],
+)
+def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
+    """Planted code, layers, times, weights, paths and words that nobody knows are refused."""
+    say(store, "x", now=1.0)
+    line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
+    with pytest.raises(UsageError, match="line 1: "):
+        import_lines(other, data([line]))
+
+
+def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
+    """Two lines of one id, or of one active key, are named with both their numbers."""
+    say(store, "x", key="k", now=1.0)
+    (line,) = lines_of(store)
+    with pytest.raises(UsageError, match="line 3: it has the id of line 1"):
+        import_lines(other, data([line, "", line]))
+    twin = json.dumps({**json.loads(line), "id": "m_" + "1" * 20})
+    with pytest.raises(UsageError, match="line 2: it has the key of line 1"):
+        import_lines(other, data([line, twin]))
+
+
+def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
+    """P06: a line of the user layer would hold everywhere: without being named it is refused, counted, and not kept."""
+    kept = prefer(store, "k", "v", now=1.0).memory
+    say(store, "x", now=1.0)
+    lines = lines_of(store)
+    erasure.erase_memories(store, [kept.id], now=2.0)
+    imported = import_lines(other, data(lines))
+    assert (len(imported.added), imported.refused) == (1, 1)
+    assert preferences(other) == []
+    named = import_lines(other, data(lines), users=True)
+    assert (named.added, named.refused, named.known) == ([kept.id], 0, 1)

@@ -1,0 +1,150 @@
+"""Snapshots of a store: out, and back to equality, or as a stranger's."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from tests.extensions.exchange.filled import fill
+from tests.statements import decide, say
+from tests.store.conftest import function
+from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_lines, take_snapshot
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.records.memory import MemorySource, MemoryStatus, Relation
+from xscore.store import memory_writer
+from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
+from xscore.store.store import Store
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+NOW = 1_000.0
+
+
+def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
+    """A12: memories, citations, edges, threads, use, looks and maps come over whole; a value is no stranger's."""
+    fill(store)
+    taken = take_snapshot(store)
+    assert len(taken.memories) == 5
+    assert taken.edges and taken.retrievals and taken.repository_maps
+    assert {kept.thread for kept in taken.memories} == {"", "s_1"}
+    assert any(kept.access_count for kept in taken.memories)
+    assert any(kept.citations for kept in taken.memories)
+    restored = restore_snapshot(other, taken)
+    assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (5, 0, 1, 1)
+    assert take_snapshot(other) == taken
+
+
+def text_of(store: Store) -> str:
+    """The snapshot file of a store."""
+    return "".join(snapshot_lines(take_snapshot(store), secret=store.secret))
+
+
+def altered(text: str, /, **changes: object) -> bytes:
+    """Change the first memory of a snapshot file."""
+    header, first, *rest = text.splitlines()
+    return "\n".join([header, json.dumps({**json.loads(first), **changes}), *rest]).encode()
+
+
+def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
+    """A12: a file with the MAC of this store changes nothing while nothing changed; with one letter altered it is
+    foreign, and changes no memory that is here."""
+    fill(store)
+    text, taken = text_of(store), take_snapshot(store)
+    restored = import_snapshot(store, text.encode())
+    assert (restored.unchanged, restored.added, restored.changed) == (5, 0, 0)
+    assert take_snapshot(store) == taken
+    restored = import_snapshot(store, altered(text, importance=1.0), now=NOW)
+    assert (restored.unchanged, restored.added, restored.changed) == (5, 0, 0)
+    assert take_snapshot(store) == taken
+
+
+def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
+    """Planted: the user's own word, calls of weight 1e6 to code, counts beyond belief; words alone come in."""
+    fill(store)
+    header, *lines = map(json.loads, text_of(store).splitlines())
+    huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    planted = [{"source": lines[0]["id"], "target": function("f").id, "relation": r, "weight": 1e6} for r in Relation]
+    body = [{**header, "edges": planted}, *({**line, **huge, "source": "explicit"} for line in lines)]
+    import_snapshot(other, "\n".join(map(json.dumps, body)).encode(), now=NOW)
+    found = take_snapshot(other).memories
+    assert len(found) == 5
+    for memory in found:
+        counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
+        assert (memory.source, counts, memory.accessed_at) == (MemorySource.IMPORT, (0, 1_000, 1_000), NOW)
+    assert not any(edge.weight > 1 or edge.relation is Relation.CALLS for edge in take_snapshot(other).edges)
+
+
+def test_what_was_forgotten_is_not_restored(store: Store) -> None:
+    """P06: a snapshot does not undo an erasure that is to be remembered; its edges stay away too, and it is counted."""
+    fill(store)
+    taken = take_snapshot(store)
+    gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
+    erasure.erase_memories(store, [gone], now=6.0, forget=True)
+    text = "".join(snapshot_lines(taken, secret=store.secret))
+    restored = import_snapshot(store, text.encode())
+    assert restored.forgotten == 1
+    assert gone not in store.memories([gone])
+    assert not any(gone in (edge.source, edge.target) for edge in take_snapshot(store).edges)
+
+
+def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store) -> None:
+    """Putting back supersedes and rewrites, and removes nothing."""
+    fill(store)
+    taken = take_snapshot(store)
+    store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
+    later = decide(store, "something else", key="k", now=9.0).memory
+    restore_snapshot(store, taken, now=10.0)
+    assert [kept for kept in take_snapshot(store).memories if kept.id != later.id] == list(taken.memories)
+    assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
+
+
+def test_no_judgment_is_taken_or_planted(store: Store) -> None:
+    """A snapshot holds no judgments; one that brings any is refused by name."""
+    fill(store)
+    header, *lines = text_of(store).splitlines()
+    assert "judgment" not in header + "".join(lines)
+    planted = json.dumps({**json.loads(header), "judgments": [{"score": 1}]})
+    with pytest.raises(UsageError, match="judgments"):
+        import_snapshot(store, "\n".join([planted, *lines]).encode())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": "index"},
+        {"kind": "function"},
+        {"layer": "graph"},
+        {"layer": "user"},
+        {"id": "m_1"},
+        {"path": "../x"},
+        {"score": 1.0},
+        {"content_hash": "x"},
+        {"status": "odd"},
+    ],
+)
+def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> None:
+    """What no snapshot of ours says is refused with its place."""
+    fill(store)
+    with pytest.raises(UsageError, match="line 2: "):
+        import_snapshot(store, altered(text_of(store), **changes))
+
+
+def test_code_is_not_overwritten(store: Store, other: Store) -> None:
+    """A snapshot that has the id of code that is indexed here leaves the store as it was."""
+    fill(store)
+    taken = take_snapshot(store)
+    with database.transaction(other.connection):
+        memory_writer.put_memories(other.connection, [replace(function("f"), id=taken.memories[0].id)])
+    with pytest.raises(UsageError, match="indexed here"):
+        restore_snapshot(other, taken)
+    assert filter_memories(other, MemoryFilter()) == []
+
+
+def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
+    """P01: a snapshot passes the writer, whoever wrote it."""
+    say(store, "x", now=1.0)
+    taken = take_snapshot(store)
+    forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)
+    assert restore_snapshot(other, replace(taken, memories=(forged,))).redacted == 1  # the title stands in the text
+    assert SECRET not in "".join(other.connection.iterdump())

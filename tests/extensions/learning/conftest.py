@@ -1,0 +1,100 @@
+"""Stores under a fixed clock, and memories made in one line."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.platform.paths import find_root
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
+from xscore.store import memory_writer
+from xscore.store.store import Store
+
+DAY = 86_400.0
+NOW = 1_700_000_000.0
+"""The clock of these tests."""
+
+OpenProject = Callable[[str], Store]
+
+
+@pytest.fixture
+def user_dir(tmp_path: Path) -> Path:
+    """Give the folder of the user's own store."""
+    return tmp_path / "user"
+
+
+@pytest.fixture
+def project(tmp_path: Path, user_dir: Path) -> Iterator[OpenProject]:
+    """Open a new project of the same user, by name; all are closed at the end."""
+    opened: list[Store] = []
+
+    def open_(name: str) -> Store:
+        (tmp_path / name).mkdir(exist_ok=True)
+        opened.append(Store.open(find_root(tmp_path / name), user_data_dir=user_dir))
+        return opened[-1]
+
+    yield open_
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(project: OpenProject) -> Store:
+    """Open a project."""
+    return project("project")
+
+
+def made(text: str, *, days_ago: float = 0.0, used_days_ago: float | None = None, **more: object) -> Memory:
+    """Make a memory through the door; a project's convention unless said otherwise."""
+    at = NOW - days_ago * DAY
+    values: dict[str, object] = {
+        "layer": Layer.PROJECT,
+        "kind": Kind.CONVENTION,
+        "title": text.splitlines()[0],
+        "text": text,
+        "ordinal": int(digest("test", text, str(more.get("key", "")))[:15], 16),
+        "source": MemorySource.INFERRED,
+        "confidence": 0.6,
+        "created_at": at,
+        "updated_at": at,
+    }
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    return memory
+
+
+def preference(text: str, **more: object) -> Memory:
+    """Make a preference of the user's."""
+    values: dict[str, Any] = {"layer": Layer.USER, "kind": Kind.PREFERENCE, "scope": MemoryScope.GLOBAL}
+    return made(text, **(values | more))
+
+
+def decision(text: str, **more: object) -> Memory:
+    """Make a decision of the project's, said by a person."""
+    explicit: dict[str, Any] = {
+        "layer": Layer.GOVERNANCE,
+        "kind": Kind.DECISION,
+        "source": MemorySource.EXPLICIT,
+        "confidence": 1.0,
+    }
+    alternatives = more.pop("alternatives", ())
+    said = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # a tuple of names
+    return made(text, **(explicit | {"particulars": said} | more))
+
+
+def put(store: Store, *memories: Memory, thread: str = "") -> None:
+    """Put memories where their layer lives."""
+    for memory in memories:
+        connection = store.home_of(memory.layer)
+        with database.transaction(connection):
+            memory_writer.put_memories(connection, [memory], thread=thread)
+
+
+def held(store: Store) -> dict[str, Memory]:
+    """Return everything that is not the index's, of both stores."""
+    from xscore.store import memory_rows
+
+    found = [memory_rows.select_memories(connection, "source <> 'index'", ()) for connection in store.connections()]
+    return {memory.id: memory for each in found for memory in each}

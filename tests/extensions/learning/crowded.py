@@ -1,0 +1,105 @@
+"""A project and its user with something for every rule of consolidation to do, and what their stores hold."""
+
+import sqlite3
+import sys
+from pathlib import Path
+
+from tests.extensions.learning.conftest import DAY, NOW, decision, made, preference, put
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.platform.paths import find_root
+from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
+from xscore.settings import MemorySettings, validate_group
+from xscore.store.opening import connect_store
+from xscore.store.store import Store
+from xscore.store.working_session import resume_session
+
+RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 2}})
+"""One project is enough to promote, so that both stores are written at once."""
+STEPS = 20
+"""Steps of SQLite's machine between two moments at which a run can be cut short."""
+_COMPARED = (
+    "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs, thread FROM memory"
+    " ORDER BY id",
+    "SELECT source, target, relation FROM edge ORDER BY 1, 2, 3",
+    "SELECT project, key, kind, value FROM observation ORDER BY 1, 2",
+    "SELECT memory_id FROM erased_memory ORDER BY 1",
+    "SELECT key, value FROM meta WHERE key LIKE 'faded_at%' ORDER BY 1",
+)
+
+State = tuple[tuple[object, ...], ...]
+
+
+def opened(folder: Path) -> Store:
+    """Open the project in this folder, with its user."""
+    (folder / "project").mkdir(exist_ok=True)
+    return Store.open(find_root(folder / "project"), user_data_dir=folder / "user")
+
+
+def fill(store: Store) -> None:
+    """Put something in for every rule."""
+    session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
+    thread = resume_session(store.connection, branch="main", now=NOW - DAY).thread
+    put(
+        store,
+        made("Retries use tenacity everywhere in this code.", days_ago=2),
+        made("Retries use Tenacity everywhere in this code"),
+        made("Use Prisma", kind=Kind.TECH_STACK, key="orm", days_ago=3),
+        made("Half a year unseen, this one", days_ago=200),
+        made("A year unseen, this one", days_ago=400, source=MemorySource.IMPORT),
+        made("Of no weight at all", days_ago=40, importance=0.1),
+        preference("Use tabs", key="indent", days_ago=5, source=MemorySource.EXPLICIT),
+        preference("Weak by now, and inferred", key="weak", days_ago=300, importance=0.9),
+        decision("Use spaces", key="indent"),
+        *(decision(f"Decision number {n}", importance=n / 10) for n in range(4)),
+    )
+    put(store, made("Errors end in a full stop", **session), thread=thread)  # type: ignore[arg-type]  # any field
+    store.connection.execute("UPDATE session SET closed_at = ?", (NOW,))
+
+
+def run(store: Store) -> int:
+    """Consolidate everything at the fixed clock; return how many actions that took."""
+    return len(consolidate(store, RULES, now=NOW).actions)
+
+
+def state(path: Path) -> State:
+    """Read what a store holds, by a connection of its own."""
+    connection = connect_store(path)
+    try:
+        return tuple(row for query in _COMPARED for row in (query, *connection.execute(query).fetchall()))
+    finally:
+        connection.close()
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    """Name both databases."""
+    return folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
+
+
+def watched(store: Store) -> list[sqlite3.Connection]:
+    """Return the connections that consolidation writes through."""
+    user = store.user_connection()
+    assert user is not None
+    return [store.connection, user]
+
+
+def die_at(folder: Path, moment: int) -> None:
+    """Consolidate, and be killed at this moment (`STEPS`)."""
+    import os
+    import signal
+
+    left = [moment]
+
+    def count() -> int:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    with opened(folder) as store:
+        for connection in watched(store):
+            connection.set_progress_handler(count, STEPS)
+        run(store)
+
+
+if __name__ == "__main__":
+    die_at(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,117 @@
+"""What of the remembered deserves a look."""
+
+from xscore.extensions.learning.audit import AuditProblem, MemoryAudit, audit_memories
+from xscore.platform import database
+from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings, validate_group
+from xscore.store import evidence, memory_writer
+from xscore.store.evidence import parse_citation
+from xscore.store.store import Store
+
+DAY = 86_400.0
+NOW = 2_000_000_000.0
+
+
+def remember(store: Store, text: str, *, title: str = "", cited: str = "", **values: object) -> Memory:
+    """Remember a convention."""
+    given: dict[str, object] = {
+        "layer": Layer.PROJECT,
+        "kind": Kind.CONVENTION,
+        "title": title or text[:40],
+        "text": text,
+        "entity": title or text,
+        "source": MemorySource.EXPLICIT,
+        "updated_at": NOW - DAY,
+    }
+    made, _ = memory_writer.make_memory(**(given | values))  # type: ignore[arg-type]  # any field may be given
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [made])
+        if cited:
+            evidence.attach_citations(store.connection, made.id, [parse_citation(store.root, cited)])
+    return made
+
+
+def look(store: Store, **rules: object) -> MemoryAudit:
+    """Audit the store."""
+    return audit_memories(store, validate_group(MemorySettings, rules), now=NOW)
+
+
+def found(store: Store, **rules: object) -> list[tuple[AuditProblem, set[str]]]:
+    """Say what was found, about which memories."""
+    return [(finding.problem, set(finding.ids)) for finding in look(store, **rules).findings]
+
+
+def test_the_same_twice_is_found_once(store: Store) -> None:
+    """L03: equal words, whatever the spaces, are one duplicate, the best founded first, and no near duplicate too."""
+    weak = remember(store, "We format with ruff.", title="a", confidence=0.5)
+    strong = remember(store, "We  format with ruff.\n", title="b", confidence=0.9)
+    remember(store, "We format with ruff.", title="c", layer=Layer.GOVERNANCE)
+    (finding,) = look(store).findings
+    assert (finding.problem, finding.ids) == (AuditProblem.DUPLICATE, (strong.id, weak.id))
+
+
+def test_the_same_in_other_words_is_found(store: Store) -> None:
+    """H18: what says the same in other words is named; what differs in a number is not."""
+    one = remember(store, "Retry failed requests three times.")
+    other = remember(store, "retry failed requests, three times!")
+    remember(store, "Retry failed requests four times.")
+    assert found(store) == [(AuditProblem.NEAR_DUPLICATE, {one.id, other.id})]
+
+
+def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> None:
+    """The audit looks at the code itself, and names the broken citation and not the sound one."""
+    for name in ("a.py", "b.py"):
+        (store.root.path / name).write_text("x = 1\ny = 2\n")
+    memory = remember(store, "x is one.", cited="a.py:1")
+    with database.transaction(store.connection):
+        spans = [parse_citation(store.root, name) for name in ("a.py:1", "b.py:1-2")]
+        evidence.attach_citations(store.connection, memory.id, spans)
+    assert look(store).is_clean
+    (store.root.path / "b.py").write_text("x = 3\ny = 2\n")
+    (finding,) = look(store).findings
+    assert (finding.problem, finding.ids) == (AuditProblem.STALE, (memory.id,))
+    assert [(one.path, one.start_line, one.end_line) for one in finding.citations] == [("b.py", 1, 2)]
+    assert finding.because == "the code it cites has changed: b.py:1-2"
+    assert store.memories([memory.id])[memory.id].status is MemoryStatus.STALE
+
+
+def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
+    """P01: the rules are run again on what is stored; the finding names the type, never the text."""
+    memory = remember(store, "We keep it elsewhere.")
+    key = "AKIA" + "Z7Q2M4X9W1C5V8B3"
+    store.connection.execute("UPDATE memory SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
+    (finding,) = look(store).findings
+    assert (finding.problem, finding.ids) == (AuditProblem.SECRET, (memory.id,))
+    assert key not in finding.because
+    store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
+    assert found(store) == [(AuditProblem.SECRET, {memory.id})]
+
+
+def test_a_layer_over_its_cap_is_found(store: Store) -> None:
+    """L11: rows and bytes are counted by layer, each against its own cap."""
+    remember(store, "One thing.")
+    remember(store, "Quite another thing.")
+    assert found(store, max_rows={"project": 2}, max_bytes={"project": 30}) == []
+    assert found(store, max_rows={"project": 1}) == [(AuditProblem.OVER_CAP, set())]
+    assert found(store, max_bytes={"project": 29}) == [(AuditProblem.OVER_CAP, set())]
+
+
+def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
+    """P06: duplicates in the user's own store are found; without one, none is made."""
+    assert look(store).is_clean
+    assert store.user_connection() is None
+    user = store.user_connection(create=True)
+    assert user is not None
+    for title in ("a", "b"):
+        made, _ = memory_writer.make_memory(
+            layer=Layer.USER,
+            kind=Kind.PREFERENCE,
+            title=title,
+            text="I like short answers.",
+            entity=f"user {title}",
+            source=MemorySource.EXPLICIT,
+            updated_at=NOW,
+        )
+        with database.transaction(user):
+            memory_writer.put_memories(user, [made])
+    assert [problem for problem, _ in found(store)] == [AuditProblem.DUPLICATE]

@@ -1,0 +1,200 @@
+"""Consolidation that is cut short, anywhere, and consolidation that is run again."""
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.extensions.learning import crowded
+from tests.extensions.learning.conftest import NOW, decision, made, preference, put
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.learning.draft import ActionKind
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
+from xscore.settings import MemorySettings, validate_group
+from xscore.store.working_session import resume_session
+
+pytestmark = pytest.mark.verify
+
+STRIDE = 23
+"""Moments from one interruption to the next."""
+TEXTS = (
+    "Retries use tenacity everywhere in this code",
+    "Retries use tenacity, everywhere in this code.",
+    "Use Prisma",
+    "Prisma",
+)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """Give a folder with a project and a user, with something for every rule, and a copy of it beside."""
+    with crowded.opened(tmp_path) as store:
+        crowded.fill(store)
+    for name in ("project", "user"):
+        shutil.copytree(tmp_path / name, tmp_path / "copy" / name)
+    return tmp_path
+
+
+def restored(folder: Path) -> Path:
+    """Put both stores back as they were."""
+    for name in ("project", "user"):
+        shutil.rmtree(folder / name)
+        shutil.copytree(folder / "copy" / name, folder / name)
+    return folder
+
+
+def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
+    """Consolidate undisturbed; return what each store held before each of its transactions, and at the end."""
+    seen: tuple[list[crowded.State], list[crowded.State]] = ([], [])
+
+    def look(statement: str) -> None:
+        if statement.startswith("BEGIN"):
+            for held, path in zip(seen, crowded.files(folder), strict=True):
+                held.append(crowded.state(path))
+
+    with crowded.opened(folder) as store:
+        for connection in crowded.watched(store):
+            connection.set_trace_callback(look)
+        assert crowded.run(store) > 8
+        for connection in crowded.watched(store):
+            connection.set_trace_callback(None)
+    look("BEGIN")
+    return seen
+
+
+def test_every_rule_is_at_work_in_the_scene(filled: Path) -> None:
+    """The scene that is cut short below does what it is there for."""
+    with crowded.opened(filled) as store:
+        done = {action.kind for action in consolidate(store, crowded.RULES, now=NOW).actions}
+    assert done >= set(ActionKind) - {ActionKind.SUMMARISE}
+
+
+def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> None:
+    """A statement that fails, whichever: each store is as before or after a transaction; the next run does the rest."""
+    known = states(filled)
+    final = [held[-1] for held in known]
+    moment, was_cut = 0, True
+    while was_cut:
+        moment += STRIDE
+        was_cut = _interrupted(restored(filled), moment)
+        for held, path in zip(known, crowded.files(filled), strict=True):
+            assert crowded.state(path) in held
+        with crowded.opened(filled) as store:
+            crowded.run(store)
+        assert [crowded.state(path) for path in crowded.files(filled)] == final
+    assert moment > 12 * STRIDE
+
+
+def _interrupted(folder: Path, moment: int) -> bool:
+    left = [moment]
+
+    def count() -> int:
+        left[0] -= 1
+        return left[0] == 0
+
+    with crowded.opened(folder) as store:
+        for connection in crowded.watched(store):
+            connection.set_progress_handler(count, crowded.STEPS)
+        try:
+            crowded.run(store)
+        except sqlite3.OperationalError:
+            return True
+        finally:
+            for connection in crowded.watched(store):
+                connection.set_progress_handler(None, 0)
+    return False
+
+
+@pytest.mark.parametrize("moment", [20, 160, 250])
+def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
+    """SIGKILL in the middle: nothing half is found, and the next run does the rest."""
+    known = states(filled)
+    command = [sys.executable, "-m", "tests.extensions.learning.crowded", str(restored(filled)), str(moment)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    for held, path in zip(known, crowded.files(filled), strict=True):
+        assert crowded.state(path) in held
+    with crowded.opened(filled) as store:
+        crowded.run(store)
+    assert [crowded.state(path) for path in crowded.files(filled)] == [held[-1] for held in known]
+
+
+MEMORIES = st.lists(
+    st.builds(
+        lambda make, text, days, importance, said, more: make(
+            text,
+            days_ago=days,
+            importance=importance,
+            source=MemorySource.EXPLICIT if said else MemorySource.INFERRED,
+            **more,
+        ),
+        st.sampled_from([made, decision, preference]),
+        st.sampled_from(TEXTS),
+        st.sampled_from([0.0, 20.0, 31.0, 181.0, 400.0]),
+        st.sampled_from([0.1, 0.5, 0.9]),
+        st.booleans(),
+        st.sampled_from(
+            [
+                {},
+                *({"key": key} for key in ("orm", "retries", "stack.orm")),
+                *({"key": key, "kind": Kind.TECH_STACK} for key in ("k1", "k2", "k3", "orm")),
+                {"path": "a.py"},
+                {"confidence": 0.25},
+                {"layer": Layer.SESSION, "scope": MemoryScope.SESSION},
+                {"layer": Layer.SESSION, "scope": MemoryScope.SESSION, "key": "k1", "kind": Kind.TECH_STACK},
+            ]
+        ),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    MEMORIES,
+    st.builds(
+        lambda promoting, caps: promoting | {"max_rows": caps},
+        st.sampled_from([{}, {"promote_projects": 1}]),
+        st.dictionaries(st.sampled_from(["session", "project", "governance", "user"]), st.sampled_from([1, 2, 3])),
+    ),
+    st.booleans(),
+)
+def test_a_second_run_at_the_same_clock_does_nothing(
+    memories: list[Memory], rules: dict[str, object], closed: bool
+) -> None:
+    """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
+    chosen = validate_group(MemorySettings, rules)
+    with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
+        thread = resume_session(store.connection, branch="main", now=NOW).thread
+        for memory in memories:
+            put(store, memory, thread=thread if memory.layer is Layer.SESSION else "")
+        store.connection.execute("UPDATE session SET closed_at = ? WHERE ?", (NOW, closed))
+        store.home_of(preference("x").layer)
+        planned = consolidate(store, chosen, now=NOW, dry_run=True)
+        done = consolidate(store, chosen, now=NOW)
+        assert [(a.kind, a.memory_ids) for a in done.actions] == [(a.kind, a.memory_ids) for a in planned.actions]
+        before = [crowded.state(path) for path in crowded.files(Path(folder))]
+        assert consolidate(store, chosen, now=NOW).actions == ()
+        assert [crowded.state(path) for path in crowded.files(Path(folder))] == before
+
+
+def test_said_decisions_are_never_lost(filled: Path) -> None:
+    """No memory that a person said is lost to consolidation: it is there, whatever its state."""
+    with crowded.opened(filled) as store:
+        said = {
+            id_
+            for (id_,) in store.connection.execute(
+                "SELECT id FROM memory WHERE source = 'explicit' AND kind <> ?", (Kind.EXCHANGE,)
+            )
+        }
+        for year in range(4):
+            consolidate(store, crowded.RULES, now=NOW + year * 366 * 86_400.0)
+        left = {id_ for (id_,) in store.connection.execute("SELECT id FROM memory")}
+    assert said <= left

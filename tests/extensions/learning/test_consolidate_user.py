@@ -1,0 +1,241 @@
+"""From several projects to their user, under a fixed clock."""
+
+import json
+from math import exp
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.extensions.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.learning.draft import Consolidation, Scope
+from xscore.extensions.learning.feedback import Signal, give_feedback, record_adoptions
+from xscore.extensions.learning.user_preferences import Promotion, user_memory
+from xscore.extensions.privacy import erasure
+from xscore.pipeline.contradictions import chosen_value, normalized
+from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings, validate_group
+from xscore.store.lookup import list_observations, list_projects, project_pseudonym
+from xscore.store.store import Store
+
+
+def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
+    """Consolidate what the user's share is, with settings of the test."""
+    scopes: tuple[Scope, ...] = ("user",)
+    return consolidate(store, validate_group(MemorySettings, rules), now=now, scopes=scopes)
+
+
+def using(project: OpenProject, *choices: str) -> list[Store]:
+    """One project for each choice of an ORM, consolidated in that order; an empty choice says nothing."""
+    stores = []
+    for number, choice in enumerate(choices):
+        store = project(f"p{number}")
+        said = (
+            made(f"Use {choice}", kind=Kind.TECH_STACK, key="orm")
+            if choice
+            else made(f"{number} y z", key=f"other{number}")
+        )
+        put(store, said)
+        run(store)
+        stores.append(store)
+    return stores
+
+
+def of_user(store: Store) -> list[Memory]:
+    """Return what the user's store holds."""
+    return [memory for memory in held(store).values() if memory.layer is Layer.USER]
+
+
+@pytest.mark.parametrize(
+    ("choices", "promoted"),
+    [
+        (("Prisma", "Prisma", ""), False),
+        (("Prisma", "", "Prisma", "Drizzle", "Prisma"), True),
+        (("Prisma", "", "", "", "", "Prisma", "Prisma"), False),
+        (("Prisma", "prisma", "PRISMA"), True),
+    ],
+)
+def test_what_enough_projects_say_becomes_the_users(
+    project: OpenProject, choices: tuple[str, ...], promoted: bool
+) -> None:
+    """L02: 2 of 3 no, 3 of 5 yes, 3 of 7 no; confidence by support."""
+    stores = using(project, *choices)
+    found = of_user(stores[-1])
+    assert bool(found) is promoted
+    for memory in found:
+        assert (memory.kind, memory.key, memory.source) == (Kind.PREFERENCE, "orm", MemorySource.INFERRED)
+        assert memory.confidence == pytest.approx(min(1.0, 0.6 * (3 / len(choices)) / 0.5))
+        assert memory.evidence_count == 3
+
+
+def test_four_values_in_four_projects_promote_nothing(project: OpenProject) -> None:
+    """L02: `Write tests with …` ends otherwise in each project; what they begin with is nobody's choice."""
+    for tool in ("pytest-httpbin", "unittest", "nose", "hypothesis"):
+        store = project(tool)
+        put(store, made(f"Write tests with {tool}", key="tests"))
+        run(store)
+    assert of_user(store) == []
+    user = store.user_connection()
+    assert user is not None
+    assert len({each.value for each in list_observations(user)}) == 4
+
+
+def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: OpenProject) -> None:
+    """L08: feedback is evidence and no project, so it does not count in the place of one."""
+    using(project, "Prisma", "Prisma", "Prisma")
+    store = project("p9")
+    (before,) = of_user(store)
+    give_feedback(store, before.id, Signal.ACCEPT, now=NOW)
+    put(store, made("Prisma", kind=Kind.TECH_STACK, key="orm"))
+    assert [str(action.kind) for action in run(store).actions] == ["observe", "promote"]
+    (after,) = of_user(store)
+    assert after.evidence_count == before.evidence_count + 2
+    assert run(store).actions == ()
+
+
+def test_a_further_project_adopts_it(project: OpenProject) -> None:
+    """L08: confidence rises by the amount of an adoption, and evidence by one."""
+    using(project, "Prisma", "Prisma", "", "Prisma", "", "", "Drizzle")
+    (before,) = of_user(project("p0"))
+    store = project("p9")
+    put(store, made("Prisma", kind=Kind.TECH_STACK, key="orm"))
+    run(store)
+    (after,) = of_user(store)
+    assert after.confidence == pytest.approx(before.confidence + 0.05)
+    assert after.evidence_count == before.evidence_count + 1
+
+
+def test_what_the_user_said_is_never_replaced(project: OpenProject) -> None:
+    """L10: a stated preference stays, whatever the projects do."""
+    store = project("p9")
+    put(store, preference("Drizzle", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
+    using(project, "Prisma", "Prisma", "Prisma")
+    assert [memory.text for memory in of_user(store)] == ["Drizzle"]
+
+
+def test_what_the_user_erased_for_good_does_not_come_back(project: OpenProject) -> None:
+    """P06: a promotion whose id is forgotten is not made again."""
+    *_, store = using(project, "Prisma", "Prisma", "Prisma")
+    (promoted,) = of_user(store)
+    erasure.erase_memories(store, [promoted.id], now=NOW, forget=True)
+    run(store)
+    assert of_user(store) == []
+
+
+def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> None:
+    """L09: the project's explicit choice is an exception, with its reason; once."""
+    using(project, "Prisma", "Prisma", "Prisma")
+    store = project("odd")
+    odd = decision("Use Drizzle", key="orm")
+    put(store, odd)
+    done = run(store)
+    (preference_,) = of_user(store)
+    assert held(store)[odd.id].particulars.exception_of == preference_.id
+    assert "Drizzle here, Prisma usually: chosen explicitly" in [action.why for action in done.actions]
+    assert run(store).actions == ()
+
+
+def test_only_the_hash_of_a_project_and_its_values_are_noted(project: OpenProject) -> None:
+    """P07: the user's store knows neither a project's path nor its id, and of its memories one sentence at most."""
+    store, *_ = using(project, "Prisma for the ORM. It reads our schema")
+    user = store.user_connection()
+    assert user is not None
+    (noted,) = list_observations(user)
+    assert (noted.project, noted.value) == (project_pseudonym(store.store_id), "Prisma")
+    dump = "\n".join(user.iterdump())
+    assert store.store_id not in dump
+    assert str(store.root.path) not in dump
+    assert "It reads" not in dump
+
+
+def test_what_a_project_says_no_more_is_noted_no_more(project: OpenProject) -> None:
+    """L02: a note goes with the memory, and counts no more."""
+    store, *_ = using(project, "Prisma")
+    (memory,) = (memory for memory in held(store).values() if memory.key == "orm")
+    erasure.erase_memories(store, [memory.id], now=NOW)
+    run(store)
+    user = store.user_connection()
+    assert user is not None
+    assert list_observations(user) == []
+    assert list(list_projects(user)) == [project_pseudonym(store.store_id)]
+
+
+def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
+    """L04: it is seen wherever a project that holds to it is seen; in its absence it fades, and too weak it goes."""
+    stores = using(project, "Prisma", "Prisma", "Prisma")
+    run(stores[0], now=NOW + 90 * DAY)
+    (used,) = of_user(stores[0])
+    assert used.confidence == 1.0
+    other = project("other")
+    put(other, made("x y z", key="other"))
+    run(other, now=NOW + 190 * DAY)
+    (faded,) = of_user(other)
+    assert faded.confidence == pytest.approx(exp(-1))
+    run(other, now=NOW + 269 * DAY)
+    (weak,) = of_user(other)
+    assert weak.status is MemoryStatus.ARCHIVED
+
+
+def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) -> None:
+    """L09: drift: unused in the last M projects, even what the user said loses confidence."""
+    store, *others = (project(f"p{number}") for number in range(4))
+    put(store, preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
+    for number, other in enumerate(others):
+        put(other, made(f"{number} y z", key=f"other{number}"))
+        run(other, now=NOW + number * DAY, drift_projects=3)
+    (drifted,) = of_user(store)
+    assert drifted.confidence == pytest.approx(exp(-2 * 0.01))  # a day, at twice the rate
+    put(others[0], made("Prisma", kind=Kind.TECH_STACK, key="orm"))
+    run(others[0], now=NOW + 3 * DAY, drift_projects=3)
+    assert of_user(store) == [drifted]
+
+
+@given(
+    st.sampled_from([Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN]),
+    st.lists(
+        st.sampled_from(
+            [
+                "use",
+                "we",
+                "prefer",
+                "Prisma",
+                "Node.js",
+                "not",
+                "for",
+                "in",
+                "on",
+                "Tests:",
+                "always",
+                "(x)",
+                "a,",
+                "b.",
+            ]
+        ),
+        min_size=1,
+    ),
+)
+def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> None:
+    """L02: the value read off the promoted memory is the value it was promoted for, so that a second run agrees."""
+    noted = chosen_value(made(" ".join(words), kind=kind))
+    if not normalized(noted):
+        return
+    memory = user_memory(Promotion("orm", noted, str(kind), 3, 3, 0.6), now=NOW)
+    assert normalized(chosen_value(memory)) == normalized(noted)
+
+
+def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
+    """L08: preferences, patterns and conventions gain confidence, evidence and an event; places of code do not."""
+    store = project("p0")
+    kept = made("Errors end in a full stop")
+    code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX)
+    put(store, kept, code)
+    amounts = MemorySettings().feedback
+    assert record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+    after = held(store)[kept.id]
+    assert after.confidence == pytest.approx(0.65)
+    assert after.accessed_at == NOW + DAY
+    assert after.evidence_count == kept.evidence_count + 1
+    emitted = store.connection.execute("SELECT subject, payload FROM event ORDER BY id DESC LIMIT 1").fetchone()
+    assert emitted[0] == kept.id
+    assert json.loads(emitted[1]) == {"feedback": "adoption", "confidence": 0.65}

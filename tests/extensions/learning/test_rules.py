@@ -1,0 +1,154 @@
+"""The rules of learning, each by itself, at its bounds."""
+
+from math import exp
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.extensions.learning.conftest import DAY, NOW, made, preference
+from xscore.extensions.learning.draft import ConsolidationDraft
+from xscore.extensions.learning.feedback import Signal, changed_confidence
+from xscore.extensions.learning.rules import expire_unused, keep_to_caps
+from xscore.extensions.learning.user_preferences import promotions
+from xscore.pipeline.contradictions import (
+    choice_in_text,
+    chosen_value,
+    days_since,
+    decayed,
+    normalized,
+    parse_choice,
+    topic_of_key,
+)
+from xscore.records.memory import Layer, MemorySource, MemoryStatus
+from xscore.records.statement import Observation
+from xscore.settings import MemorySettings, validate_group
+
+RULES = MemorySettings()
+AMOUNTS = RULES.feedback
+
+
+def observed(*values: str, kind: str = "tech_stack") -> list[Observation]:
+    """Project by project, what each says of the key `orm`."""
+    return [Observation(f"p{n}", "orm", kind, said, NOW) for n, said in enumerate(values) if said]
+
+
+def test_decay_is_the_formula() -> None:
+    """L05: base · exp(−λ · days), to 1e-12."""
+    assert decayed(0.8, 30, 0.01) == pytest.approx(0.8 * exp(-0.3), abs=1e-12)
+    assert decayed(0.8, -5, 0.01) == 0.8
+    assert days_since(NOW + DAY, NOW) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("days", "more", "fate"),
+    [
+        (29.9, {"importance": 0.19}, []),
+        (30.0, {"importance": 0.19}, ["drop"]),
+        (30.0, {"importance": 0.2}, []),
+        (179.9, {}, []),
+        (180.0, {}, ["archive"]),
+        (365.0, {}, ["prune"]),
+        (9999.0, {"importance": 0.8}, []),
+        (9999.0, {"source": MemorySource.EXPLICIT, "importance": 0.1}, ["archive"]),
+        (9999.0, {"source": MemorySource.EXPLICIT, "status": MemoryStatus.SUPERSEDED}, ["prune"]),
+    ],
+)
+def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any], fate: list[str]) -> None:
+    """L03, L06: dropped, archived, pruned; age alone erases nothing that a person said, unless it was superseded."""
+    draft = ConsolidationDraft([made("x", days_ago=days, **more)])
+    expire_unused(draft, (Layer.PROJECT,), "project", RULES, now=NOW)
+    assert [str(action.kind) for action in draft.actions] == fate
+
+
+@pytest.mark.parametrize(("rows", "size", "over"), [(3, 30, []), (1, 999, ["c" * 10, "b" * 10]), (9, 29, ["c" * 10])])
+def test_the_least_valuable_of_an_overfull_layer_go_first(rows: int, size: int, over: list[str]) -> None:
+    """L11: rows and bytes; value is importance × confidence, then when it was last seen."""
+    best, old, weak = made("a" * 10, importance=0.9), made("b" * 10, days_ago=3), made("c" * 10, confidence=0.1)
+    draft = ConsolidationDraft([weak, best, old, made("d", status=MemoryStatus.ARCHIVED)])
+    rules = validate_group(MemorySettings, {"max_rows": {"project": rows}, "max_bytes": {"project": size}})
+    keep_to_caps(draft, (Layer.PROJECT,), "project", rules)
+    assert [action.title for action in draft.actions] == over
+
+
+@pytest.mark.parametrize(("projects", "of", "confidence"), [(2, 3, 0), (3, 7, 0), (3, 6, 0.6), (3, 5, 0.72), (3, 3, 1)])
+def test_promotion_needs_three_projects_and_half_of_them(projects: int, of: int, confidence: float) -> None:
+    """L02: at least 3 projects and support of at least 0.5; confidence is proportional to support, at most 1."""
+    found = promotions([parse_choice(each) for each in observed(*["Prisma"] * projects)], of, RULES)
+    assert [one.confidence for one in found] == ([pytest.approx(confidence)] if confidence else [])
+
+
+def test_the_value_of_more_projects_is_promoted() -> None:
+    """L02: one promotion a topic; case and keys of the same topic do not matter."""
+    said = [
+        *observed("Prisma", "prisma", "PRISMA", "", "Drizzle"),
+        Observation("p5", "tech_stack.orm", "x", "Prisma", NOW),
+    ]
+    (found,) = promotions([parse_choice(each) for each in said], 6, RULES)
+    assert (found.projects, found.of, normalized(found.value)) == (4, 6, "prisma")
+
+
+@pytest.mark.parametrize(
+    ("signal", "before", "after"),
+    [
+        (Signal.ACCEPT, 0.6, 0.7),
+        (Signal.ADOPTION, 0.6, 0.65),
+        (Signal.REJECT, 0.6, 0.4),
+        (Signal.OVERRIDE, 0.6, 0.3),
+        (Signal.ACCEPT, 0.95, 1.0),
+        (Signal.OVERRIDE, 0.2, 0.0),
+    ],
+)
+def test_each_signal_moves_confidence_by_its_amount(signal: Signal, before: float, after: float) -> None:
+    """L08: accept and adoption raise, reject and override lower; the result stays in 0..1."""
+    assert changed_confidence(before, signal, AMOUNTS) == pytest.approx(after)
+
+
+@given(st.floats(0, 1), st.lists(st.sampled_from(list(Signal)), max_size=20))
+def test_no_run_of_signals_leaves_the_bounds(start: float, signals: list[Signal]) -> None:
+    """L08: bounded 0..1, whatever people make of it."""
+    for signal in signals:
+        start = changed_confidence(start, signal, AMOUNTS)
+        assert 0.0 <= start <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Prisma", "Prisma"),
+        ("Use Prisma for the ORM, not TypeORM.", "Prisma"),
+        ("User usually uses Prisma.", "Prisma"),
+        ("we chose Drizzle because it is thin\n\nBecause: …", "Drizzle"),
+        ("Explicitly chose Node.js over Deno", "Node.js over Deno"),
+        ("Use ruff, since it is one tool", "ruff"),
+        ("We use ruff for linting so that one tool does it", "ruff"),
+        ("Retries wait longer each time because servers recover", "Retries wait longer each time"),
+        ("Write tests for nose", "Write tests for nose"),
+        ("Write tests, e.g. Hypothesis", "Write tests, e.g. Hypothesis"),
+        ("Tests mirror the package line by line. Always.", "Tests mirror the package line by line"),
+    ],
+)
+def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
+    """L07: the value that a sentence chooses, or the sentence itself where it chooses none."""
+    assert chosen_value(preference(text)) == expected
+
+
+@given(
+    st.sampled_from(["Write tests", "Use pytest", "We use", "Errors end", "Prefer"]),
+    st.sampled_from(["with", "in", "on", "over", "as", "when", "by", "via", "(", ":", ",", "—", ";", "and"]),
+    st.lists(
+        st.sampled_from(["pytest-httpbin", "unittest", "nose", "hypothesis"]), min_size=2, max_size=2, unique=True
+    ),
+)
+def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
+    """L02: sentences that differ in what follows are different values, whatever word stands between."""
+    one, other = (choice_in_text(f"{beginning} {tie} {end}") for end in ends)
+    assert normalized(one) != normalized(other)
+
+
+def test_keys_of_one_topic_are_one() -> None:
+    """L07: `preference.ORM` and `orm` speak of the same."""
+    assert topic_of_key("preference.ORM") == topic_of_key("orm") == topic_of_key("tech_stack:orm") == "orm"
+    assert topic_of_key("Test Runner") == "test_runner"
+    assert topic_of_key("") == ""

@@ -1,0 +1,132 @@
+"""P04: what is done with a store works the same on an encrypted one: rebuilding, erasing, several at once."""
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.statements import facts, prefer, preferences, say
+from tests.store.sealed import HEADER, PLANTED, opened, says, sealed
+from xscore.cache.group_commit import GroupCommit
+from xscore.extensions.privacy import encryption
+from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
+from xscore.extensions.recovery import rebuild
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged
+from xscore.store import encryption_key, opening
+from xscore.store.opening import connect_store
+
+WRITE = """
+import pathlib, sys
+from xscore.store.store import Store
+from xscore.platform.paths import find_root
+from tests.statements import say
+with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as store:
+    for number in range(20):
+        say(store, f"heron {sys.argv[3]} says {number}", now=30.0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test away from the keyring of whoever runs it."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
+    """What was said comes over, the new store and the one set aside are cipher text, and both have their note."""
+    path = sealed(tmp_path / "r", user_dir)
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
+    assert rebuilt.salvaged is not None
+    assert rebuilt.salvaged.kept["memories"] == 5
+    assert rebuilt.set_aside_at is not None
+    assert says(path.parent) == []
+    assert not path.read_bytes().startswith(HEADER)
+    with opened(tmp_path / "r", user_dir) as store:
+        assert len(facts(store)) == 5
+    assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(path)
+    assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
+
+
+def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: Path) -> None:
+    """With the right key, bytes that were changed are damage; a rebuild saves what stands on other pages."""
+    path = sealed(tmp_path / "r", user_dir, memories=200)
+    data = bytearray(path.read_bytes())
+    with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+    data[(root - 1) * 4096 + 100] ^= 1
+    path.write_bytes(data)
+    with (
+        closing(connect_store(path, encryption_key.key_source(user_dir))) as connection,
+        pytest.raises(StoreDamaged),
+    ):
+        connection.execute("SELECT * FROM event").fetchall()
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
+    assert rebuilt.salvaged is not None
+    assert rebuilt.salvaged.kept["memories"] == 200
+    assert rebuilt.salvaged.damaged_places >= 1
+    assert says(path.parent) == []
+
+
+def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
+    """The proof says that it read the rows, not the bytes; a row that still says it is found; sealed asides go."""
+    path = sealed(tmp_path / "r", user_dir)
+    rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
+    with opened(tmp_path / "r", user_dir) as store:
+        going = facts(store)[0]
+        lines = erased_lines(store, [going.id])
+        before = path.stat().st_mtime_ns
+        done = erase_memories(store, [going.id], now=40.0)
+        proof = verify_erasure(store, lines)
+        assert (done.memories, done.asides, done.is_clean) == (1, ("aside-1",), True)
+        assert (proof.holds, proof.encrypted) == (True, 1)
+        assert proof.lines > 0
+        assert path.stat().st_mtime_ns > before
+        store.connection.execute("INSERT INTO meta VALUES ('left', ?)", (f"so {going.text} it says",))
+        assert verify_erasure(store, lines).found_in == (str(path),)
+
+
+def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
+    """Both wait for each other's transactions, and all is kept."""
+    path = sealed(tmp_path / "r", user_dir)
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name]) for name in "ab"
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with opened(tmp_path / "r", user_dir) as store:
+        assert len(facts(store)) == 45
+    assert says(path.parent) == []
+
+
+async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
+    """Jobs of the writer's thread are committed, and another connection sees them."""
+    path = sealed(tmp_path / "r", user_dir)
+    keys = encryption_key.key_source(user_dir)
+    async with GroupCommit(path, keys) as commits:
+        await commits.submit(lambda connection: connection.execute("INSERT INTO meta VALUES ('heron', 'a heron')"))
+        with closing(connect_store(path, keys)) as reader:
+            assert reader.execute("SELECT value FROM meta WHERE key = 'heron'").fetchone() == ("a heron",)
+        assert says(path.parent) == []
+
+
+def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
+    """`user.db` is encrypted with the same key, and what is said of the user is in no byte of the folder."""
+    (tmp_path / "r").mkdir()
+    opening.open_user_store(user_dir).close()
+    assert encryption.encrypt_store(opening.user_store_path(user_dir), user_data_dir=user_dir).changed
+    with opened(tmp_path / "r", user_dir) as store:
+        prefer(store, "bird", f"{PLANTED}", now=10.0)
+        assert [memory.text for memory in preferences(store)] == [PLANTED]
+    assert says(user_dir) == []
+
+
+def test_a_note_beside_nothing_makes_an_encrypted_store(tmp_path: Path, user_dir: Path) -> None:
+    """A rebuild that was killed between two renames leaves the note alone: the store that is made next is encrypted."""
+    path = sealed(tmp_path / "r", user_dir)
+    path.unlink()
+    with opened(tmp_path / "r", user_dir) as store:
+        say(store, PLANTED, now=10.0)
+        assert says(path.parent) == []
+    assert not path.read_bytes().startswith(HEADER)

@@ -1,0 +1,254 @@
+"""P04: a store's file as cipher text and back, whatever happens in the middle."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.statements import facts, say
+from tests.store.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
+from xscore.extensions.privacy import encryption
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.store import encryption_key
+from xscore.store.opening import connect_store
+
+FILES = {encryption.__file__, sqlite_drivers.__file__}
+CHANGING = {
+    "encrypt_store",
+    "decrypt_store",
+    "write_note",
+    "_exported",
+    "_keep_others_out",
+    "_take_its_place",
+    "_wipe",
+    "_sync",
+}
+"""What changes files; the rest of the conversion only looks."""
+MAKE_AND_HOLD = """
+import pathlib, sys
+from xscore.store import encryption_key
+from xscore.store.opening import connect_store
+connection = connect_store(pathlib.Path(sys.argv[1]), encryption_key.key_source(pathlib.Path(sys.argv[2])))
+connection.execute("SELECT count(*) FROM memory").fetchall()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every test away from the keyring of whoever runs it."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
+    """P04: no SQLite header, and planted words in no file of the store, journal included, also while at work."""
+    path = filled(tmp_path / "r", user_dir)
+    assert says(path.parent) == ["memory.db"], "the words were there"
+    encryption.encrypt_store(path, user_data_dir=user_dir)
+    assert not path.read_bytes().startswith(HEADER)
+    with opened(tmp_path / "r", user_dir) as store:
+        for number in range(50):
+            say(store, f"{PLANTED}, again {number}", now=20.0)
+        assert path.with_name("memory.db-wal").stat().st_size > 0
+        assert says(path.parent) == []
+        assert len(facts(store)) == 55
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
+    """Every row of every table, the schema and the header's numbers come back; so does trust in the store."""
+    path = filled(tmp_path / "r", user_dir)
+    with closing(connect_store(path)) as connection:
+        before = contents(connection)
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).changed
+    assert not encryption.encrypt_store(path, user_data_dir=user_dir).changed
+    assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
+    assert not encryption.decrypt_store(path, user_data_dir=user_dir).changed
+    assert path.read_bytes().startswith(HEADER)
+    with closing(connect_store(path)) as connection:
+        assert contents(connection) == before
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert sorted(file.name for file in path.parent.iterdir()) == [".gitignore", "memory.db"]
+    opened(tmp_path / "r", user_dir).close()
+
+
+def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any], list[int]]:
+    """Make a tracer that stops at the n-th line of the conversion that runs, repetitions left out; it counts them."""
+    ran = [0]
+    seen: set[tuple[str, int]] = set()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename not in FILES or frame.f_code.co_name not in CHANGING:
+            return None
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line not in seen:
+            seen.add(line)
+            ran[0] += 1
+            if ran[0] == step:
+                stop()
+        return trace
+
+    return trace, ran
+
+
+def _steps(convert: Callable[..., object], path: Path, user_dir: Path) -> int:
+    trace, ran = _stopping_at(-1, lambda: None)
+    sys.settrace(trace)
+    try:
+        convert(path, user_data_dir=user_dir)
+    finally:
+        sys.settrace(None)
+    return ran[0]
+
+
+def _killed_at(step: int, convert: Callable[..., object], path: Path, user_dir: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        trace, _ = _stopping_at(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        sys.settrace(trace)
+        convert(path, user_data_dir=user_dir)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+def _failed_at(step: int, convert: Callable[..., object], path: Path, user_dir: Path) -> None:
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    trace, _ = _stopping_at(step, fail)
+    sys.settrace(trace)
+    try:
+        convert(path, user_data_dir=user_dir)
+    except (OSError, StoreError):
+        pass
+    finally:
+        sys.settrace(None)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("stopped", [_killed_at, _failed_at])
+@pytest.mark.parametrize("way", ["encrypt", "decrypt"])
+def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
+    tmp_path: Path, user_dir: Path, stopped: Callable[..., None], way: str
+) -> None:
+    """Killed, or out of room, at each line in turn: all is still there, and the next call finishes and tidies up."""
+    path = filled(tmp_path / "r", user_dir, memories=2)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
+    encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
+    key = encryption_key.load_encryption_key(user_dir)
+    before = contents_of(path, key)
+    there, back = (
+        getattr(encryption, f"{way}_store"),
+        encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store,
+    )
+    if way == "decrypt":
+        encryption.encrypt_store(path, user_data_dir=user_dir)
+    steps = _steps(there, path, user_dir)
+    assert steps > 45
+    for step in range(1, steps + 1):
+        back(path, user_data_dir=user_dir)
+        stopped(step, there, path, user_dir)
+        with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
+            assert contents(connection) == before, step
+        there(path, user_data_dir=user_dir)
+        names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]
+        assert sorted(file.name for file in path.parent.iterdir()) == names, step
+        assert path.read_bytes().startswith(HEADER) == (way == "decrypt"), step
+
+
+def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
+    """The plain file that was replaced is wiped by the next call; a second name of the living store is not."""
+    path = sealed(tmp_path / "r", user_dir)
+    left = path.with_name("memory.db.plain")
+    left.write_bytes(PLANTED.encode() * 1000)
+    held = left.open("rb")
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(left),)
+    assert not left.exists()
+    assert not held.read().strip(b"\0")
+    held.close()
+    os.link(path, left)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
+    assert not left.exists()
+    opened(tmp_path / "r", user_dir).close()
+
+
+@pytest.mark.parametrize("way", ["encrypt", "decrypt"])
+def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_dir: Path, way: str) -> None:
+    """Another process has it open: exit 6, told to wait, and nothing has changed; after that it works."""
+    path = filled(tmp_path / "r", user_dir)
+    if way == "decrypt":
+        encryption.encrypt_store(path, user_data_dir=user_dir)
+    convert = getattr(encryption, f"{way}_store")
+    before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
+    with subprocess.Popen(
+        [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(StoreError, match="locked by another process") as raised:
+            convert(path, user_data_dir=user_dir)
+        assert not isinstance(raised.value, StoreDamaged)
+        other.communicate("")
+    assert contents_of(path, encryption_key.load_encryption_key(user_dir)) == before
+    assert path.read_bytes().startswith(HEADER) == (way == "encrypt")
+    assert convert(path, user_data_dir=user_dir).changed
+
+
+def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> None:
+    """While a living process judges with it, that process is named."""
+    path = filled(tmp_path / "r", user_dir)
+    with closing(connect_store(path)) as connection:
+        connection.execute("INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),))
+    with pytest.raises(StoreError, match="process 1 on far is judging"):
+        encryption.encrypt_store(path, user_data_dir=user_dir)
+
+
+def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
+    """A process that opens the store meanwhile waits, and never writes into the file that was replaced."""
+    path = filled(tmp_path / "r", user_dir)
+    key = encryption_key.load_or_create_encryption_key(user_dir)
+    made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
+    with subprocess.Popen(
+        [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as other:
+        time.sleep(1.0)
+        assert other.poll() is None
+        sqlite_drivers.write_note(path, key)
+        encryption._take_its_place(made, path, path.with_name("memory.db.plain"))
+        said, complaints = other.communicate("", timeout=30)
+    assert (said, complaints) == ("open\n", "")
+    assert not path.read_bytes().startswith(HEADER)
+    assert contents_of(path, key)["memory"]
+
+
+def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) -> None:
+    """They are named, and go only when asked for."""
+    path = filled(tmp_path / "r", user_dir)
+    aside = path.parent / "aside-1"
+    aside.mkdir()
+    (aside / "memory.db").write_text(PLANTED)
+    with pytest.raises(StoreError, match="would stay readable") as raised:
+        encryption.encrypt_store(path, user_data_dir=user_dir)
+    assert "--drop-asides" in raised.value.hint
+    assert path.read_bytes().startswith(HEADER)
+    done = encryption.encrypt_store(path, user_data_dir=user_dir, drop_asides=True)
+    assert done.removed == (str(aside),)
+    assert says(path.parent) == []

@@ -1,0 +1,248 @@
+"""What is erased is nowhere in the files; what is not is all there."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.statements import list_events
+from tests.store.conftest import function
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
+from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
+from xscore.records.turn import Turn
+from xscore.store import memory_writer, turns
+from xscore.store.events import EventName
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.working_session import resume_session
+
+WORDS = "We keep quokka invoices under the cobalt staircase"
+
+
+def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordinal: int = 0, **more: object) -> Memory:
+    """Make a memory as someone says it."""
+    values: dict[str, object] = {
+        "layer": layer,
+        "kind": Kind.CONVENTION,
+        "title": text.splitlines()[0][:60],
+        "text": text,
+        "ordinal": ordinal,
+        "key": key,
+        "source": MemorySource.EXPLICIT,
+        "entity": "user preference" if layer is Layer.USER else "",
+        "scope": MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
+        "updated_at": 10.0,
+    }
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    return memory
+
+
+def put(connection: sqlite3.Connection, *memories: Memory, thread: str = "") -> None:
+    """Put memories through the door."""
+    with database.transaction(connection):
+        memory_writer.put_memories(connection, memories, thread=thread)
+
+
+def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
+    """File a judgment with its reason."""
+    with database.transaction(connection):
+        connection.execute("INSERT INTO query (turn_key, judge) VALUES ('tk', 'j') ON CONFLICT DO NOTHING")
+        connection.execute("INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,))
+        query = connection.execute("SELECT id FROM query").fetchone()[0]
+        content = connection.execute("SELECT id FROM content WHERE hash = ?", (memory.content_hash,)).fetchone()[0]
+        checksum = judgment_checksums(turn_checksum("tk", "j", 0), [(memory.content_hash, 0.9, 0.0, "", 0)])[0]
+        connection.execute(
+            "INSERT INTO judgment (query_id, content_id, score, checksum) VALUES (?, ?, 0.9, ?)",
+            (query, content, checksum),
+        )
+        connection.execute("INSERT INTO reason VALUES (?, ?, ?)", (query, content, reason))
+
+
+def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()) -> str:
+    """Play a turn that kept these memories."""
+    thread = resume_session(store.connection, branch="main", now=1.0).thread
+    turn = turns.begin_turn(store.connection, Turn(task=task, thread=thread), turn_key=digest(task), judge="j", now=5.0)
+    receipt = {
+        "task": task,
+        "selected": [_entry(memory) for memory in kept],
+        "near_misses": [_entry(memory) for memory in near],
+        "answer": answer,
+        "coverage": {"candidates": 7},
+    }
+    turns.finish_turn(
+        store.connection,
+        turn,
+        state=TurnState.DONE,
+        receipt=json.dumps(receipt),
+        answer=answer,
+        verdict=SelectionOutcome(tuple(memory.id for memory in kept), {}),
+        now=6.0,
+    )
+    return turn
+
+
+def _entry(memory: Memory) -> dict[str, str]:
+    return {"id": memory.id, "kind": memory.kind, "entity": memory.title, "reason": memory.text}
+
+
+def raw(*folders: Path) -> bytes:
+    """Every byte of every file in these folders."""
+    return b"".join(file.read_bytes() for folder in folders for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+@pytest.fixture
+def files(store: Store, user_dir: Path) -> Callable[[], bytes]:
+    """Read every byte that the store and the user's folder hold."""
+    return lambda: raw(store.path.parent, user_dir)
+
+
+def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callable[[], bytes]) -> None:
+    """Issue, P06: row, vector, judgment, reason, receipt entry, answer, exchange of the answer: all are gone."""
+    memory, other = (
+        said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
+        said("Other words", ordinal=9),
+    )
+    put(store.connection, memory, other)
+    judge(store.connection, memory, "speaks of quokka invoices by itself")
+    judge(store.connection, other, "nothing to do with it")
+    turn = play(store, "where are they?", "Look below the bluish stairs, says the memory", memory, near=(other,))
+    later = play(
+        store, "and then?", "As was answered before, below", store.memories(_exchanges(store))[_exchanges(store)[0]]
+    )
+    assert b"quokka invoices" in files()
+    expected = erasure.preview_erasure(store, [memory.id])
+    assert b"quokka invoices" in files()
+    done = erasure.erase_memories(store, [memory.id], now=50.0)
+    assert done == expected
+    assert (done.memories, done.exchanges, done.answers, done.judgments, done.reasons) == (3, 2, 2, 1, 1)
+    assert (done.receipts, done.vectors, done.is_clean) == (2, 3, True)
+    left = files()
+    for words in (b"quokka", b"cobalt", b"flamingo", b"bluish stairs", b"answered before"):
+        assert words not in left, words
+    assert store.memories([other.id]) == {other.id: other}
+    body = json.loads(turns.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # it is there
+    assert body["selected"] == [{"id": memory.id, "kind": "convention", "entity": "", "reason": ""}]
+    assert body["near_misses"][0]["reason"] == "Other words"
+    assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
+    assert turns.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # it is there
+    assert [event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED] == list(
+        done.ids
+    )
+
+
+def _exchanges(store: Store) -> list[str]:
+    return [i for (i,) in store.connection.execute("SELECT id FROM memory WHERE kind = 'exchange'").fetchall()]
+
+
+def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: Callable[[], bytes]) -> None:
+    """Issue: contents shared by several memories are counted; their judgments stay until the last is erased."""
+    one, two = said(ordinal=1), said(ordinal=2)
+    assert one.content_hash == two.content_hash
+    put(store.connection, one, two)
+    judge(store.connection, one, "a reason of some length about both")
+    first = erasure.erase_memories(store, [one.id], now=1.0)
+    assert (first.shared, first.judgments, first.reasons) == (1, 0, 0)
+    assert b"a reason of some length" in files()
+    second = erasure.erase_memories(store, [two.id], now=2.0)
+    assert (second.shared, second.judgments, second.reasons) == (0, 1, 1)
+    assert b"a reason of some length" not in files() and b"quokka" not in files()
+
+
+def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files: Callable[[], bytes]) -> None:
+    """Issue: session text, checkpoints and event payloads go too, also where no id ties them to the memory."""
+    memory = said("A line about the velvet harbour\nAnother on the marble lighthouse")
+    put(store.connection, memory)
+    thread = resume_session(store.connection, branch="main", now=1.0).thread
+    with database.transaction(store.connection) as connection:
+        summary = "They said: A line about the velvet harbour."
+        connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary, thread))
+        payload = {"memories": [memory.id, "m_0"], "summary": f"x {memory.text} y", "goals": ["ship it"]}
+        connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
+        for subject, told in (
+            ("", {"of": [memory.id]}),
+            (memory.id, {"t": 1}),
+            ("t_1", {"s": memory.text}),
+            ("", {"a": 1}),
+        ):
+            connection.execute(
+                "INSERT INTO event (at, name, subject, payload) VALUES (1, 'memory.updated', ?, ?)",
+                (subject, json.dumps(told)),
+            )
+    done = erasure.erase_memories(store, [memory.id], now=9.0)
+    assert (done.sessions, done.checkpoints, done.payloads) == (1, 1, 3)
+    assert b"velvet" not in files() and b"marble" not in files()
+    kept = json.loads(store.connection.execute("SELECT payload FROM checkpoint").fetchone()[0])
+    assert kept == {"memories": ["m_0"], "summary": "", "goals": ["ship it"]}
+    assert [event.payload for event in list_events(store.connection)][:4] == [{}, {}, {}, {"a": 1}]
+
+
+def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Callable[[], bytes]) -> None:
+    """Who erases an exchange erases what was asked in it; the turn itself stays, with its numbers."""
+    turn = play(store, "why is the turquoise walrus unhappy?", "because of the amber fog")
+    (exchange,) = _exchanges(store)
+    done = erasure.erase_memories(store, [exchange], now=9.0)
+    assert (done.memories, done.exchanges, done.answers) == (1, 0, 1)
+    assert b"turquoise" not in files() and b"amber fog" not in files()
+    past = turns.past_turn(store.connection, turn)
+    assert past is not None and (past.turn.task, past.answer) == ("", "")
+
+
+def test_the_users_memories_go_from_the_users_store(store: Store, files: Callable[[], bytes]) -> None:
+    """P06: a user-layer memory and its judgments are erased in user.db, what the project's turns told of it here."""
+    user = store.user_connection(create=True)
+    assert user is not None
+    memory = said("user: likes the crimson semicolon", layer=Layer.USER, key="style.semicolon")
+    put(user, memory)
+    judge(user, memory, "the crimson taste is theirs")
+    with database.transaction(user):
+        user.execute("INSERT INTO project VALUES ('p', 1)")
+        user.execute("INSERT INTO observation VALUES ('p', 'style.semicolon', 'preference', 'crimson-ish', 1)")
+        user.execute("INSERT INTO observation VALUES ('p', 'style.comma', 'preference', 'other', 1)")
+    play(store, "what?", "an answer with crimson in it", memory)
+    expected = erasure.preview_erasure(store, [memory.id])
+    done = erasure.erase_memories(store, [memory.id], now=9.0)
+    assert done == expected
+    assert (done.memories, done.judgments, done.observations, done.answers) == (2, 1, 1, 1)
+    assert b"crimson" not in files()
+
+
+def test_memories_of_files_are_refused(store: Store) -> None:
+    """What comes from a file would be back with the next index; the way is to exclude the file."""
+    put(store.connection, indexed := function())
+    with pytest.raises(UsageError, match=r"comes from the file a\.py"):
+        erasure.erase_memories(store, [indexed.id], now=1.0)
+    assert store.memories([indexed.id])
+
+
+def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callable[[], bytes]) -> None:
+    """Issue: a damaged store that was set aside is removed whole where it holds the text, others stay."""
+    put(store.connection, memory := said())
+    for number, text in ((1, b"\0\xff" + WORDS.encode() + b"\xfe"), (2, b"nothing")):
+        aside = store.path.parent / f"aside-{number}"
+        aside.mkdir()
+        (aside / "memory.db").write_bytes(text)
+    (store.path.parent / "memory.db.new").write_bytes(WORDS.encode())
+    done = erasure.erase_memories(store, [memory.id], now=1.0)
+    assert done.asides == ("aside-1", "memory.db.new")
+    assert b"quokka" not in files()
+    assert [place.name for place in store.path.parent.glob("aside-*")] == ["aside-2"]
+
+
+def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: Store) -> None:
+    """Of the paths noted with a turn, those its answer named go with the answer; what was asked about stays."""
+    memory = said(WORDS + " in vault/hidden.py")
+    hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
+    put(store.connection, memory, hidden, asked)
+    turn = play(store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked)
+    (before,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
+    assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
+    assert memory.id in json.loads(before)["links"]
+    erasure.erase_memories(store, [memory.id], now=20.0)
+    (after,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
+    assert json.loads(after)["paths"] == ["src/asked.py"]
+    assert WORDS not in after and "quokka" not in after

@@ -1,0 +1,56 @@
+"""A repository with a store, and a home whose sessions a test writes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.extensions.sessions.session_writers import Import, Past
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.platform.paths import find_root
+from xscore.records.memory import Memory
+from xscore.store.store import Store
+
+NOW = 1_796_000_000.0
+"""Later than every time in the synthetic files."""
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository with a file that exchanges name."""
+    return make_repo({"src/reader.py": "def read_lines(text):\n    return text.splitlines()\n"})
+
+
+@pytest.fixture
+def store(root: Path, own_home: Path) -> Iterator[Store]:
+    """Its store."""
+    with Store.open(find_root(root), user_data_dir=own_home / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(store: Store, own_home: Path) -> Import:
+    """Import what the home holds."""
+
+    def importing(**given: object) -> SessionImportReport:
+        environ = given.pop("environ", {})
+        assert isinstance(environ, dict)
+        places = AgentFolders(own_home, environ, store.root.path)
+        return import_sessions(store, places, **{"now": NOW, **given})  # type: ignore[arg-type]  # as a test gives it
+
+    return importing
+
+
+@pytest.fixture
+def past(store: Store) -> Past:
+    """The exchanges in the store, oldest first."""
+
+    def exchanges() -> list[Memory]:
+        from xscore.store import memory_rows
+
+        found = memory_rows.select_memories(store.connection, "kind = 'exchange' AND source = 'import'", ())
+        return sorted(found, key=lambda memory: (memory.created_at, memory.text))
+
+    return exchanges

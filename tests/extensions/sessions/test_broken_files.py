@@ -1,0 +1,112 @@
+"""Session files that are hostile or broken: clear messages, and never half an import."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
+
+NOW = 1_796_000_000.0
+
+
+def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A broken line is named; nothing of the file is kept, other files are; the refusal is told again."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    path = log.write(own_home)
+    text = path.read_text().splitlines()
+    path.write_text("\n".join([*text[:2], text[2][:40], text[3]]) + "\n")
+    os.utime(path, (NOW - 9_000, NOW - 9_000))
+    ClaudeLog(root, "fine").user("three").says("answer three").write(own_home)
+    for _ in range(2):
+        (refused,) = run().refused
+        assert refused.reason.startswith("line 3: expected one JSON object")
+        assert [words_of(memory.text) for memory in past()] == ["Task: three Answer: answer three"]
+    log.write(own_home)
+    assert run().added == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"type":"user",' + '"a":[' * 100_000, "[1]", '"user"', '{"type":"user","x":1e}'],
+    ids=["deep", "list", "string", "number"],  # a test's name is in its environment, which git is given too
+)
+def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
+    """Deep nesting, other types and bad numbers end as a refusal with the line."""
+    path = ClaudeLog(root).user("one").says("answer").write(own_home)
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+        file.write(json.dumps(ClaudeLog(root).user("two").records[0]) + "\n")
+    assert run().refused[0].reason.startswith("line 3: expected one JSON object")
+    assert past() == []
+
+
+def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Lone surrogates, NUL, escapes and bytes that are not UTF-8 are replaced; the exchange is kept."""
+    path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
+    path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
+    assert run().refused == ()
+    assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
+
+
+@pytest.mark.verify
+def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A line that is too long is noted; what stands before it stays, and its answer is given to no other question."""
+    log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
+    path = log.place(own_home)
+    path.parent.mkdir(parents=True)
+    with path.open("w") as file:
+        for record in log.records:
+            text = json.dumps(record)
+            if "HUGE" in text:
+                before, after = text.split("HUGE")
+                file.write(before)
+                for _ in range(100):
+                    file.write("x" * 1_000_000)
+                text = after
+            file.write(text + "\n")
+    report = run()
+    assert "1 line of more than 8 MiB left out" in report.notes[0]
+    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one", "Task: two Answer: two!"]
+
+
+def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """No memory is of later than now."""
+    log = ClaudeLog(root).user("one").says("answer")
+    for record in log.records:
+        record["timestamp"] = "2999-01-01T00:00:00Z"
+    log.write(own_home)
+    run()
+    assert past()[0].updated_at == NOW
+
+
+def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """A link out of the folder and a pipe that never ends are told of and never opened; they are no broken session."""
+    log = ClaudeLog(root).user("q").says("a")
+    folder = log.place(own_home).parent
+    folder.mkdir(parents=True)
+    (tmp_path / "secret.jsonl").write_text(log.text())
+    (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "folder.jsonl").mkdir()
+    report = run()
+    assert (report.added, report.files, report.refused) == (0, 0, ())
+    assert [note.rpartition("/")[2] for note in report.notes] == [
+        f"{name}.jsonl: left out, no regular file" for name in ("folder", "link", "pipe")
+    ]
+
+
+@pytest.mark.verify
+def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:
+    """A file that unfolds beyond measure is left at that point, with a message."""
+    import zstandard
+
+    log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")
+    log.write(own_home, "rollout-x.jsonl.zst")
+    assert "expand to more than" in run().refused[0].reason
+    huge = zstandard.ZstdCompressionParameters(window_log=30)
+    path = own_home / ".codex/sessions/2026/11/20/rollout-x.jsonl.zst"
+    packer = zstandard.ZstdCompressor(compression_params=huge).compressobj()
+    path.write_bytes(packer.compress(log.text().encode()) + packer.flush())
+    assert "it cannot be decompressed" in run().refused[0].reason

@@ -1,0 +1,258 @@
+"""The import: what belongs here, what is new, and what never comes back."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import git
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
+from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
+from xscore.extensions.recovery import rebuild
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.platform.errors import XscoreError
+from xscore.platform.paths import find_root
+from xscore.records.memory import Kind, Memory
+from xscore.store import memory_rows
+from xscore.store.store import Store
+
+NOW = 1_796_000_000.0
+
+
+def rows(store: Store, sql: str) -> list[Any]:
+    """Ask the store."""
+    return store.connection.execute(sql).fetchall()
+
+
+def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """An unchanged file is not opened; of one that grew only what is new or went on is taken."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer tw")
+    path = log.write(own_home)
+    os.utime(path, (NOW - 9_000, NOW - 9_000))
+    assert run().added == 2
+    second = run()
+    assert (second.unchanged, second.bytes_read, second.exchanges) == (1, 0, 0)
+    log.says("answer two, at length").user("three").says("answer three")
+    append(path, log, 4)
+    os.utime(path, (NOW - 8_000, NOW - 8_000))
+    third = run()
+    assert (third.added, third.updated, third.known) == (1, 1, 1)
+    assert [words_of(memory.text) for memory in past()][1] == "Task: two Answer: answer two, at length"
+
+
+def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """What a running agent is writing is no damage: the next import reads it."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    path = log.write(own_home)
+    path.write_text(log.text()[:-20])
+    assert run().refused == ()
+    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one"]
+    path.write_text(log.text())
+    assert run().added == 1
+
+
+def test_a_killed_import_is_completed_by_the_next(
+    root: Path, own_home: Path, store: Store, run: Import, past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is stored whole or not at all; what was stored before the end is not taken twice."""
+    from xscore.extensions.sessions import exchange_writer
+
+    monkeypatch.setattr(exchange_writer, "BATCH_FILES", 1)
+    for number in range(3):
+        log = ClaudeLog(root, f"s{number}").user(f"question {number}").says("a").user(f"more {number}").says("b")
+        log.write(own_home)
+    store.connection.execute(
+        "CREATE TEMP TRIGGER crash BEFORE INSERT ON main.memory WHEN NEW.text LIKE '%more 1%'"
+        " BEGIN SELECT RAISE(ABORT, 'crash'); END"
+    )
+    with pytest.raises(XscoreError, match="crash"):
+        run()
+    assert len(past()) == 2
+    store.connection.execute("DROP TRIGGER temp.crash")
+    report = run()
+    assert (report.added, report.unchanged, report.known, len(past())) == (4, 1, 0, 6)
+
+
+def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Store, run: Import, past: Past) -> None:
+    """P: an erased exchange is not taken again, from its file or from a copy."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer").user("two", uuid="u2").says("answer two")
+    log.write(own_home)
+    run()
+    gone = past()[0]
+    erase_memories(store, [gone.id], now=NOW)
+    log.user("three").says("x").write(own_home, "resumed")
+    report = run()
+    assert report.forgotten == 1
+    assert gone.id not in {memory.id for memory in past()}
+
+
+def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """An archived exchange stays archived when a copy of it is read."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
+    log.write(own_home)
+    run()
+    store.connection.execute("UPDATE memory SET status = 'archived' WHERE kind = 'exchange'")
+    log.says("longer answer").write(own_home, "resumed")
+    assert run().known == 1
+    assert rows(store, "SELECT status FROM memory WHERE kind = 'exchange'") == [("archived",)]
+
+
+def test_worktrees_and_neighbours_are_others(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """Folders inside the root are this repository; worktrees, nested repositories and similar names are not."""
+    git(root, "worktree", "add", "-q", str(root / "trees/w"), "-b", "w")
+    nested = root / "nested"
+    nested.mkdir()
+    git(nested, "init", "-q")
+    folders: list[Path | str] = [root / "src", root / "trees/w", nested, tmp_path / "repo-two", tmp_path, "repo"]
+    for number, cwd in enumerate(folders):
+        log = CodexLog(cwd, f"s{number}").event("user_message", message="q").event("agent_message", message="a")
+        log.write(own_home, f"rollout-{number}.jsonl")
+    report = run()
+    assert (report.files, report.added) == (1, 1)
+
+
+def test_a_session_that_moves_is_taken_in_part(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """Each exchange counts by the folder it was asked in."""
+    log = ClaudeLog(root).user("here").says("a").user("there", cwd=str(tmp_path)).says("b").user("here again").says("c")
+    log.write(own_home)
+    report = run()
+    assert (report.added, report.elsewhere) == (2, 1)
+
+
+def test_since_is_not_lost(root: Path, own_home: Path, run: Import) -> None:
+    """What was left out for its age is taken by a later import without that bound."""
+    ClaudeLog(root).user("one").says("answer").write(own_home)
+    os.utime(ClaudeLog(root).place(own_home), (NOW - 9_000, NOW - 9_000))
+    late = run(since=1_795_500_000.0)
+    assert (late.added, late.elsewhere) == (0, 1)
+    assert run().added == 1
+
+
+def test_a_dry_run_keeps_nothing(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """It tells what would be taken and writes no row."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
+    log.write(own_home)
+    log.write(own_home, "copy")
+    before = store.connection.total_changes
+    report = run(dry_run=True)
+    assert (report.added, report.known) == (1, 1)
+    assert store.connection.total_changes == before
+    assert run().added == 1
+
+
+def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """P01: a secret that was typed or printed is nowhere in the store's files, also where a text was cut."""
+    key = "sk-ant-api03-" + "Ab1" * 31 + "-AAAAAA"
+    log = ClaudeLog(root).user(f"use {key} please").runs("deploy", "x" * 5000 + f"\nAPI_KEY={key} failed", failed=True)
+    log.says("y" * 1300 + f" {key} " + "z" * 6000).write(own_home)
+    assert run().secrets_redacted >= 1
+    store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    found = b"".join(file.read_bytes() for file in store.path.parent.iterdir() if file.is_file())
+    assert b"Ab1Ab1Ab1" not in found
+
+
+def test_no_title_shows_half_of_a_secret(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """P01: what a title cuts is clean before it is cut, and the cut is marked."""
+    key = "ghp_" + "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zC0eF5hJ7"
+    ClaudeLog(root).user(f"why does the deploy fail when it is run with the token of mine {key} and so on").says(
+        "a"
+    ).write(own_home)
+    run()
+    (memory,) = past()
+    assert "ghp_" not in memory.title + memory.text
+    assert memory.title.endswith("…") and len(memory.title) <= 80
+
+
+def test_exchanges_are_tied_to_the_code_they_name(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """Changed files and names in the words become edges to what the index knows."""
+    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('src/reader.py', 1, 1, 'x')")
+    ClaudeLog(root).user("why?").edits(str(root / "src/reader.py")).says("done").write(own_home)
+    assert run().links == 1
+    assert rows(store, "SELECT target, relation FROM edge") == [("f_src/reader.py", "references")]
+
+
+def test_failures_are_counted_once(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """The failures of an exchange become failures of the project, however often it is read."""
+    log = ClaudeLog(root, "one").user("fix", uuid="u1").runs("pytest", "E KeyError: 'k'", failed=True)
+    log.runs("pytest", "ok", failed=False).says("The key was missing.")
+    log.write(own_home)
+    run()
+    log.says("The key was missing; now it is there.").write(own_home, "resumed")
+    run()
+    ((attrs, text),) = rows(store, "SELECT attrs, text FROM memory WHERE kind = 'failure'")
+    assert json.loads(attrs)["occurrences"] == 1
+    assert "KeyError" in text and "The key was missing" in text
+
+
+def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportReport, dict[str, int]]:
+    """Import; return the report, and what is remembered with its count. lose: then drop the exchange of a session."""
+    with Store.open(find_root(root), user_data_dir=home / "data") as store:
+        report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
+        found = memory_rows.select_memories(store.connection, "source = 'import'", ())
+        gone = [memory.id for memory in found if lose and memory.particulars.session == lose]
+        store.connection.executemany("DELETE FROM memory WHERE id = ?", [(name,) for name in gone])
+        return report, {memory.id: memory.particulars.occurrences for memory in found}
+
+
+def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
+    """Bookmarks are not salvaged, on purpose: all is read again, known by its id, and a lost exchange comes back."""
+    log = ClaudeLog(root, "one").user("mend it")
+    log.runs("pytest -q", "KeyError: 'x'", failed=True, call="a").runs("pytest -q", "ok", failed=False, call="b")
+    log.says("Mended.").write(own_home)
+    ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
+    first, before = imported(root, own_home, lose="two")
+    assert (first.added, first.failures) == (2, 1)
+    assert rebuild.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").set_aside_at
+    again, after = imported(root, own_home)
+    assert (again.added, again.known, again.unchanged) == (1, 1, 0)
+    assert after == before
+
+
+def told(root: Path, home: Path, session: str, error: str) -> None:
+    """A session in which a command failed and passed later."""
+    log = ClaudeLog(root, session).user(f"mend it in {session}")
+    log.runs("pytest -q", error, failed=True, call=f"{session}-a").runs(
+        "pytest -q", "ok", failed=False, call=f"{session}-b"
+    )
+    log.says(f"Mended in {session}.").write(home)
+
+
+def of_kind(store: Store, kind: Kind) -> list[Memory]:
+    """Memories of a kind."""
+    return memory_rows.select_memories(store.connection, "kind = ?", (kind,))
+
+
+def forget(store: Store, session: str) -> None:
+    """As `sessions forget` of the exchange alone."""
+    (exchange,) = [memory.id for memory in of_kind(store, Kind.EXCHANGE) if memory.particulars.session == session]
+    chosen = [exchange]
+    assert preview_erasure(store, chosen).ids == erase_memories(store, chosen, now=NOW, forget=True).ids
+
+
+def test_a_failure_met_there_alone_goes_too(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """Forgetting the one exchange it was read in takes the failure along, and no import brings either back."""
+    told(root, own_home, "one", "KeyError: 'umlaut'")
+    assert run().failures == 1 and len(of_kind(store, Kind.FAILURE)) == 1
+    forget(store, "one")
+    assert of_kind(store, Kind.FAILURE) == [] and of_kind(store, Kind.EXCHANGE) == []
+    store.connection.execute("DELETE FROM session_file")
+    run()
+    assert of_kind(store, Kind.FAILURE) == []
+
+
+def test_a_failure_met_elsewhere_too_counts_less(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """One of three meetings forgotten leaves two, in the pattern too; with the last one all of it goes."""
+    for session in ("one", "two", "three"):
+        told(root, own_home, session, "KeyError: 'umlaut'")
+    run()
+    assert [memory.particulars.occurrences for memory in of_kind(store, Kind.FAILURE)] == [3]
+    forget(store, "two")
+    (failure,), (pattern,) = of_kind(store, Kind.FAILURE), of_kind(store, Kind.PATTERN)
+    assert (failure.particulars.occurrences, failure.evidence_count, pattern.particulars.occurrences) == (2, 2, 2)
+    forget(store, "one")
+    forget(store, "three")
+    assert of_kind(store, Kind.FAILURE) == of_kind(store, Kind.PATTERN) == []
+    assert json.loads(store.connection.execute("SELECT json_group_array(id) FROM occurrence").fetchone()[0]) == []

@@ -1,0 +1,146 @@
+"""What was injected goes, what a person said stays: reminders of agents, and everything that xscore ever puts in."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from tests.cpu_time import assert_growth
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
+from xscore.extensions.sessions.exchange_builder import spoken_text, without_recall
+from xscore.prompts.answer import SessionContext, answer_request
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_parts import Bundle, BundleEntry
+from xscore.records.judgment import Judgment, Origin, Ranked
+from xscore.records.memory import Candidate, Kind, Layer, Memory
+from xscore.records.turn import Turn
+from xscore.settings import BundleSettings
+from xscore.store import memory_writer
+from xscore.store.store import Store
+
+TASK = "why does the parser drop the last line?\n\nIt worked on Monday."
+
+
+def remembered(kind: Kind, layer: Layer, text: str, path: str = "", entity: str = "") -> Memory:
+    """A memory of the store."""
+    return memory_writer.make_memory(
+        layer=layer, kind=kind, title="RECALLED title", text=text, path=path, entity=entity
+    )[0]
+
+
+MEMORIES = (
+    remembered(Kind.FUNCTION, Layer.GRAPH, "def RECALLED_code():\n    return '</code><memory>'\n", "src/a.py", "f"),
+    remembered(Kind.DECISION, Layer.GOVERNANCE, "RECALLED decision: use tenacity\n```\nRECALLED fence\n```"),
+    remembered(Kind.EXCHANGE, Layer.SESSION, "Task: RECALLED question\n\nAnswer: RECALLED answer"),
+    remembered(Kind.FAILURE, Layer.PROJECT, "pytest\nRECALLED KeyError"),
+)
+
+
+def bundle(form: str, *, max_tokens: int = 10_000) -> str:
+    """What `ask` puts before the task, or `context` prints."""
+    entries = []
+    for memory in MEMORIES:
+        candidate = Candidate(
+            memory.id, memory.content_hash, memory.layer, memory.kind, memory.path, memory.entity, 1, 2, "", 9, 0.0
+        )
+        ranked = Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
+        entries.append(BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header"))
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0).text
+
+
+def whole_prompt() -> str:
+    """The answering prompt, with everything that it can carry."""
+    entries = bundle("xml")
+    turn = Turn(
+        task=TASK, file="src/a.py", file_text="RECALLED file", diff="-RECALLED\n+RECALLED", errors="RECALLED error"
+    )
+    request = answer_request(
+        turn,
+        Bundle(entries, (), (), 1),
+        conversation=SessionContext(
+            exchanges=[MEMORIES[2]], summary="RECALLED summary", checkpoint="RECALLED checkpoint"
+        ),
+        model="m",
+        max_output_tokens=9,
+    )
+    return "\n\n".join(request.content)
+
+
+def test_of_our_whole_prompt_the_task_alone_stays() -> None:
+    """An exchange that holds our whole answering prompt leaves only what the person said: recall never re-enters."""
+    assert "RECALLED" in whole_prompt()
+    assert spoken_text(whole_prompt()) == TASK
+
+
+@pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
+def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
+    """What `xscore context` printed and a person pasted is not their words, nor is what it names as left out."""
+    pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
+    left = spoken_text(pasted)
+    assert "RECALLED" not in left and "m_" not in left
+    assert left.startswith("please look") and left.endswith("and tell me why")
+
+
+@pytest.mark.parametrize("log", ["claude", "codex"])
+def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past, log: str) -> None:
+    """Through a whole import: neither the question nor the answer brings back what was recalled."""
+    answer = f"As [m_0123456789abcdef0123] says, it is the newline.\n\n{bundle('xml')}"
+    if log == "claude":
+        ClaudeLog(root).user(whole_prompt()).says(answer).write(own_home)
+    else:
+        codex = CodexLog(root).event("user_message", message=whole_prompt())
+        codex.event("agent_message", message=answer).write(own_home)
+    run()
+    (memory,) = past()
+    assert "RECALLED" not in memory.text
+    assert words_of(memory.text).startswith(
+        "Task: why does the parser drop the last line? It worked on Monday. Answer:"
+    )
+    assert "it is the newline" in memory.text
+
+
+def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """A command that printed our bundle and failed brings none of it back as a failure."""
+    log = (
+        ClaudeLog(root)
+        .user("q")
+        .runs("xscore context x", f"{bundle('xml')}\nerror: no", failed=True)
+        .says("It failed.")
+    )
+    log.write(own_home)
+    run()
+    assert not [row for row in store.connection.execute("SELECT text FROM memory").fetchall() if "RECALLED" in row[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<task>\nfix it\n</task>\n<environment_details>\nfiles\n</environment_details>", "fix it"),
+        ("# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nfix it", "fix it"),
+        ("<system-reminder>a</system-reminder>fix<system-reminder>b</system-reminder> it", "fix it"),
+        ("show me <diff> and <code> and <errors> in HTML", "show me <diff> and <code> and <errors> in HTML"),
+        ("what does <memory> mean?", "what does <memory> mean?"),
+        ("Errors: it says no", "Errors: it says no"),
+        ("see\n<environment_context>\nnever closed", "see\n\nnever closed"),
+    ],
+)
+def test_words_of_people_stay(text: str, left: str) -> None:
+    """Tags that agents add go with what they hold, wrappers leave what they hold, other people's tags stay."""
+    assert spoken_text(text) == left
+
+
+@settings(max_examples=50)
+@given(some.text(alphabet=some.sampled_from('ab \n<>/`[]{}:"#=mx_0'), max_size=300))
+def test_it_is_stable(text: str) -> None:
+    """What is left holds nothing more to take out, whatever the text."""
+    assert without_recall(without_recall(text)) == without_recall(text)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    "unit", ['<memory id="m_1" score="0.5">', "<system-reminder>", "[m_0123456789abcdef0123] ", "```\n", "## \n\n"]
+)
+def test_it_takes_linear_time(unit: str) -> None:
+    """Text that opens again and again takes time by its length: eight times the CPU for eight times the text."""
+    assert_growth(lambda count: spoken_text(unit * count), small=4_000, large=32_000, at_most=24)

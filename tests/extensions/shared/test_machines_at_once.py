@@ -1,0 +1,153 @@
+"""Several machines ask the same at once, each with a clone and a store of its own: every candidate is paid for once."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extensions.shared.server_programs import until
+from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.servers.openai_server import OpenAIServer
+from xscore.extensions.shared.judgments import GATHER_S
+from xscore.settings.model import SharedSettings
+
+MACHINES = 4
+LATENCY_S = 0.02
+
+
+@pytest.fixture
+def provider() -> Iterator[OpenAIServer]:
+    """A loopback host of the OpenAI dialect that counts what it is asked."""
+    with OpenAIServer(latency_s=LATENCY_S, keep_bodies=False) as serving:
+        yield serving
+
+
+def clone(home: Path, functions: int) -> Path:
+    """Write so many functions."""
+    root = home / "code"
+    root.mkdir(parents=True)
+    for start in range(0, functions, 50):
+        lines = (f"def f_{number}(x):\n    return x + {number}\n" for number in range(start, start + 50))
+        (root / f"part_{start:05}.py").write_text("\n\n".join(lines))
+    return root
+
+
+class Machine:
+    """One process of the command, in a clone and a home of its own."""
+
+    def __init__(self, home: Path, *, functions: int, provider: OpenAIServer, shared: SharedSettings, **more: str):
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("XSCORE_", "OPENAI_"))}
+        environ |= {
+            "HOME": str(home),
+            "OPENAI_BASE_URL": provider.url,
+            "OPENAI_API_KEY": "none",
+            "XSCORE_JUDGE_PROBE": "false",
+            "XSCORE_SHARED_URL": shared.url.reveal(),
+            "XSCORE_SHARED_TENANT": shared.tenant,
+            "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
+            **more,
+        }
+        words = ["ask", "why is x wrong?", "--no-answer", "--json", "--pack-size", "1", "--judge", "openai:judge-2"]
+        command = [
+            sys.executable,
+            "-m",
+            "xscore",
+            *words,
+            "--glob",
+            "*.py",
+            "--type",
+            "function",
+            "--concurrency",
+            "16",
+        ]
+        root = clone(home, functions)
+        self.process = subprocess.Popen(
+            command, cwd=root, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def receipt(self) -> dict[str, Any]:
+        """Wait for its end; return the receipt."""
+        said, errors = self.ended()
+        assert self.process.returncode == 0, errors
+        receipt: dict[str, Any] = json.loads(said)
+        return receipt
+
+    def ended(self) -> tuple[str, str]:
+        """Wait for its end; return what it printed, and on stderr."""
+        return self.process.communicate(timeout=250)
+
+
+Start = Callable[..., list[Machine]]
+
+
+@pytest.fixture
+def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
+    """Start several machines at once; in the end none is left."""
+    started: list[Machine] = []
+
+    def start(number: int, **terms: Any) -> list[Machine]:
+        for _ in range(number):
+            started.append(Machine(tmp_path / f"machine_{len(started)}", provider=provider, **terms))
+        return started
+
+    yield start
+    for machine in started:
+        if machine.process.poll() is None:
+            machine.process.kill()
+            machine.process.communicate()
+
+
+def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions: int) -> None:
+    """Check that all have everything, and that each was paid for once."""
+    coverage = [receipt["coverage"] for receipt in receipts]
+    assert [one["candidates"] for one in coverage] == [functions] * len(receipts)
+    assert [one["unjudged"] for one in coverage] == [0] * len(receipts)
+    assert sum(one["judged"] for one in coverage) == functions == provider.counts.requests
+
+
+@pytest.mark.verify
+def test_two_machines_pay_once(
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+) -> None:
+    """Between them they send one request a candidate, and both end with every score."""
+    started = machines(2, functions=100, shared=shared)
+    receipts = [one.receipt() for one in started]
+    paid_once(receipts, provider, 100)
+    assert [receipt["warnings"] for receipt in receipts] == [[], []]
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(300)
+def test_a_restart_of_the_server_in_the_middle_loses_nothing(
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+) -> None:
+    """Killed and started again on its data, the server has all that it had answered for: nobody pays twice."""
+    started = machines(MACHINES, functions=800, shared=shared)
+    for after in (100, 400):
+        until(lambda least=after: provider.counts.requests >= least, "they judge nothing")  # type: ignore[misc]  # bound now
+        running.kill()
+        running.start()
+    receipts = [one.receipt() for one in started]
+    paid_once(receipts, provider, 800)
+    assert [receipt["warnings"] for receipt in receipts] == [[]] * MACHINES
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(300)
+def test_what_a_killed_machine_was_paying_for_is_taken_over(
+    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
+) -> None:
+    """The others finish once its lease is over, and pay again for what it had in flight or had not sent on yet."""
+    started = machines(MACHINES, functions=600, shared=shared)
+    until(lambda: provider.counts.requests >= 150, "they judge nothing")
+    started[0].process.kill()
+    started[0].ended()
+    receipts = [one.receipt() for one in started[1:]]
+    assert [receipt["coverage"]["unjudged"] for receipt in receipts] == [0] * 3
+    untold = 16 * (1 + round(GATHER_S / LATENCY_S))  # in flight, and what came in since it last told the server
+    assert 600 <= provider.counts.requests <= 600 + untold

@@ -1,0 +1,192 @@
+"""What is PostgreSQL's own: tables made once, rights, connections that end, servers and clients that hang, locks."""
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from decimal import Decimal
+from secrets import token_hex
+
+import psycopg
+import pytest
+
+from tests.extensions.shared.servers_of_tests import ServerOfTests
+from xscore.extensions.shared.postgres_server import PostgresServer
+from xscore.platform.errors import SharedUnavailable
+from xscore.records.judgment import ClaimState, Judgment
+
+pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, scope="session")
+TURN = ("turn", "judge", 0)
+DAY = "2026-11-22"
+PATIENCE_S = 30.0
+Admin = psycopg.Connection[tuple[object, ...]]
+Machine = Callable[..., PostgresServer]
+
+
+@pytest.fixture
+def admin(running: ServerOfTests) -> Iterator[Admin]:
+    """A connection of the owner's."""
+    with closing(psycopg.connect(running.url, autocommit=True)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new database; options of it as the test's parameter."""
+    name = f"db_{token_hex(4)}"
+    admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 {getattr(request, 'param', '')}".encode())
+    yield running.url.rpartition("/")[0] + f"/{name}"
+    admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+async def machine(url: str) -> AsyncIterator[Machine]:
+    """Make servers, each as of a machine of its own; closed in the end."""
+    async with AsyncExitStack() as stack:
+
+        def make(address: str = url) -> PostgresServer:
+            made = PostgresServer(address, tenant="t")
+            stack.push_async_callback(made.aclose)
+            return made
+
+        yield make
+
+
+def do(url: str, *statements: str) -> None:
+    """Run statements as the owner."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+async def claim(server: PostgresServer, *contents: str, runner: str = "one") -> str:
+    """Claim contents one by one; whose they are, by first letter."""
+    found = await server.claim(TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30)
+    return "".join(one.share.value[0] for one in found)
+
+
+async def refused(request: Awaitable[object]) -> SharedUnavailable:
+    """Return what the server is unavailable for."""
+    with pytest.raises(SharedUnavailable) as caught:
+        await request
+    return caught.value
+
+
+async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
+    """Eight that ask a new database at the same time all get an answer, and share."""
+    told = await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
+    assert sorted(told) == ["o", *"t" * 7]
+
+
+async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
+    """An older xscore says so, and what to do."""
+    await claim(machine(), "a")
+    do(url, "UPDATE xscore.version SET number = 2")
+    error = await refused(machine().check())
+    assert "version 2" in error.message
+    assert "Upgrade xscore" in error.hint
+
+
+async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: str) -> None:
+    """A running process does not stay without them."""
+    server = machine()
+    await claim(server, "a")
+    do(url, "DROP SCHEMA xscore CASCADE")
+    assert "xscore" in (await refused(claim(server, "a"))).message
+    assert await claim(server, "a", runner="two") == "o"
+
+
+async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine, admin: Admin) -> None:
+    """After a restart, or behind a firewall that forgets, no request fails."""
+    server = machine()
+    await asyncio.gather(*(claim(server, str(number)) for number in range(8)))
+    assert ended(admin, server) > 1
+    assert await claim(server, "a") == "o"
+    assert ended(admin, server) == 1
+
+
+def ended(admin: Admin, server: PostgresServer) -> int:
+    """End all connections to its database; return how many."""
+    ending = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
+    (row,) = admin.execute(ending, (server.name.rpartition("/")[2],)).fetchall()
+    return int(str(row[0]))
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, machine: Machine, kept: int) -> None:
+    """Nothing waits on, no connection is left behind, and once it answers again it is asked again."""
+    server = machine()
+    await asyncio.gather(*(claim(server, str(number)) for number in range(kept)))
+    running.hang()
+    try:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await claim(server, "a")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        gc.collect()  # a connection that was forgotten would be told of as a ResourceWarning
+    finally:
+        running.go_on()
+    async with asyncio.timeout(PATIENCE_S):
+        await server.check()
+        assert await claim(server, "b") == "o"
+
+
+async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine: Machine, admin: Admin) -> None:
+    """Eight claim, keep and leave in any order: each content is one's at a time, and there is no deadlock."""
+    owners: dict[str, str] = {}
+
+    async def run(number: int) -> None:
+        server, order, runner = machine(), random.Random(number), f"r{number}"
+        for _ in range(12):
+            contents = order.sample([str(content) for content in range(40)], 10)
+            found = await server.claim(TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30)
+            mine = [c for c, one in zip(contents, found, strict=True) if one.share is ClaimState.OURS and not one.known]
+            for content in mine:
+                assert owners.setdefault(content, runner) == runner
+            await server.heartbeat(runner, lease_s=30)
+            for content in mine[1:]:
+                del owners[content]
+            await server.store_judgments(TURN, [Judgment(content, 0.5) for content in mine[:1]])
+            await server.release_runner(runner)
+
+    await asyncio.gather(*(run(number) for number in range(8)))
+    assert admin.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchone() == (0,)
+
+
+async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: str) -> None:
+    """Runners gone for a day are forgotten with their claims; whose claims another took over are the other's."""
+    server = machine()
+    await claim(server, "a", "b", runner="gone")
+    do(url, "UPDATE xscore.runner SET until = now() - interval '2 days'")
+    assert await claim(server, "a", runner="two") == "o"
+    await server.release_runner("three")
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT content, runner FROM xscore.claim").fetchall() == [("a", "two")]
+        assert connection.execute("SELECT name FROM xscore.runner").fetchall() == [("two",)]
+
+
+async def reserve(server: PostgresServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
+    """Have a reservation hold dollars of a capped day."""
+    return await server.reserve(name, Decimal(usd), spent=Decimal(0), day=day, cap_usd=Decimal(cap), lease_s=30)
+
+
+async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
+    """The table does not grow for ever; what the day has spent stays."""
+    server = machine()
+    await reserve(server, "old", "1", day="2026-11-01")
+    await reserve(server, "today", "0.4")
+    do(url, "UPDATE xscore.reservation SET until = now() - interval '4 days'")
+    await server.reserve("today", Decimal(0), spent=Decimal("0.4"), day=DAY, cap_usd=None)
+    assert await reserve(server, "another", "0.7") == Decimal("-0.1")
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT name FROM xscore.reservation").fetchall() == [("today",)]
+
+
+async def test_transactions_that_read_an_old_state_are_refused(machine: Machine, url: str) -> None:
+    """With repeatable reads a cap would be passed unseen: an error says what to set."""
+    await claim(machine(), "a")
+    name = url.rpartition("/")[2]
+    do(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+    assert "default_transaction_isolation" in (await refused(reserve(machine(), "one", "1"))).message

@@ -1,0 +1,245 @@
+"""The local store with a server behind it: paid once over all stores, kept here first, and what happens without it."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from tests.extensions.shared.conftest import NewLink
+from tests.extensions.shared.server_programs import free_port
+from tests.extensions.shared.servers_of_tests import ServerOfTests
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import Claims, StoredJudgments
+from xscore.cache.judgments import read_judgments, read_reasons
+from xscore.cache.keys import judge_key
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.link import ServerLink
+from xscore.platform.errors import SharedUnavailable
+from xscore.records.judgment import ClaimState, JudgeIdentity, Judgment
+from xscore.settings import Secret
+from xscore.settings.model import SharedSettings
+from xscore.store.opening import connect_store
+
+JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
+TURN = "the turn"
+PATIENCE_S = 20.0
+
+
+class Place(Struct):
+    """A store of its own, as on a machine of its own, with the server behind it."""
+
+    path: Path
+    link: ServerLink
+    through: SharedJudgmentStore
+
+    def claims(self) -> Claims:
+        """The claims of the turn."""
+        return self.through.claims(TURN, JUDGE)
+
+    async def judge(self, *contents: str) -> None:
+        """Pay for contents."""
+        write = self.through.writer(TURN, JUDGE)
+        await write([Judgment(content, 0.5, f"why {content}") for content in contents])
+
+    def stored(self) -> dict[str, str]:
+        """Contents that the local store knows, with their reasons."""
+        with closing(connect_store(self.path)) as connection:
+            known = read_judgments(connection, (TURN, judge_key(JUDGE), 0))
+            return {
+                content: read_reasons(connection, (TURN, judge_key(JUDGE), 0), [content]).get(content, "")
+                for content in sorted(known)
+            }
+
+
+MakePlace = Callable[..., Awaitable[Place]]
+
+
+@pytest.fixture
+async def place(tmp_path: Path, link_to: NewLink) -> AsyncIterator[MakePlace]:
+    """Make places, as on machines of their own."""
+    async with AsyncExitStack() as stack:
+
+        async def make(name: str, *, lease_s: float = 30.0, **options: object) -> Place:
+            link = link_to(**options)
+            path = tmp_path / f"{name}.db"
+            commits = await stack.enter_async_context(GroupCommit(path))
+            through = SharedJudgmentStore(StoredJudgments(commits), link, lease_s=lease_s)
+            stack.push_async_callback(through.aclose)
+            return Place(path, link, through)
+
+        yield make
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110  what it waits for has no event
+            await asyncio.sleep(0.01)
+
+
+async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
+    """It is settled without a call, and from then on the other's store knows it with its reason."""
+    here, there = await place("here"), await place("there")
+    async with here.claims() as claims:
+        (ours,) = await claims.claim([["a", "b"]], at_most=1)
+        assert ours.share is ClaimState.OURS
+        await here.judge("a", "b")
+    async with there.claims() as claims:
+        (found, other) = await claims.claim([["a", "b"], ["c"]], at_most=2)
+        assert found.share is ClaimState.OURS
+        assert {content: one.score for content, one in found.known.items()} == {"a": 0.5, "b": 0.5}
+        assert other == (await claims.claim([["c"]], at_most=2))[0]
+    assert there.stored() == {"a": "why a", "b": "why b"} == here.stored()
+
+
+async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
+    """A pack that another machine claimed is theirs; once its runner is done, it is free."""
+    here, there = await place("here"), await place("there")
+    async with there.claims() as others:
+        async with here.claims() as claims:
+            await claims.claim([["a"], ["b"]], at_most=2)
+            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [ClaimState.THEIRS] * 2
+            with closing(sqlite3.connect(there.path)) as connection:
+                await until(lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,))
+        assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
+
+
+async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> None:
+    """Without signs of life they hold for one lease."""
+    here, there = await place("here", lease_s=0.2), await place("there")
+    claims = here.claims()
+    await claims.claim([["a"]], at_most=1)  # it is never entered, so it shows no life: as after a SIGKILL
+    async with there.claims() as others, asyncio.timeout(PATIENCE_S):
+        while (await others.claim([["a"]], at_most=1))[0].share is not ClaimState.OURS:  # noqa: ASYNC110  a lease has no event
+            await asyncio.sleep(0.05)
+
+
+async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:
+    """A slow call is not paid twice: signs of life go out well within a lease."""
+    here, there = await place("here", lease_s=0.3), await place("there")
+    async with here.claims() as claims, there.claims() as others:
+        await claims.claim([["a"]], at_most=1)
+        for _ in range(10):
+            await asyncio.sleep(0.1)
+            assert (await others.claim([["a"]], at_most=1))[0].share is ClaimState.THEIRS
+
+
+NOBODY = "redis://127.0.0.1:{port}/0"
+
+
+@pytest.fixture(params=["down", "hanging", "garbage"])
+async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSettings]:
+    """Settings that name what is no shared server: nobody, one that never answers, and others."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        await reader.read(10)
+        if request.param == "hanging":
+            await reader.read()
+        writer.write(b"\x00\xff$-7\r\n*9999999999\r\n")
+        writer.close()
+
+    opened: list[asyncio.StreamWriter] = []
+
+    port = free_port()
+    if request.param == "down":
+        yield SharedSettings(url=Secret(NOBODY.format(port=port)))
+        return
+    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = serving.sockets[0].getsockname()[1]
+    yield SharedSettings(url=Secret(NOBODY.format(port=port)))
+    serving.close()
+    for writer in opened:
+        writer.transport.abort()
+    await asyncio.sleep(0)
+
+
+async def test_without_the_server_the_local_store_goes_on(
+    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
+) -> None:
+    """It is said once, nothing waits for it a second time, and the receipt tells what is here alone."""
+    said: list[str] = []
+    link = link_of(no_server, note=said.append, timeout_s=0.3)
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        place = Place(tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link))
+        async with place.claims() as claims:
+            for content in "abc":
+                (found,) = await claims.claim([[content]], at_most=1)
+                assert found.share is ClaimState.OURS
+                await place.judge(content)
+        await place.through.aclose()
+        assert place.stored() == {"a": "why a", "b": "why b", "c": "why c"}
+    (once,) = said
+    assert "going on with the local store alone" in once
+    assert len(link.warnings()) == 1
+    assert place.through.warnings() == ("3 judgments are in the local store alone: the shared server was away",)
+
+
+async def test_a_required_server_stops_the_run(
+    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
+) -> None:
+    """Nothing is claimed, so nothing is paid for; the error says how to go on."""
+    link = link_of(no_server, require=True, timeout_s=0.3)
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
+        async with through.claims(TURN, JUDGE) as claims:
+            with pytest.raises(SharedUnavailable) as caught:
+                await claims.claim([["a"]], at_most=1)
+    assert caught.value.exit_code == 6
+    assert "--require-shared" in caught.value.hint
+
+
+@pytest.fixture
+async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
+    """Make links of any settings."""
+    async with AsyncExitStack() as stack:
+
+        def make(settings: SharedSettings, **options: object) -> ServerLink:
+            made = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # of a test's choice
+            stack.push_async_callback(made.aclose)
+            return made
+
+        yield make
+
+
+async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlace, running: ServerOfTests) -> None:
+    """An outage loses nothing: what was kept before is there, and what was judged during it arrives."""
+    said: list[str] = []
+    here = await place("here", note=said.append, timeout_s=0.3, look_again_s=0.1)
+    there = await place("there")
+    async with here.claims() as claims:
+        await claims.claim([["a"]], at_most=1)
+        await here.judge("a")
+        await here.through.aclose()
+        running.kill()
+        try:
+            await claims.claim([["b"]], at_most=1)
+            await here.judge("b")
+        finally:
+            running.start()
+        await until(lambda: len(said) == 2)
+        assert said[1].endswith("answers again")
+        await until(lambda: not here.through.warnings())
+    async with there.claims() as others:
+        (found,) = await others.claim([["a", "b"]], at_most=1)
+        assert set(found.known) == {"a", "b"}
+
+
+async def test_a_short_restart_is_not_noticed(place: MakePlace, running: ServerOfTests) -> None:
+    """A request waits for a server that is just starting, within its deadline."""
+    said: list[str] = []
+    here = await place("here", note=said.append, timeout_s=10)
+    async with here.claims() as claims:
+        await claims.claim([["a"]], at_most=1)
+        running.kill()
+        asked = asyncio.create_task(claims.claim([["b"]], at_most=1))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(running.start)
+        assert [one.share for one in await asked] == [ClaimState.OURS]
+        assert [one.share for one in await claims.claim([["a"]], at_most=1)] == [ClaimState.OURS]
+    assert said == []

@@ -1,0 +1,70 @@
+"""A process's link to the server: what is said when it goes away and comes back, however often."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import StoredJudgments
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import SharedUnavailable
+from xscore.records.judgment import JudgeIdentity, Judgment
+
+JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
+
+
+class Flapping(Struct):
+    """A server that can be had away."""
+
+    server: SharedServer
+    is_unavailable: bool = False
+
+    def __getattr__(self, name: str) -> object:
+        if self.is_unavailable:
+            raise SharedUnavailable("the shared server is away (it said so, 1).")
+        return getattr(self.server, name)
+
+
+async def life(server: SharedServer) -> bool:
+    """Ask something."""
+    await server.heartbeat("one", lease_s=1)
+    return True
+
+
+async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
+    """By pairs, so that the latest line tells how it is; many requests of one outage say it once."""
+    flapping, said = Flapping(server), list[str]()
+    link = ServerLink(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # passes all on
+    for outage in (1, 2):
+        flapping.is_unavailable = True
+        assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
+        flapping.is_unavailable = False
+        await link.wait_until_back()
+        assert await link.ask(life, otherwise=False)
+        assert ["goes on" if "going on" in line else "back" for line in said] == ["goes on", "back"] * outage
+    assert said[0] == "the shared server is away (it said so, 1); going on with the local store alone"
+    assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
+    flapping.is_unavailable = False
+    await link.aclose()
+
+
+async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
+    """What it was not told of is in the local store, and the run does not pass for one that shared all."""
+    flapping = Flapping(server)
+    link = ServerLink(lambda: flapping, require=True, timeout_s=0.2)  # type: ignore[arg-type,return-value]  # passes all on
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
+        with pytest.raises(SharedUnavailable):
+            async with through.claims("turn", JUDGE) as claims:
+                await claims.claim([["a"]], at_most=1)
+                flapping.is_unavailable = True
+                await through.writer("turn", JUDGE)([Judgment("a", 0.5)])
+        with pytest.raises(SharedUnavailable):  # and nobody waits for it
+            await link.wait_until_back()
+        await through.aclose()
+    assert through.warnings() == ("1 judgments are in the local store alone: the shared server was away",)
+    await link.aclose()

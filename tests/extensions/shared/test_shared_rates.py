@@ -1,0 +1,142 @@
+"""Limits a minute over several processes: held in every second, and asked for less than once a call."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from msgspec import Struct, field
+
+from tests.extensions.shared.conftest import NewLink
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.limits import SharedRates
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import SharedUnavailable
+from xscore.providers.rate_limits import BURST_SHARE, UNSENT_SHARE, LocalRates, RateShare
+from xscore.settings import validate_group
+from xscore.settings.model import SharedSettings
+
+CALL = RateShare(1, 100, 80, 20)
+
+
+class Grant(Struct):
+    """What the server dealt out, and between which moments it may be used from, by the loop's clock."""
+
+    earliest: float
+    latest: float
+    """The moment itself is the server's; how long its answer took is not known, only how long question and answer."""
+    requests: float
+    waits: bool
+
+
+class Watched(Struct):
+    """A server that notes what it deals out."""
+
+    server: SharedServer
+    grants: list[Grant] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.server, name)
+
+    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+        """Pass on."""
+        now = asyncio.get_running_loop().time
+        asked = now()
+        wait_s = await self.server.take(bucket, amounts, limits)
+        self.grants.append(Grant(asked + wait_s, now() + wait_s, amounts["requests"], wait_s > 0))
+        return wait_s
+
+
+def most_in_a_second(grants: Sequence[Grant]) -> float:
+    """Requests that surely lie in the busiest second, however long answers took."""
+    seconds = (
+        sum(one.requests for one in grants if one.earliest >= first.earliest and one.latest < first.earliest + 1.0)
+        for first in grants
+    )
+    return max(seconds, default=0.0)  # on a machine so slow that nobody had to wait
+
+
+async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
+    """Once the burst is spent, no second has more than 1.05 times the rate, whoever asks, and nobody is left out."""
+    rpm, processes, calls = 12_000, 4, 250
+    watched = [Watched(server_factory(shared)()) for _ in range(processes)]
+    began = asyncio.get_running_loop().time()
+
+    async def process(server: Watched) -> None:
+        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+        rates = SharedRates(LocalRates(rpm=rpm), link, bucket="host model")
+        for _ in range(calls):
+            await rates.take(CALL)
+        await link.aclose()
+
+    await asyncio.gather(*map(process, watched))
+    took_s = asyncio.get_running_loop().time() - began
+    grants = sorted((grant for one in watched for grant in one.grants), key=lambda one: one.earliest)
+    assert sum(one.requests for one in grants) >= processes * calls
+    assert processes * calls <= rpm * BURST_SHARE + rpm / 60 * took_s + 1
+    assert len(grants) <= processes * calls / 2, "a round trip for every second call"
+    assert most_in_a_second([one for one in grants if one.waits]) <= 1.05 * rpm / 60
+
+
+async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: SharedServer) -> None:
+    """Tokens are taken at the upper bound; the rest serves whoever asks next, of this process or another."""
+    one = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
+    for _ in range(30):  # the burst is of 3,000 tokens
+        await one.take(CALL)
+        one.settle(CALL, UNSENT_SHARE)
+    await one.aclose()
+    assert await server.take("h", {"tokens": 2_900}, {"tokens": 60_000}) == 0
+
+
+async def test_what_is_used_beyond_the_bound_is_owed(link_to: NewLink, server: SharedServer) -> None:
+    """A reply that was longer than its bound is paid off by those after it."""
+    rates = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
+    await rates.take(CALL)
+    rates.settle(CALL, RateShare(1, 4_000, 0, 0))
+    await rates.aclose()
+    assert await server.take("h", {"tokens": 1_000}, {"tokens": 60_000}) == pytest.approx(2, abs=0.8)
+
+
+async def test_a_call_that_is_given_up_leaves_its_share(link_to: NewLink, server: SharedServer) -> None:
+    """Who is cancelled while it waits for its share gives it to the next."""
+    rates = SharedRates(LocalRates(rpm=60), link_to(), bucket="h")
+    for _ in range(3):
+        await rates.take(CALL)
+    waiting = asyncio.create_task(rates.take(CALL))
+    await asyncio.sleep(0.1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await rates.aclose()
+    assert await server.take("h", {"requests": 1}, {"requests": 60}) < 1
+
+
+async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
+    """Where no limit is known the server is not opened for one."""
+
+    def never() -> SharedServer:
+        raise AssertionError("opened")
+
+    rates = SharedRates(LocalRates(), ServerLink(never, require=True, timeout_s=1), bucket="h")
+    await rates.take(CALL)
+    rates.settle(CALL, CALL)
+    await rates.aclose()
+
+
+async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
+    """They are then its own; where the server is required, nothing is sent."""
+    nobody = validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})
+    link = ServerLink(server_factory(nobody), require=False, timeout_s=0.1)
+    rates = SharedRates(LocalRates(rpm=60), link, bucket="h")
+    for _ in range(3):
+        await rates.take(CALL)
+    waiting = asyncio.create_task(rates.take(CALL))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await link.aclose()
+    strict = SharedRates(
+        LocalRates(rpm=60), ServerLink(server_factory(nobody), require=True, timeout_s=0.1), bucket="h"
+    )
+    with pytest.raises(SharedUnavailable):
+        await strict.take(CALL)

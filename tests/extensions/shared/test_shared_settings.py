@@ -1,0 +1,163 @@
+"""What a `shared.url` is, who may set it and who sees it; when a server is opened, and what the doctor says of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis.asyncio as redis
+from msgspec.structs import replace
+
+from tests.conftest import MakeRepo
+from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.pipeline.conftest import FILES, settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore.cli.config import effective_settings
+from xscore.extensions.shared import connect as checks
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.redis_server import RedisServer
+from xscore.extensions.shared.server import displayed_url
+from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.records.turn import Turn
+from xscore.settings import Settings, load_settings, validate_group
+from xscore.settings.model import SharedSettings
+
+TURN = Turn(task="where is the discount taken?")
+ACL = next(
+    line.split()
+    for line in (Path(__file__).parents[3] / "docs" / "shared.md").read_text("utf-8").splitlines()
+    if line.startswith("ACL SETUSER")
+)
+
+
+def settings(url: str, **more: object) -> SharedSettings:
+    """Settings with this URL."""
+    return validate_group(SharedSettings, {"url": url, **more})
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("redis://user:secret@host:6379/0", "redis://host:6379/0"),
+        ("rediss://:secret@host/0?password=secret", "rediss://host/0"),
+        ("postgresql://secret@[::1]:5432/database?password=secret#secret", "postgresql://[::1]:5432/database"),
+        ("postgres://host", "postgres://host"),
+        ("redis://user:se/cret@host", "(unreadable)"),
+        ("http://user:secret@host", "(unreadable)"),
+        ("secret", "(unreadable)"),
+        ("redis://[secret", "(unreadable)"),
+    ],
+)
+def test_a_url_is_shown_without_what_it_keeps_secret(url: str, name: str) -> None:
+    """Scheme, host, port and database are all that a message may have of it."""
+    assert displayed_url(url) == name
+
+
+@pytest.mark.parametrize("url", ["secret", "http://secret@host", "redis://", "redis://u:se/cret@host", "redis://h:0"])
+def test_a_url_that_names_no_server_is_refused(url: str) -> None:
+    """The error says how one is written and holds nothing of it."""
+    with pytest.raises(UsageError, match="names no server") as caught:
+        server_factory(settings(url))
+    assert "secret" not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2@h/0?db=hunter2",
+        "redis://:hunter2@h/0?socket_timeout=hunter2",
+        "redis://:hunter2@h/0?hunter2=1",
+        "rediss://:hunter2@h/0?ssl_cert_reqs=hunter2",
+        "postgresql://u:hunter2@h/d?hunter2=1",
+        "postgresql://u:%hunter2@h/d",
+    ],
+)
+async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None:
+    """Before anything is connected, and without a word of the URL that may be secret."""
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        server_factory(settings(url))()
+    assert caught.value.hint
+    assert "hunter2" not in str(caught.value) + caught.value.hint
+    (found,) = await checks.check_shared_server(Settings(shared=settings(url)))
+    assert not found.ok and "hunter2" not in found.detail + found.hint
+
+
+def test_a_missing_extra_says_what_to_install() -> None:
+    """Before anything is sent."""
+    hidden = "import sys; sys.modules['redis'] = None\n"
+    imports = (
+        "from xscore.settings import validate_group\nfrom xscore.settings.model import SharedSettings\n"
+        "from xscore.extensions.shared.connect import server_factory\n"
+    )
+    program = f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")
+
+
+def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
+    """A clone that names one is not believed, and that is said."""
+    (tmp_path / ".xscore.toml").write_text('[shared]\nurl = "redis://evil.example"\nrequire = true\n')
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
+    assert loaded.settings.shared == SharedSettings()
+    assert len([warning for warning in loaded.warnings if "shared." in warning]) == 2
+
+
+def test_config_show_has_no_password() -> None:
+    """The setting is shown as messages show it."""
+    environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
+    found = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
+    assert [one.value for one in found if one.name == "shared.url"] == ["redis://host:6379/0"]
+    assert "hunter2" not in str(found)
+
+
+def with_server(server: OpenAIServer, shared: SharedSettings) -> Settings:
+    """Settings that judge at the loopback host and share."""
+    return replace(settings_for(server), shared=shared)
+
+
+async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
+    """What the local store knows is never asked of the server, which need not even be there."""
+    root = make_repo(FILES)
+    with OpenAIServer() as host:
+        async with Pipeline.open(root, settings_for(host)) as pipeline:
+            first = await pipeline.ask(TURN, answer=False)
+        nobody = settings("redis://127.0.0.1:1/0", require=True, timeout_s=0.1)
+        async with Pipeline.open(root, with_server(host, nobody)) as pipeline:
+            again = await pipeline.ask(TURN, answer=False)
+    assert first.coverage.judged == again.coverage.cached == again.coverage.candidates
+    assert again.warnings == first.warnings
+
+
+async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:
+    """What it is, the tenant, and what becomes of a run without it; nothing where nothing is shared."""
+    assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
+    (found,) = await checks.check_shared_server(Settings(shared=shared))
+    assert found.ok and shared.tenant in found.detail and "goes on without it" in found.detail
+    (away,) = await checks.check_shared_server(
+        Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
+    )
+    assert not away.ok and away.hint and "hunter2" not in away.detail
+    running.hang()
+    try:
+        (hung,) = await checks.check_shared_server(Settings(shared=replace(shared, timeout_s=0.3)))
+    finally:
+        running.go_on()
+    assert not hung.ok and "0.3 s" in hung.detail
+
+
+@pytest.mark.parametrize("running", ["redis"], indirect=True)
+async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
+    """On Redis an account with the rights that the page names does all a run needs, for its own tenant alone."""
+    admin = redis.Redis.from_url(running.url)
+    await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # as the library has it
+    await admin.aclose()
+    url = running.url.replace("redis://", "redis://our-team:password@")
+    mine, other = RedisServer(url, tenant="our-team"), RedisServer(url, tenant="other")
+    assert (await mine.check()).startswith("Redis ")
+    await mine.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
+    await mine.release_runner("one")
+    with pytest.raises(SharedUnavailable, match="permission"):
+        await other.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
+    await mine.aclose()
+    await other.aclose()

@@ -1,0 +1,89 @@
+"""The names of our figures in spans, against the conventions package that is installed."""
+
+import importlib
+import inspect
+import pkgutil
+from decimal import Decimal
+
+import pytest
+from opentelemetry.semconv import _incubating as incubating
+from opentelemetry.semconv._incubating import attributes as in_development
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
+from opentelemetry.semconv.schemas import Schemas
+
+from xscore.extensions.telemetry.attributes import (
+    OPERATIONS,
+    SCHEMA_URL,
+    StageSpan,
+    TracedTurn,
+    call_attributes,
+    stage_attributes,
+    turn_attributes,
+)
+from xscore.records.calls import CallRecord, Stage, Usage
+from xscore.records.receipt import Coverage, Latency, TurnFigures
+
+MOVED = "Moved to the [OpenTelemetry GenAI semantic conventions repository]"
+"""Said of every GenAI name since 1.42: they are kept elsewhere, under the same name."""
+USAGE = Usage(**{name: at + 11 for at, name in enumerate(Usage.__struct_fields__)})
+CALL = CallRecord(
+    id="c", turn_id="t", stage=Stage.JUDGE, provider="openai", host="a.example:443", model="m", started_at=1.0,
+    duration_s=1.0, outcome="rate_limited", candidates=3, usage=USAGE, cost_usd=Decimal(1), estimated=True,
+)  # fmt: skip
+FIGURES = TurnFigures(
+    command="ask", judge="openai:m", is_model=True, coverage=Coverage(2, 2, 0, 0, 0), unjudged_by_cause={}, kept=1,
+    threshold=0.7, near=1, scores=(), latency=Latency(), expected=None,
+)  # fmt: skip
+LAP = StageSpan("judge", 1.0, 2.0, "budget")
+TURN = TracedTurn(
+    id="t", thread="s", command="ask", began=1.0, ended=2.0, laps=(LAP,), calls=(CALL,), figures=FIGURES, error="x"
+)
+OF_CALL, OF_TURN, OF_STAGE = call_attributes(CALL, thread="s"), turn_attributes(TURN), stage_attributes(TURN, LAP)
+NAMES = {*OF_CALL, *OF_TURN, *OF_STAGE}
+
+
+def conventional() -> dict[str, str]:
+    """Every attribute name of the installed package, with what its module says below it."""
+    found: dict[str, str] = {}
+    for info in pkgutil.iter_modules(in_development.__path__):
+        module = importlib.import_module(f"{incubating.__name__}.attributes.{info.name}")
+        source = inspect.getsource(module)
+        for constant, value in vars(module).items():
+            if constant.isupper() and isinstance(value, str):
+                found[value] = source.partition(f"\n{constant}: ")[2].partition("\n\n")[0]
+    return found
+
+
+def test_every_name_is_theirs_or_says_that_it_is_ours() -> None:
+    """A name outside `xscore.` is one that the installed conventions have, and have not replaced by another."""
+    theirs = conventional()
+    for name in NAMES:
+        assert name.startswith("xscore.") or name in theirs, f"{name} is no name of the installed conventions"
+        deprecated = theirs.get(name, "").partition("Deprecated:")[2]
+        assert not deprecated or MOVED in deprecated, f"{name} is deprecated: {deprecated}"
+
+
+def test_no_name_of_ours_is_one_of_theirs() -> None:
+    """What we call `xscore.…` has no name there; the stable ones among theirs are stable."""
+    assert not {name for name in conventional() if name.startswith("xscore.")}
+    stable = {error_attributes.ERROR_TYPE, server_attributes.SERVER_ADDRESS, server_attributes.SERVER_PORT}
+    assert stable <= OF_CALL.keys() and error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
+
+
+def test_the_version_is_one_that_is_published() -> None:
+    """`SCHEMA_URL` names a schema that the installed package knows."""
+    assert SCHEMA_URL in {schema.value for schema in Schemas}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_every_stage_of_a_call_is_an_operation_of_theirs(stage: Stage) -> None:
+    """A stage that is added needs an operation, of the conventions' own list."""
+    from opentelemetry.semconv._incubating.attributes.gen_ai_attributes import GenAiOperationNameValues
+
+    assert OPERATIONS[stage] in {value.value for value in GenAiOperationNameValues}
+
+
+def test_every_kind_of_token_is_told() -> None:
+    """A kind of token that is added to `Usage` has an attribute, or is left out on purpose."""
+    left_out = {"cache_write_1h_tokens"}  # a part of the cache writes, for which there is no name
+    assert {getattr(USAGE, name) for name in Usage.__struct_fields__ if name not in left_out} <= set(OF_CALL.values())

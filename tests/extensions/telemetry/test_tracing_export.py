@@ -1,0 +1,113 @@
+"""Spans on their way to a collector: a real one on loopback, one that is silent, and none at all."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.collector import Collector
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.extensions.telemetry import notify
+from xscore.extensions.telemetry.attributes import StageSpan, TracedTurn
+from xscore.extensions.telemetry.spans import LEFT_ALONE, NOT_TAKEN
+from xscore.pipeline.build import Pipeline
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import Settings
+from xscore.settings.model import TelemetrySettings
+
+pytestmark = pytest.mark.verify
+
+TASK = Turn(task="The platypus discount of total is taken twice; take it once.")
+
+
+def traced(server: OpenAIServer) -> Settings:
+    """Settings that send spans."""
+    return replace(settings_for(server, pack_size=2), telemetry=TelemetrySettings(otel=True))
+
+
+@pytest.fixture(autouse=True)
+def to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy of the machine's own stands between."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answer]:
+    """Ask so often in one pipeline."""
+    async with Pipeline.open(shop, traced(server)) as pipeline:
+        return [await pipeline.ask(TASK) for _ in range(times)]
+
+
+async def test_a_collector_gets_every_span_of_a_turn(
+    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OTLP over HTTP: a span for the turn, each stage and each attempt, under our name and the environment's words."""
+    server.score = table({"shop/prices.py::total": 95})
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        (answer,) = await ask(shop, server)
+    assert not [warning for warning in answer.warnings if warning.startswith("telemetry")]
+    assert len(collector.spans) == 1 + 6 + answer.judge_usage.attempts + 1
+    (resource,) = {
+        tuple((a.key, a.value.string_value) for a in r.resource.attributes)
+        for r in [one for request in collector.requests for one in request.resource_spans]
+    }
+    assert dict(resource) == {"service.name": "xscore", "deployment.environment.name": "ci"}
+    assert not [body for body in collector.bodies if b"platypus" in body or b"shop/" in body]
+
+
+async def test_the_command_line_is_not_told(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A detector of processes, which would tell the arguments and with them the task, is not asked."""
+    monkeypatch.setenv("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "otel,process")
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        await ask(shop, server)
+    assert collector.bodies and not [body for body in collector.bodies if b"process." in body]
+
+
+async def test_a_collector_that_is_not_there_costs_one_warning(
+    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The turn ends as ever and says so; the next one does not knock again, and says that of its spans too."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        free_port = free.getsockname()[1]
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port}")
+        first, second = await ask(shop, server, times=2)
+    said = [warning for answer in (first, second) for warning in answer.warnings if "telemetry" in warning]
+    where = f"the collector at 127.0.0.1:{free_port}"
+    assert said == [f"telemetry: {where} {NOT_TAKEN}: ConnectionError", f"telemetry: {LEFT_ALONE}"]
+    assert first.exit_code == second.exit_code == 0 and first.answer == server.answer
+    assert capfd.readouterr().err == "", "the exporter's own log stays quiet"
+
+
+async def test_a_silent_collector_is_not_waited_for(
+    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who accepts and never answers gets its second and no more."""
+    monkeypatch.setattr(notify, "PATIENCE_S", 0.2)
+    with Collector(silent=True) as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        (answer,) = await ask(shop, server)
+    assert [warning for warning in answer.warnings if "did not take" in warning]
+    assert answer.exit_code == 0
+
+
+def turn_of(number: int) -> TracedTurn:
+    """A turn of one stage."""
+    lap = StageSpan("judge", 1_790_000_000.0, 1_790_000_001.0)
+    return TracedTurn(
+        id=f"t_{number}",
+        thread="s_1",
+        command="ask",
+        began=lap.began,
+        ended=lap.ended,
+        laps=(lap,),
+        calls=(),
+        figures=None,
+        error="",
+    )

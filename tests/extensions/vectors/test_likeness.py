@@ -1,0 +1,151 @@
+"""What an embedder does to a turn: the order of judging, and never what is judged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.embedding_server import EmbeddingServer
+from xscore.pipeline.build import Pipeline
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
+from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+
+
+@pytest.fixture
+def embedding_server() -> Iterator[EmbeddingServer]:
+    """A host that judges, answers and embeds."""
+    with EmbeddingServer() as running:
+        yield running
+
+
+def with_embedder(settings: Settings, model: str, base_url: str = "") -> Settings:
+    """Give the settings an embedder."""
+    return replace(settings, embedding=EmbeddingSettings(model=model, base_url=base_url))
+
+
+async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set[str]:
+    """Ask; give the ids of all that were judged. Nothing may be left over."""
+    server.counts.judgments.clear()
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates > 5
+    return set(server.counts.judgments)
+
+
+async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """H07: an embedder changes which memories come first, and not which are judged."""
+    plain = settings_for(embedding_server)
+    without = await judged(shop, plain, embedding_server)
+    assert embedding_server.embedded == []
+    other = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    other = replace(other, judge=replace(other.judge, model="openai:judge-3"))
+    assert await judged(shop, other, embedding_server) == without
+    assert len(embedding_server.embedded) > len(without)
+
+
+async def test_vectors_are_made_once_and_again_only_for_what_changed(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
+    """The second turn embeds its task alone; an edited function is embedded anew."""
+    settings = replace(
+        with_embedder(settings_for(embedding_server), "openai:vectors-1"), judge=JudgeSettings(model="lexical")
+    )
+    async with Pipeline.open(shop, settings) as pipeline:
+        await pipeline.context(TASK)
+        first = len(embedding_server.embedded)
+        await pipeline.context(TASK)
+        assert len(embedding_server.embedded) == first + 1
+        prices = shop / "shop" / "prices.py"
+        prices.write_text(prices.read_text("utf-8").replace("9 // 10", "8 // 10"), "utf-8")
+        embedding_server.embedded.clear()
+        await pipeline.context(TASK)
+    assert any("8 // 10" in text for text in embedding_server.embedded)
+    assert len(embedding_server.embedded) < first
+
+
+@pytest.mark.parametrize("judge", ["openai:judge-2", "lexical"])
+async def test_a_host_that_fails_costs_the_likeness_and_no_more(
+    shop: Path, embedding_server: EmbeddingServer, judge: str
+) -> None:
+    """The turn goes on by words alone, and says so."""
+    embedding_server.statuses = [400] * 9
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    settings = replace(settings, judge=replace(settings.judge, model=judge))
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates
+    assert any("by words alone" in warning for warning in answer.warnings)
+
+
+async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
+    shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task's own vector is waited for no longer than those of the memories."""
+    monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TIMEOUT_S", 0.2)
+    embedding_server.silent_s = 3.0
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    settings = replace(settings, judge=replace(settings.judge, model="lexical"))
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates
+    assert any("gave no vector of the task" in warning for warning in answer.warnings)
+    assert answer.latency.judge < 2.5
+
+
+async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """Calls that embed are entered as `embed`, with their tokens and price, and are in the turn's receipt."""
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+        rows = pipeline.parts.store.connection.execute(
+            "SELECT outcome, input_tokens, cost FROM call WHERE stage = 'embed'"
+        ).fetchall()
+    assert len(rows) == len(embedding_server.batches) >= 2
+    assert answer.embed_usage is not None and answer.embed_usage.calls == len(rows)
+    assert answer.embed_usage.usage.input_tokens == sum(row[1] for row in rows)
+    assert all(outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows)
+
+
+async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
+    """After `xscore index` a turn embeds its task alone; where the host fails, the index stands and it is said."""
+    told: list[str] = []
+
+    class Listener(Observer):
+        def note(self, message: str) -> None:
+            told.append(message)
+
+    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
+    settings = with_embedder(lexical, "openai:vectors-1")
+    embedding_server.statuses = [400]
+    async with Pipeline.open(shop, settings, observer=Listener()) as pipeline:
+        report = await pipeline.index()
+        assert report.memories.total > 5
+        assert any("have no vector yet" in message for message in told)
+        await pipeline.index()
+        assert len(embedding_server.embedded) == report.memories.total
+        await pipeline.context(TASK)
+        assert len(embedding_server.embedded) == report.memories.total + 1
+
+
+async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """`terms` is the default: no call, no other scores, no other judge."""
+    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
+    async with Pipeline.open(shop, lexical) as pipeline:
+        plain = await pipeline.ask(TASK, answer=False)
+        named = pipeline.parts.judge.identity.model
+    async with Pipeline.open(shop, with_embedder(lexical, "openai:vectors-1")) as pipeline:
+        lifted = await pipeline.ask(TASK, answer=False)
+        assert pipeline.parts.judge.identity.model == f"{named}+openai:vectors-1"
+    assert named == "bm25-1"
+    before = {memory.id: memory.score for memory in plain.selected}
+    after = {memory.id: memory.score for memory in lifted.selected}
+    assert before.keys() <= after.keys()
+    assert all(after[identifier] >= score for identifier, score in before.items())
+    assert after != before

@@ -1,0 +1,191 @@
+"""Every attempt leaves a row; retries stand outside the limits and go by the type of error."""
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest, PassingTime
+from tests.servers import Fault, OpenAIServer
+from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited, error_kinds
+from xscore.providers.attempts import MAX_REFUSALS, OUTCOME_CANCELLED, Metered, Retrying, may_retry
+from xscore.providers.limits import Limited
+from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
+from xscore.records.calls import CallRecord, Stage, Usage
+
+
+def cents(provider: str, model: str, host: str, usage: Usage) -> Decimal:
+    """Price every token at a cent."""
+    return Decimal(usage.input_tokens + usage.output_tokens) / 100
+
+
+async def test_an_answered_call_is_entered_with_its_usage(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """The row holds the host, the usage it reported, and its price, which is $0 on loopback."""
+    rows: list[CallRecord] = []
+    request = judging()
+    async with connected(server.url) as provider:
+        completion = await Metered(provider, turn_id="turn-1", record=rows.append).complete(request)
+    (row,) = rows
+    assert (row.turn_id, row.stage, row.provider, row.host) == ("turn-1", Stage.JUDGE, "openai", server.host)
+    assert (row.model, row.candidates, row.outcome) == (request.model, request.candidates, "ok")
+    assert row.usage == completion.usage
+    assert row.cost_usd == Decimal(0)
+    assert not row.estimated
+    assert 0 < row.duration_s < 60
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "is_estimated"),
+    [
+        (Fault.RATE_LIMITED, "rate_limited", False),
+        (Fault.QUOTA, "quota", False),
+        (Fault.HTML, "unreadable_response", True),
+        (Fault.RESET, "connection", True),
+        (Fault.SILENCE, "timeout", True),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+async def test_a_failed_call_is_entered_as_well(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault, outcome: str, is_estimated: bool
+) -> None:
+    """A call turned away costs nothing; one that may have been charged is entered at our upper estimate."""
+    rows: list[CallRecord] = []
+    server.misbehave(fault)
+    request = judging(timeout_s=0.3)
+    async with connected(server.url) as provider:
+        with pytest.raises(ProviderError):
+            await Metered(provider, turn_id="t", record=rows.append, price=cents).complete(request)
+    (row,) = rows
+    feared = Usage(input_tokens=request.input_tokens, output_tokens=request.max_output_tokens)
+    assert row.outcome == outcome
+    assert row.estimated is is_estimated
+    assert row.usage == (feared if is_estimated else Usage())
+    assert row.cost_usd == cents("", "", "", row.usage)
+
+
+async def test_an_abandoned_call_is_entered(judging: MakeRequest) -> None:
+    """A call cancelled in flight leaves an estimated row."""
+    rows: list[CallRecord] = []
+    metered = Metered(ScriptedProvider(Script(latency_s=30)), turn_id="t", record=rows.append, clock=lambda: 5.0)
+    call = asyncio.create_task(metered.complete(judging()))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert [(row.outcome, row.estimated, row.started_at) for row in rows] == [(OUTCOME_CANCELLED, True, 5.0)]
+
+
+@pytest.mark.parametrize("jump_s", [-7_200.0, 7_200.0])
+async def test_a_wall_clock_that_jumps_does_not_change_durations(judging: MakeRequest, jump_s: float) -> None:
+    """Stamps are of the wall clock, durations of one that only goes forward."""
+    rows: list[CallRecord] = []
+    wall = iter([1_000.0, 1_000.0 + jump_s])
+    await Metered(ScriptedProvider(), turn_id="t", record=rows.append, clock=lambda: next(wall)).complete(judging())
+    assert rows[0].started_at == 1_000.0
+    assert 0 <= rows[0].duration_s < 60
+
+
+def _script(*kinds: str, retry_after_s: float | None = None) -> ScriptedProvider:
+    errors = [PlannedError(at=at, kind=kind, retry_after_s=retry_after_s) for at, kind in enumerate(kinds, 1)]
+    return ScriptedProvider(Script(errors=tuple(errors)))
+
+
+async def test_a_passing_trouble_is_tried_again(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """X12: retryable failures are tried again, with a wait that grows."""
+    provider = _script("overloaded", "connection", "unreadable_response")
+    retrying = Retrying(provider, attempts=5, sleep=time_passes.sleep, jitter=lambda: 0.0)
+    assert (await retrying.complete(judging())).text
+    assert len(provider.requests) == 4
+    assert time_passes.slept == [0.5, 1.0, 2.0]
+
+
+async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """The wait is never shorter than the host asked, and not the same for all."""
+    for jitter in (0.0, 0.99):
+        provider = _script("overloaded", retry_after_s=8.0)
+        await Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: jitter).complete(judging())  # noqa: B023  awaited within the loop
+    assert time_passes.slept[0] == 8.0
+    assert 8.0 < time_passes.slept[1] <= 10.0
+
+
+async def test_429s_do_not_use_up_the_attempts(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A call that is let through later than others is still judged; between two 429s it waits a moment."""
+    provider = _script(*["rate_limited"] * (MAX_REFUSALS - 1), "overloaded")
+    retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: 0.0)
+    assert (await retrying.complete(judging())).text
+    assert len(provider.requests) == MAX_REFUSALS + 1
+    assert time_passes.slept == [0.5] * MAX_REFUSALS
+
+
+async def test_a_call_that_is_never_let_through_fails(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A prompt larger than the host's limit a minute meets 429 for ever; it does not circle for ever."""
+    provider = _script(*["rate_limited"] * 99)
+    with pytest.raises(RateLimited, match=f"call {MAX_REFUSALS} "):
+        await Retrying(provider, attempts=2, sleep=time_passes.sleep).complete(judging())
+
+
+@pytest.mark.parametrize(("host", "timeouts_s"), [("127.0.0.1:8080", [5.0, 10.0, 20.0]), ("far.example", [5.0] * 3)])
+async def test_a_local_model_is_given_more_time(
+    judging: MakeRequest, time_passes: PassingTime, host: str, timeouts_s: list[float]
+) -> None:
+    """After a deadline the next attempt has twice the time on this machine, and the same elsewhere."""
+    provider = _script("timeout", "timeout")
+    provider.host = host
+    await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(judging(timeout_s=5.0))
+    assert [request.timeout_s for request in provider.requests] == timeouts_s
+
+
+async def test_a_host_that_asks_for_too_much_patience_gets_none(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A Retry-After of an hour fails at once."""
+    with pytest.raises(RateLimited):
+        provider = _script("rate_limited", retry_after_s=3_600)
+        await Retrying(provider, attempts=5, sleep=time_passes.sleep).complete(judging())
+    assert time_passes.slept == []
+
+
+@pytest.mark.parametrize("kind", sorted(error_kinds()))
+async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, kind: str) -> None:
+    """Every leaf of the tree is retried or raised at once by its own flags; what stops the run is never retried."""
+    error = error_kinds()[kind]
+    provider = _script(kind)
+    retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep)
+    if error.retryable and not error.stops_run:
+        await retrying.complete(judging())
+    else:
+        with pytest.raises(error):
+            await retrying.complete(judging())
+    assert len(provider.requests) == (2 if may_retry(error("x")) else 1)
+
+
+async def test_text_that_was_shown_is_not_shown_twice(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: PassingTime
+) -> None:
+    """A stream that breaks after its first words is not started again; one that broke before is."""
+    shown: list[str] = []
+    request = judging(reply_ids=(), content=("Explain.",), input_tokens=3)
+    async with connected(server.url) as provider:
+        retrying = Retrying(provider, attempts=3, sleep=time_passes.sleep)
+        server.misbehave(Fault.CUT)
+        with pytest.raises(ConnectionFailed):
+            await retrying.complete(request, shown.append)
+        assert shown and server.counts.requests == 1
+        server.misbehave(Fault.UNAVAILABLE)
+        await retrying.complete(request, shown.append)
+    assert server.counts.requests == 3
+
+
+async def test_each_attempt_has_its_own_slot_and_row(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Every attempt is a ledger row; while one waits to be tried again, another call has the only slot."""
+    rows: list[CallRecord] = []
+    server.misbehave(Fault.UNAVAILABLE)
+    async with connected(server.url) as provider:
+        limited = Limited(Metered(provider, turn_id="t", record=rows.append), concurrency=1)
+
+        async def others_may_pass(seconds: float) -> None:
+            await limited.complete(judging(task="meanwhile"))
+
+        await Retrying(limited, attempts=3, sleep=others_may_pass).complete(judging())
+    assert [row.outcome for row in rows] == ["overloaded", "ok", "ok"]

@@ -1,0 +1,278 @@
+"""How many calls are in flight, and what a storm of 429s does to it, in an event loop whose waits take no time."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from msgspec import Struct, field
+
+from tests.providers.time_lapse import now, run
+from xscore.platform.errors import Overloaded, ProviderError, RateLimited
+from xscore.providers.concurrency import (
+    GIVE_UP_AFTER_S,
+    LONGEST_BACKOFF_S,
+    MIN_LIMIT,
+    NEVER_RETRY_S,
+    STORM_REFUSALS,
+    AdaptiveConcurrency,
+)
+
+LATENCY_S = 1.0
+
+
+class Host(Struct):
+    """Answers after a second, or with an error that `trouble` gives for the time since the start."""
+
+    trouble: Callable[[float], ProviderError | None] = lambda _: None
+    started: float = field(default_factory=now)
+    sent_s: list[float] = field(default_factory=list)
+    in_flight: int = 0
+    peak: int = 0
+
+    async def serve(self) -> None:
+        """Serve one call."""
+        arrived_s = now() - self.started
+        self.sent_s.append(arrived_s)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            error = self.trouble(arrived_s)
+            await asyncio.sleep(LATENCY_S if error is None else 0.1)
+            if error is not None:
+                raise error
+        finally:
+            self.in_flight -= 1
+
+
+async def call(gate: AdaptiveConcurrency, host: Host) -> None:
+    """Make one call, again and again until it is answered; raise what the gate raises."""
+    while True:
+        ticket = await gate.enter()
+        try:
+            await host.serve()
+        except RateLimited as error:
+            gate.refused(ticket, error)
+        except ProviderError:
+            gate.leave(ticket)
+        else:
+            gate.answered(ticket)
+            return
+
+
+def limited(*windows: tuple[float, float], retry_after_s: float | None = None) -> Callable[[float], RateLimited | None]:
+    """429 within these times."""
+
+    def trouble(at_s: float) -> RateLimited | None:
+        is_storm = any(start <= at_s < end for start, end in windows)
+        return RateLimited("storm", hint="wait", retry_after_s=retry_after_s) if is_storm else None
+
+    return trouble
+
+
+async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseException | None]:
+    """Make so many calls at once."""
+    return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
+
+
+def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
+    """The limits and why."""
+    return [(step.limit, step.because) for step in gate.history]
+
+
+def test_slow_start_doubles_to_the_ceiling() -> None:
+    """From 16 the limit doubles with each window of answers, and stops at the ceiling."""
+
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(100), Host()
+        await calls(gate, host, 500)
+        return gate, host
+
+    gate, host = run(story())
+    assert history_of(gate) == [(16, "start"), (32, "doubled"), (64, "doubled"), (100, "doubled")]
+    assert [round(step.at_s) for step in gate.history] == [0, 1, 2, 3]
+    assert host.peak == 100
+
+
+def test_a_cold_start_reaches_the_steady_rate_within_five_latencies() -> None:
+    """At 64 in flight, 90 % of the steady rate from the third latency on."""
+
+    async def story() -> Host:
+        gate, host = AdaptiveConcurrency(64), Host()
+        await calls(gate, host, 600)
+        return host
+
+    sent = run(story()).sent_s
+    for second in range(3, 8):
+        assert sum(second <= at < second + 1 for at in sent) >= 0.9 * 64
+
+
+def test_a_limit_that_is_not_reached_does_not_grow() -> None:
+    """Answers to a few calls in flight do not show that the host bears many."""
+
+    async def story() -> AdaptiveConcurrency:
+        gate, host = AdaptiveConcurrency(64), Host()
+        for _ in range(20):
+            await calls(gate, host, 5)
+        return gate
+
+    assert history_of(run(story())) == [(16, "start")]
+
+
+def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
+    """However many calls under way meet the 429, the limit goes to four fifths once, and comes back in small steps."""
+
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(64, jitter=lambda: 0.0), Host(limited((4.5, 5.6), retry_after_s=1.0))
+        await calls(gate, host, 2_000)
+        return gate, host
+
+    gate, host = run(story())
+    assert [limit for limit, _ in history_of(gate)] == [16, 32, 64, 51, 51, 64]
+    assert [because for _, because in history_of(gate)][3:] == ["rate_limited", "recovered", "grew"]
+    assert len(host.sent_s) <= 2_000 + 64 + 1
+
+
+def test_5xx_shrinks_nothing() -> None:
+    """An overloaded host is not one that limits us."""
+
+    async def story() -> AdaptiveConcurrency:
+        host = Host(lambda at_s: Overloaded("busy") if 2 < at_s < 2.2 else None)
+        gate = AdaptiveConcurrency(64)
+        await calls(gate, host, 300)
+        return gate
+
+    assert history_of(run(story())) == [(16, "start"), (32, "doubled"), (64, "doubled")]
+
+
+def test_first_come_first_served() -> None:
+    """Places are given in the order of arrival; who gives up is passed over and keeps no place."""
+
+    async def story() -> tuple[list[int], int]:
+        gate, served = AdaptiveConcurrency(1), []
+
+        async def one(number: int) -> None:
+            ticket = await gate.enter()
+            served.append(number)
+            await asyncio.sleep(0.01)
+            gate.answered(ticket)
+
+        tasks = [asyncio.create_task(one(number)) for number in range(8)]
+        await asyncio.sleep(0.025)
+        tasks[4].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return served, gate.in_flight
+
+    assert run(story()) == ([0, 1, 2, 3, 5, 6, 7], 0)
+
+
+@pytest.mark.parametrize("retry_after_s", [None, 0.0, 0.4, 3.0])
+def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None) -> None:
+    """While the storm lasts one call at a time goes out, never before its time."""
+
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(16), Host(limited((3.5, 13.5), retry_after_s=retry_after_s))
+        await calls(gate, host, 200)
+        return gate, host
+
+    gate, host = run(story())
+    probes = [at for at in host.sent_s if 4.2 <= at < 13.5]
+    waits = [later - earlier for earlier, later in pairwise(probes)]
+    assert len(host.sent_s) <= 1.3 * 200
+    assert all(wait >= max(0.1, retry_after_s or 0.0) for wait in waits)
+    assert [because for _, because in history_of(gate)].count("rate_limited") == 1
+
+
+def test_only_the_probes_answer_opens() -> None:
+    """An answer to a call from before the storm opens nothing; after the probe's answer the whole limit may go."""
+
+    async def story() -> tuple[int, int, int]:
+        gate = AdaptiveConcurrency(4, jitter=lambda: 0.0)
+        tickets = [await gate.enter() for _ in range(4)]
+        for ticket in tickets[:STORM_REFUSALS]:
+            gate.refused(ticket, RateLimited("no", hint="", retry_after_s=2.0))
+        waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        gate.answered(tickets[STORM_REFUSALS])
+        await asyncio.sleep(1.8)
+        closed = sum(task.done() for task in waiting)
+        await asyncio.sleep(0.2)
+        probing = sum(task.done() for task in waiting)
+        gate.answered(waiting[0].result())
+        await asyncio.sleep(0)
+        opened = sum(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        return closed, probing, opened
+
+    assert run(story()) == (0, 1, 4)  # the probe is back, and the limit of 3 goes out
+
+
+def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
+    """Every tenth call refused: the limit stays where a host that answers nine in ten can bear it."""
+
+    async def story() -> AdaptiveConcurrency:
+        gate = AdaptiveConcurrency(64)
+        for number in range(2_000):
+            ticket = await gate.enter()
+            if number % 10:
+                gate.answered(ticket)
+            else:
+                gate.refused(ticket, RateLimited("no", hint="", retry_after_s=20.0))
+        return gate
+
+    assert run(story()).limit >= MIN_LIMIT
+
+
+def test_a_429_among_answers_closes_nothing() -> None:
+    """A call refused alone waits by itself; the others go on, a few less at a time."""
+
+    async def story() -> tuple[int, list[tuple[int, str]]]:
+        gate = AdaptiveConcurrency(10)
+        tickets = [await gate.enter() for _ in range(10)]
+        for refused, answered in zip(tickets[:5], tickets[5:], strict=True):
+            gate.refused(refused, RateLimited("no", hint="", retry_after_s=60.0))
+            gate.answered(answered)
+        going_on = [asyncio.create_task(gate.enter()) for _ in range(20)]
+        await asyncio.sleep(0)
+        return sum(task.done() for task in going_on), history_of(gate)
+
+    assert run(story()) == (8, [(10, "start"), (8, "rate_limited")])
+
+
+def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
+    """A host that turns from 429 to 5xx gets one probe, then the calls themselves find out."""
+
+    async def story() -> list[float]:
+        storm = limited((0, 0.4))
+        host = Host(lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None))
+        await calls(AdaptiveConcurrency(16, jitter=lambda: 0.0), host, 40)
+        return host.sent_s
+
+    assert len([at for at in run(story()) if 0.4 < at < 2]) > 16
+
+
+def test_a_host_that_refuses_for_long_is_given_up() -> None:
+    """After the documented patience everybody gets the error, which says that no wait will do."""
+
+    async def story() -> tuple[list[BaseException | None], float, int]:
+        host = Host(limited((0, 1e9)))
+        outcomes = await calls(AdaptiveConcurrency(16), host, 50)
+        return outcomes, now() - host.started, len(host.sent_s)
+
+    outcomes, took_s, sent = run(story())
+    assert all(isinstance(outcome, RateLimited) and outcome.retry_after_s == NEVER_RETRY_S for outcome in outcomes)
+    assert GIVE_UP_AFTER_S <= took_s <= GIVE_UP_AFTER_S + 2 * LONGEST_BACKOFF_S
+    assert sent <= 16 + 20
+
+
+def test_a_host_that_asks_for_an_hour_is_given_up_at_once() -> None:
+    """A limit a day ends the run now."""
+
+    async def story() -> tuple[list[BaseException | None], float]:
+        host = Host(limited((0, 1e9), retry_after_s=3_600))
+        return await calls(AdaptiveConcurrency(16), host, 50), now() - host.started
+
+    outcomes, took_s = run(story())
+    assert all(isinstance(outcome, RateLimited) for outcome in outcomes)
+    assert took_s < 1

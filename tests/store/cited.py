@@ -1,0 +1,51 @@
+"""A file, decisions that cite it, and looks at what became of them."""
+
+from pathlib import Path
+
+from xscore.platform import database
+from xscore.records.memory import Kind, Layer, Memory, MemorySource
+from xscore.store import evidence, memory_writer
+from xscore.store.evidence import EvidenceRefresh, parse_citation
+from xscore.store.store import Store
+
+CODE = "import os\n\n\ndef retry(n):\n    return n + 1\n\n\ndef other():\n    return 2\n"
+NOW = 2_000_000_000.0
+"""Far behind every file's time, so that no stamp is doubted."""
+
+
+def write(store: Store, text: str | bytes = CODE, name: str = "a.py") -> Path:
+    """Write a file of the repository."""
+    path = store.root.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def decide(store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0) -> Memory:
+    """Remember a decision that cites code."""
+    made, _ = memory_writer.make_memory(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title=title,
+        text=f"{title}, not twice.",
+        entity=title,
+        key=key,
+        source=MemorySource.EXPLICIT,
+        updated_at=at,
+    )
+    spans = [parse_citation(store.root, one) for one in cited]
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [made], thread="s_1")
+        evidence.attach_citations(store.connection, made.id, spans)
+    return made
+
+
+def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
+    """Look at the cited files."""
+    return evidence.refresh_evidence(store.connection, store.root, now=now)
+
+
+def lines(store: Store, memory: Memory) -> list[tuple[int, int, bool]]:
+    """Say where the memory's spans stand."""
+    found = evidence.citations_of(store.connection, [memory.id])[memory.id]
+    return [(one.start_line, one.end_line, one.is_changed) for one in found]

@@ -1,0 +1,147 @@
+"""The one door into the store."""
+
+from tests.store.conftest import function
+from xscore.platform import database
+from xscore.platform.hashing import content_hash
+from xscore.records.memory import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
+from xscore.store import memory_writer
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+
+
+def test_no_part_of_a_memory_carries_a_secret_in() -> None:
+    """P01: text, title, card, entity and every fact are redacted, and each finding is counted."""
+    memory, found = memory_writer.make_memory(
+        layer=Layer.GRAPH,
+        kind=Kind.TEST,
+        title=f"title {SECRET}",
+        text=f"key = '{SECRET}'",
+        card=f"card {SECRET}",
+        entity=f"entity {SECRET}",
+        facts=CodeFacts(
+            signature=f"def f(k='{SECRET}')",
+            docstring=SECRET,
+            imports=(SECRET,),
+            dependencies=(SECRET,),
+        ),
+        updated_at=1.0,
+    )
+    assert SECRET not in repr(memory)
+    assert found == 8
+
+
+def test_a_heading_deep_in_a_document_is_redacted_like_a_line() -> None:
+    """`## password: x` is a line of its own, also where it stands behind the headings above it."""
+    assert function("Setup > password: hunter2hunter2 > Next").entity == "Setup > password: <SECRET:password> > Next"
+
+
+def test_ids_and_hashes_remember_no_secret() -> None:
+    """Two texts that differ in the secret alone are one content: nothing stored is computed from the secret."""
+    one, two = (function(text=f"key = '{SECRET[:-1]}{last}'") for last in "Aw")
+    assert one.content_hash == two.content_hash
+
+
+def test_headings_that_differ_in_their_secrets_stay_two_memories() -> None:
+    """Redaction never merges two entities of a file into one."""
+    one, two = (function(f"{SECRET[:-1]}{last}", start_line=line) for last, line in (("A", 3), ("w", 9)))
+    assert one.entity == two.entity
+    assert one.id != two.id
+
+
+def test_the_id_is_stable_over_edits() -> None:
+    """Text, lines, title and times do not touch the id; layer, path, kind, entity and ordinal do."""
+    first = function()
+    assert function(text="def f(): return 2", title="x", start_line=90, updated_at=99.0).id == first.id
+    others = [function("g"), function(path="b.py"), function(kind=Kind.METHOD), function(ordinal=1)]
+    assert len({first.id, *(other.id for other in others)}) == 5
+
+
+def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
+    """A card is what is hashed where there is one; the whole text has its own hash; lines are in neither."""
+    plain, carded = function(start_line=1), function(card="test f: does it", start_line=50)
+    assert plain.content_hash == plain.text_hash == content_hash("a.py", "f", plain.text)
+    assert carded.content_hash == content_hash("a.py", "f", "test f: does it")
+    assert carded.text_hash == plain.text_hash
+
+
+def test_a_stale_mark_changes_what_is_judged() -> None:
+    """Going stale shows a mark to the judge and so makes another content; coming back restores the old one."""
+    fresh = function()
+    stale = memory_writer.with_status(fresh, MemoryStatus.STALE)
+    assert stale.content_hash != fresh.content_hash
+    assert stale.id == fresh.id
+    assert memory_writer.judge_text(stale.text, stale.card, status=stale.status, tests="cards").startswith("[stale")
+    assert stale.content_hash == function(status=MemoryStatus.STALE).content_hash
+    assert memory_writer.with_status(stale, MemoryStatus.ACTIVE) == fresh
+
+
+def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
+    """K12: an edited memory keeps its creation time, importance and use counts, and takes the new text."""
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [function(created_at=1.0, importance=0.9)])
+    store.connection.execute("UPDATE memory SET access_count = 3, accessed_at = 7.0")
+    with database.transaction(store.connection):
+        memory_writer.put_memories(
+            store.connection, [function(text="def f(): return 2", created_at=5.0, updated_at=20.0)]
+        )
+    (found,) = store.find("a.py::f")
+    assert (found.created_at, found.importance, found.access_count, found.accessed_at) == (1.0, 0.9, 3, 7.0)
+    assert (found.text, found.updated_at) == ("def f(): return 2", 20.0)
+
+
+def test_every_memory_has_a_vector(store: Store) -> None:
+    """The vector layer's embedder sees each memory as it is written, and again when it changes."""
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [function("alpha"), function("beta")])
+    before = dict(store.vectors(TERM_EMBEDDER))
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    after = dict(store.vectors(TERM_EMBEDDER))
+    assert len(before) == len(after) == 2
+    assert sum(before[key] != after[key] for key in before) == 1
+
+
+def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
+    """What another embedder made of a memory stays while its text does, wherever it stands; a new text ends it."""
+    there, elsewhere = function("alpha"), function("alpha", start_line=7)
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [there])
+        store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
+        memory_writer.put_memories(store.connection, [elsewhere])
+    assert store.vectors("bought") == [(there.id, b"\0")]
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    assert store.vectors("bought") == []
+
+
+def test_what_is_written_comes_back_whole(store: Store) -> None:
+    """X01: every field of a memory survives the store."""
+    memory = function(
+        card="card",
+        start_line=3,
+        end_line=9,
+        facts=CodeFacts(signature="def f()", docstring="Do.", imports=("os",), dependencies=("g", "h"), complexity=4),
+        scope=MemoryScope.WORKSPACE,
+        importance=0.25,
+        confidence=0.75,
+        source=MemorySource.IMPORT,
+        status=MemoryStatus.ARCHIVED,
+        key="k",
+        created_at=2.0,
+    )
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [memory])
+    assert store.find(memory.id) == [memory]
+
+
+def test_one_active_memory_about_one_thing(store: Store) -> None:
+    """A second memory with the same layer, scope and key supersedes the first."""
+    first, second = (function(name, key="database") for name in ("postgres", "sqlite"))
+    for memory in (first, second):
+        with database.transaction(store.connection):
+            memory_writer.put_memories(store.connection, [memory])
+    found = store.memories([first.id, second.id])
+    assert (found[first.id].status, found[first.id].superseded_by) == (MemoryStatus.SUPERSEDED, second.id)
+    assert [candidate.id for candidate in store.pool()] == [second.id]

@@ -1,0 +1,185 @@
+"""Questions to the links: files and entities, cycles, depth, names."""
+
+import pytest
+
+from tests.cpu_time import assert_growth
+from tests.store.conftest import function
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.hashing import file_id
+from xscore.records.memory import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, MemorySource, Relation
+from xscore.store import evidence, index_rows, memory_writer
+from xscore.store.graph import LinkGraph, ReachedNode
+from xscore.store.store import Store
+
+CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
+
+
+def graph(store: Store) -> LinkGraph:
+    """Ask the links of a store."""
+    return LinkGraph(store.connection)
+
+
+def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    """Index files with these entities; `path::entity` -> id."""
+    memories = {path: tuple(function(name, path=path) for name in names) for path, names in files.items()}
+    indexed = [
+        IndexedFile(stamp=FileStamp(path, 1, 1, "h", "python"), memories=made, mentions=())
+        for path, made in memories.items()
+    ]
+    with database.transaction(store.connection):
+        index_rows.replace_files(store.connection, indexed, ())
+    return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
+
+
+def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> None:
+    """Write edges."""
+    rows = [(path, Edge(source, target, relation)) for source, relation, target in edges]
+    with database.transaction(store.connection):
+        index_rows.replace_edges(store.connection, [], rows)
+
+
+def names(found: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
+    """Say what was reached, and how far it is."""
+    return [(one.path + ("::" + one.entity if one.entity else ""), one.distance) for one in found]
+
+
+def test_a_chain_is_followed_through_files(store: Store) -> None:
+    """A06: a call between entities ties their files; distance counts the steps."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
+    tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
+    assert names(graph(store).dependency_chain("a.py")) == [("b.py", 1), ("c.py", 2)]
+    assert names(graph(store).affected_files("c.py")) == [("b.py", 1), ("a.py", 2)]
+    assert names(graph(store).dependency_chain("a.py", depth=1)) == [("b.py", 1)]
+
+
+def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
+    """A06: asked for an entity, entities answer; what its file does elsewhere is not its business."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
+    tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
+    assert names(graph(store).dependency_chain("a.py::f")) == [("b.py::g", 1)]
+    assert names(graph(store).affected_files("c.py::k")) == [("b.py::h", 1)]
+    assert names(graph(store).affected_files(ids["b.py::g"])) == [("a.py::f", 1)]
+
+
+def test_a_class_stands_for_its_methods(store: Store) -> None:
+    """Asked for a class, what its methods call counts; a name that merely begins alike does not."""
+    ids = index(store, {"a.py": ("A", "A.run", "A_b", "AXb.run", "f", "g")})
+    tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
+    tie(store, (ids["a.py::AXb.run"], CALLS, ids["a.py::f"]))
+    assert names(graph(store).dependency_chain("a.py::A")) == [("a.py::f", 1)]
+    assert names(graph(store).dependency_chain("a.py::A_b")) == [("a.py::g", 1)]
+
+
+def test_a_cycle_ends(store: Store) -> None:
+    """A06: a cycle is walked once, at any depth, and never leads back to the start."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g",), "c.py": ("h",)})
+    tie(
+        store,
+        *((ids[one], CALLS, ids[other]) for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))),
+        (ids["c.py::h"], CALLS, ids["a.py::f"]),
+    )
+    assert names(graph(store).dependency_chain("a.py::f", depth=10**6)) == [
+        ("b.py::g", 1),
+        ("c.py::h", 2),
+    ]
+    assert names(graph(store).dependency_chain("a.py", depth=10**6)) == [("b.py", 1), ("c.py", 2)]
+
+
+def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
+    """Two ways to one end make one answer, with the ties of both."""
+    index(store, {"a.py": (), "b.py": (), "c.py": (), "d.py": ()})
+    for one, other in ("ab", "ac", "bd", "cd"):
+        tie(store, (file_id(f"{one}.py"), IMPORTS, file_id(f"{other}.py")))
+    found = graph(store).dependency_chain("a.py")
+    assert names(found) == [("b.py", 1), ("c.py", 1), ("d.py", 2)]
+    assert found[-1].ties == 2
+    assert found[-1].via == file_id("b.py")
+
+
+def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
+    """Where everything calls everything, a depth of a thousand costs what a depth of two costs."""
+    count = 60
+    ids = index(store, {f"f{i}.py": ("g",) for i in range(count)})
+    ends = list(ids.values())
+    tie(store, *((one, CALLS, other) for one in ends for other in ends))
+    assert len(graph(store).dependency_chain("f0.py", depth=1_000)) == count - 1
+    assert_growth(
+        lambda depth: graph(store).dependency_chain("f0.py", depth=depth),
+        small=2,
+        large=1_000,
+        at_most=3,
+    )
+
+
+def test_a_test_depends_on_its_subject(store: Store) -> None:
+    """A06: a changed subject affects its tests; a document that names it is related, but not affected."""
+    ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "README.md": ("Top",)})
+    tie(store, (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]), (ids["README.md::Top"], REFERENCES, ids["a.py::f"]))
+    assert names(graph(store).affected_files("a.py")) == [("test_a.py", 1)]
+    assert names(graph(store).related_files("a.py")) == [("README.md", 1), ("test_a.py", 1)]
+
+
+@pytest.mark.parametrize("path", ["quote'\".py", "50%25_done.py", "f_a.py", "m_a.py", "a:b.py"])
+def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
+    """Percent signs, quotes and prefixes of ids in a path mislead nobody."""
+    index(store, {path: ("f",), "other.py": (), "50x25xdone.py": ()})
+    tie(store, (file_id("other.py"), IMPORTS, file_id(path)))
+    assert names(graph(store).affected_files(path)) == [("other.py", 1)]
+    assert names(graph(store).dependency_chain("other.py")) == [(path, 1)]
+
+
+def test_an_unknown_name_is_told_with_its_neighbours(store: Store) -> None:
+    """A name that nothing bears is an error that names what may be meant."""
+    index(store, {"src/net/retry.py": ("Retry.run",)})
+    for given, near in (("retry.py", "src/net/retry.py"), ("src/net/retry.py::run", "src/net/retry.py::Retry.run")):
+        with pytest.raises(NothingMatched) as caught:
+            graph(store).related_files(given)
+        assert near in caught.value.hint
+    with pytest.raises(NothingMatched, match="knows no `zzz`"):
+        graph(store).related_files("zzz")
+    with pytest.raises(UsageError, match="at least one step"):
+        graph(store).related_files("src/net/retry.py", depth=0)
+
+
+def test_slips_find_what_was_meant(store: Store) -> None:
+    """A06: letters that changed places, are missing or too many, in a file's name or an entity's."""
+    index(
+        store,
+        {
+            "src/requests/auth.py": ("AuthBase", "get_auth_from"),
+            "src/requests/sessions.py": ("Session", "Mixin.resolve_redirects"),
+            "src/requests/utils.py": ("get_auths", "unrelated"),
+        },
+    )
+    near = graph(store).suggestions
+    assert near("src/requests/atuh.py") == ("src/requests/auth.py",)
+    assert near("src/requests/sesions.py") == ("src/requests/sessions.py",)
+    assert near("sessions.py::resolve_redirect") == ("src/requests/sessions.py::Mixin.resolve_redirects",)
+    assert near("src/requests/auht.py::get_auth")[0] == "src/requests/auth.py::get_auth_from"
+    assert near("src/requests/utils.py::get_auth") == ("src/requests/utils.py::get_auths",)
+    assert near("src/requests/auht.py::zzzzzz") == ("src/requests/auth.py",)
+    assert near("zzzzzz.rs") == ()
+
+
+def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
+    """A06, A08: a decision is related to the file and the entities whose lines it cites, and they to it; once each."""
+    index(store, {"a.py": ("f",), "b.py": ("g",)})
+    store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
+    said, _ = memory_writer.make_memory(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title="Retry twice",
+        text="Retry twice.",
+        source=MemorySource.EXPLICIT,
+    )
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [said])
+        cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
+        evidence.attach_citations(store.connection, said.id, cited)
+    assert names(graph(store).related_files(said.id)) == [("b.py", 1), ("a.py::f", 1)]
+    assert [one.id for one in graph(store).related_files("a.py")] == [said.id]
+    assert [one.id for one in graph(store).related_files("a.py::f")] == [said.id]
+    assert graph(store).related_files("b.py::g") == ()
+    assert [(one.id, one.ties) for one in graph(store).related_files("b.py")] == [(said.id, 2)]
+    assert graph(store).affected_files("a.py") == graph(store).dependency_chain(said.id) == ()

@@ -1,0 +1,131 @@
+"""The rows of the index."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xscore.platform.database import transaction
+from xscore.platform.errors import StoreDamaged
+from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.store import index_rows, memory_writer
+from xscore.store.opening import connect_store
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A store."""
+    opened = connect_store(tmp_path / "memory.db")
+    yield opened
+    opened.close()
+
+
+def entity(path: str, name: str, text: str = "x") -> Memory:
+    """A function."""
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.GRAPH, kind=Kind.FUNCTION, path=path, entity=name, title=name, text=text, updated_at=1.0
+    )
+    return memory
+
+
+def file(path: str, *memories: Memory, mentions: tuple[Mention, ...] = ()) -> IndexedFile:
+    """An indexed file."""
+    return IndexedFile(stamp=FileStamp(path, 1, 2, "h", "python"), memories=memories, mentions=mentions)
+
+
+def replace(
+    connection: sqlite3.Connection, *files: IndexedFile, removed: tuple[str, ...] = ()
+) -> index_rows.IndexChanges:
+    """Replace files in a transaction."""
+    with transaction(connection):
+        return index_rows.replace_files(connection, files, removed)
+
+
+def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:
+    """Added, changed and removed memories are told apart; equal ones count as nothing."""
+    first = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g"), entity("a.py", "h")))
+    second = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g", "y"), entity("a.py", "i")))
+    assert first == index_rows.IndexChanges(added=3)
+    assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
+
+
+def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.Connection) -> None:
+    """The index replaces its own memories; a decision that names a file stays."""
+    own, _ = memory_writer.make_memory(
+        layer=Layer.PROJECT,
+        kind=Kind.DECISION,
+        path="a.py",
+        title="d",
+        text="d",
+        source=MemorySource.EXPLICIT,
+        updated_at=1.0,
+    )
+    with transaction(connection):
+        memory_writer.put_memories(connection, [own])
+    replace(connection, file("a.py", entity("a.py", "f")))
+    replace(connection, removed=("a.py",))
+    assert connection.execute("SELECT kind FROM memory").fetchall() == [("decision",)]
+
+
+def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> None:
+    """Changed paths and names gather over transactions, survive a stop, and are cleared by the linking only."""
+    replace(connection, file("a.py", entity("a.py", "f")))
+    replace(connection, file("pkg/b.py", entity("pkg/b.py", "C.g")))
+    due = index_rows.links_due(connection)
+    assert due.paths == {"a.py", "pkg/b.py"}
+    assert {"f", "g"} <= due.names
+    with transaction(connection):
+        index_rows.replace_edges(connection, due.paths, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
+    assert not index_rows.links_due(connection)
+
+
+def test_an_edit_that_defines_nothing_new_makes_no_name_due(connection: sqlite3.Connection) -> None:
+    """Editing a body leaves the edges of other files alone."""
+    replace(connection, file("a.py", entity("a.py", "f")))
+    with transaction(connection):
+        index_rows.replace_edges(connection, None, [])
+    replace(connection, file("a.py", entity("a.py", "f", "other")))
+    assert index_rows.links_due(connection) == index_rows.LinksDue(paths={"a.py"})
+
+
+def test_many_changed_files_are_linked_as_a_whole(connection: sqlite3.Connection) -> None:
+    """Past a thousand changed files the list gives way to one word."""
+    replace(connection, *(file(f"{n}.py") for n in range(index_rows.MANY_PATHS + 1)))
+    assert index_rows.links_due(connection) == index_rows.LinksDue(everything=True)
+    replace(connection, file("x.py"))
+    assert index_rows.links_due(connection).everything
+
+
+def test_removing_a_file_removes_edges_to_it(connection: sqlite3.Connection) -> None:
+    """Neither end of an edge outlives its memory or file."""
+    f, g = entity("a.py", "f"), entity("b.py", "g")
+    replace(connection, file("a.py", f), file("b.py", g))
+    with transaction(connection):
+        edges = [("b.py", Edge(g.id, f.id, Relation.CALLS)), ("b.py", Edge("f_b.py", "f_a.py", Relation.IMPORTS))]
+        index_rows.replace_edges(connection, {"b.py"}, edges)
+    replace(connection, removed=("a.py",))
+    assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
+
+
+def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
+    """Stamps come back as written; doubting them keeps the files but believes none."""
+    replace(connection, file("a.py"))
+    with transaction(connection):
+        index_rows.write_stamps(connection, [FileStamp("x.bin", 3, 4, "k", "", "binary")])
+    assert index_rows.file_stamps(connection) == {
+        "a.py": FileStamp("a.py", 1, 2, "h", "python"),
+        "x.bin": FileStamp("x.bin", 3, 4, "k", "", "binary"),
+    }
+    assert index_rows.file_languages(connection) == {"a.py": "python"}
+    with transaction(connection):
+        index_rows.invalidate_stamps(connection)
+    assert {(s.mtime_ns, s.file_hash) for s in index_rows.file_stamps(connection).values()} == {(0, "")}
+
+
+@pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])
+def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
+    """What stands of the files still to be linked is ours, or damage."""
+    index_rows.write_meta(connection, "links_due", torn)
+    with pytest.raises(StoreDamaged, match="to link makes no sense"):
+        index_rows.links_due(connection)

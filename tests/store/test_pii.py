@@ -1,0 +1,85 @@
+"""What tells who a person is goes; what only looks like it stays."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.extensions.privacy.test_erasure import said
+from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
+from xscore.store import memory_writer
+from xscore.store.personal_data import redact_pii
+
+AT = "@"
+PEOPLE = [
+    ("write to jane.doe" + AT + "posteo.de today", "write to <PII:email> today"),
+    ('"email": "j_d+spam' + AT + 'mail.corp-x.co.uk",', '"email": "<PII:email>",'),
+    ("author=Jane <jane" + AT + "corp-x.io>", "author=Jane <<PII:email>>"),
+    ("owner=jane" + AT + "corp-x.io", "owner=<PII:email>"),
+    ("[mail](mailto:jane" + AT + "corp-x.io)", "[mail](mailto:<PII:email>)"),
+    ("call +49 151 234 567 89 please", "call <PII:phone> please"),
+    ('on_call = "+4915123456789"', 'on_call = "<PII:phone>"'),
+    ("ring (202) 456-1111", "ring <PII:phone>"),
+    ("phone: 030 9876543", "phone: <PII:phone>"),
+    ('"mobile_number": "0151-23456789"', '"mobile_number": "<PII:phone>"'),
+    ("ship to 12 Elm Street, Springfield, IL 62704", "ship to <PII:address>"),
+    ("at 221B Baker Street\n  London NW1 6XE", "at <PII:address>\n"),
+    ("wohnt Lindenstraße 5, 10969 Berlin.", "wohnt <PII:address>."),
+    ('street = "7 Old Mill Road"', 'street = "<PII:address>"'),
+]
+NOBODY = [
+    "git" + AT + "github.com:owner/repo.git",
+    "ssh://git" + AT + "host.org/x",
+    "jane" + AT + "build.corp-x.io:/srv/www",
+    "postgres://jane" + AT + "db.corp-x.io/x",
+    "https://jane:passw0rd" + AT + "corp-x.io/page",
+    "noreply" + AT + "corp-x.io and 12345+jane" + AT + "users.noreply.github.com",
+    "security" + AT + "project.org",
+    "jane" + AT + "example.com, jane" + AT + "mail.example.org, a" + AT + "b.invalid",
+    "uses: actions/checkout" + AT + "v4.2.io",
+    "pkg" + AT + "1.2.3, icon" + AT + "2x.png, getty" + AT + "tty1.service",
+    "python>=3.11, 10.0.0.1:8080, 192.168.100.200, 2001:db8::1",
+    "version: 12.345.6789-1234, sha 0123456789abcdef, 2024-01-31T10:20:30+01:00",
+    "phone: 555-0134, +1 (202) 555-0134, tel = 1234567890, fax: 000-0000000",
+    "+1234567890\n+9876543210 added in a diff",
+    "id 202-456-1111-9 of 4111 1111 1111 1111",
+    "timeout: 3600000, phone_fields: 12, cellular: 1000000",
+    "3 Way Merge and 2 Main Roads in 5 Places",
+    "port = 5432 # st",
+    "a" + AT + "b",
+]
+
+
+@pytest.mark.parametrize(("text", "clean"), PEOPLE)
+def test_people_are_taken_out(text: str, clean: str) -> None:
+    """P03: e-mail addresses, phone numbers and postal addresses become marks; lines keep their number."""
+    found = redact_pii(text)
+    assert (found.text, found.count) == (clean, 1)
+    assert redact_pii(found.text).text == found.text
+    assert found.text.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("text", NOBODY)
+def test_what_only_looks_like_a_person_stays(text: str) -> None:
+    """P03: versions, addresses of machines, logins, roles and examples are nobody's."""
+    assert redact_pii(text).text == text
+
+
+@given(st.text(alphabet="aZ0.@+-() :/\n=\"'é", max_size=300))
+def test_marks_are_stable_and_lines_stay(text: str) -> None:
+    """Whatever the text, lines keep their number and looking twice changes nothing."""
+    once = redact_pii(text).text
+    assert redact_pii(once).text == once and once.count("\n") == text.count("\n")
+
+
+def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise() -> None:
+    """P03: config and said memories lose PII before they are hashed; code and documents, and who opts in, keep it."""
+    line = f"owner: jane{AT}corp-x.io"
+    spoken = said(line, particulars=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
+    assert (spoken.text, spoken.title) == ("owner: <PII:email>", "owner: <PII:email>")
+    assert spoken.particulars.rationale == "ask <PII:email>"
+    assert said(line, allow_pii=True).text == line
+    for kind, clean in ((Kind.CONFIG, "owner: <PII:email>"), (Kind.DOC, line), (Kind.FUNCTION, line)):
+        made, count = memory_writer.make_memory(
+            layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=MemorySource.INDEX
+        )
+        assert (made.text, count) == (clean, int(clean != line))

@@ -1,0 +1,193 @@
+"""Secrets: every planted one is found, code that only speaks of secrets is left alone, and text keeps its lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cpu_time import assert_growth
+from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
+from xscore.store.redaction import is_secret_file, redact
+
+SEEDS = range(20)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_provider_key_is_found(seed: int) -> None:
+    """Keys with a shape of their own are found bare, quoted and in the middle of a line (P01)."""
+    for name, key in provider_keys(Forge(seed)).items():
+        secret = key.partition("=")[2] if name == "azure_key" else key
+        for line in (key, f'x = "{key}"', f"see {key}, please", f"a\n  f({key!r})\nb"):
+            found = redact(line)
+            assert secret not in found.text, (name, line, found.text)
+            assert found.types == (name.partition(" ")[0],), (name, line, found.text)
+            assert found.text.count("\n") == line.count("\n")
+
+
+@pytest.mark.parametrize("form", ASSIGNMENTS)
+def test_values_of_secret_names_are_found(form: str) -> None:
+    """A literal beside a secret-looking name goes, in every notation (P01)."""
+    for seed in SEEDS:
+        secret = Forge(seed).text(20) if "Authorization" in form else Forge(seed).password()
+        line = form.format(secret)
+        found = redact(f"before()\n{line}\nafter()")
+        assert secret not in found.text, (line, found.text)
+        assert found.count == 1, (line, found.text)
+        assert found.text.startswith("before()\n") and found.text.endswith("\nafter()")
+
+
+@pytest.mark.parametrize(
+    "kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "CERTIFICATE"]
+)
+def test_pem_blocks_lose_their_bodies(kind: str) -> None:
+    """Whole, indented, escaped into one line, or cut in half by a window: the body goes, the lines stay."""
+    block, body = Forge(1).pem(kind)
+    lines = block.split("\n")
+    forms = {
+        "whole": f"x = 1\n{block}\ny = 2",
+        "indented": "key: |\n" + "\n".join(f"    {line}" for line in lines) + "\nnext: 1",
+        "escaped": 'KEY = "' + "\\n".join(lines) + '\\n"\nz = 3',
+        "concatenated": "KEY = (\n" + "\n".join(f'    "{line}\\n"' for line in lines) + "\n)\nz = 3",
+        "head": "x = 1\n" + "\n".join(lines[:5]),
+        "tail": "\n".join(lines[3:]) + "\nafter = 1",
+    }
+    for name, text in forms.items():
+        found = redact(text)
+        assert not [line for line in body if line in found.text], (name, found.text)
+        assert found.text.count("\n") == text.count("\n"), name
+        assert found.count == 1, (name, found.text)
+        for own in ("x = 1", "y = 2", "next: 1", "z = 3", "after = 1"):
+            assert (own in found.text) == (own in text), (name, own)
+
+
+INNOCENT = [
+    'password = os.environ["DB_PASSWORD"]',
+    "password = getpass.getpass()",
+    'password = "${DB_PASSWORD}"',
+    'password = f"{secret}"',
+    'password: "{{ vault_password }}"',
+    "password: str",
+    "password: Optional[str] = None",
+    "    token: Token",
+    "    secret: SecretStr",
+    "password = user.password",
+    "this.password = password;",
+    'password = ""',
+    'password="password"',
+    'api_key = "YOUR_API_KEY"',
+    'api_key = "<your key here>"',
+    'api_key="xxxxxxxxxxxxxxxx"',
+    "PASSWORD_HASHERS = ['django.contrib.auth.hashers.Argon2']",
+    'password_field = "pw1_input_x9"',
+    "if token == 'NAME' and next_token == \"STRING\":",
+    'token_type = "bearer"',
+    "SECRET_KEY = config('SECRET_KEY')",
+    'primary_key = "user_id_2"',
+    'help="The password to log in with."',
+    '"password": "Your password must contain at least 8 characters."',
+    "password = request.POST['password']",
+    "postgresql://user:password@localhost/x",
+    "https://${USER}:${TOKEN}@github.com/x",
+    "url = f'https://{user}:{password}@{host}'",
+    "see https://example.org:8080/a@b",
+    "Authorization: Bearer <token>",
+    'headers["Authorization"] = f"Bearer {token}"',
+    'PEM = re.compile("-----BEGIN PRIVATE KEY-----(.*?)-----END PRIVATE KEY-----")',
+    "sk-learn-is-not-a-key-at-all",
+    "for key, token in tokens.items(): pass",
+    "max_tokens = 4096",
+    "request.withCredentials = !!config.withCredentials;",
+    "send(request, host=self.host, secret=self._key, limits=limits)",
+    "  id-token: write",
+    '"pbkdf2-password": "^1.2.1",',
+    "--token-file path/to/file",
+]
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_code_that_speaks_of_secrets_is_left_alone(text: str) -> None:
+    """Names, lookups, types, placeholders and prose are no secrets."""
+    assert redact(text).text == text
+
+
+forged = st.integers(0, 10_000).map(Forge)
+fragment = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [*INNOCENT, "<SECRET:password>", "<SECRET:", 'password = "', "'", '"', "\\", "\n", "-----", "://", "@", "="]
+    ),
+    st.tuples(forged, st.sampled_from(ASSIGNMENTS)).map(lambda pair: pair[1].format(pair[0].password())),
+    forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
+    forged.map(lambda forge: " ".join(provider_keys(forge).values())),
+    st.sampled_from(["İ", "ß", "\ud800", "\x00", "\r\n", "\u2028"]),
+)
+
+
+@given(st.lists(fragment, max_size=8).map("".join))
+def test_twice_is_once_and_lines_stay(text: str) -> None:
+    """Redacting again changes nothing, and the number of lines never changes."""
+    once = redact(text)
+    assert redact(once.text).text == once.text
+    assert once.text.count("\n") == text.count("\n")
+    assert (once.count == 0) == (once.text == text)
+
+
+ADVERSARIAL = [
+    "password=",
+    'password="',
+    "password='password=\"",
+    'password = "\\',
+    "://a:",
+    "://" + "a" * 90,
+    "-----BEGIN PRIVATE KEY-----",
+    "-----END PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\n" + "A" * 64 + "\n",
+    "A" * 64 + "\n",
+    "eyJ" + "a" * 60,
+    "eyJaaaaaaaaa.eyJaaaaaaaaa",
+    "authorization: bearer ",
+    "AKIA",
+    "sk-",
+    "key key_key-key.",
+    "aws " * 10,
+    "define(",
+    "host=x password=",
+    "<password>",
+    "password: a" + " " * 50,
+    " " * 100 + "\n",
+    "x" * 100 + "password",
+    "--password-",
+]
+
+
+@pytest.mark.parametrize("unit", ADVERSARIAL)
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    """Eight times the text takes about eight times the CPU, not sixty-four."""
+    assert_growth(lambda size: redact(unit * (size // len(unit) + 1)), small=15_000, large=120_000, at_most=24)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env", ".env.local", ".env.example", "deploy/.env.production", "prod.env", ".envrc", "server.pem",
+        "tls/server.key", "a.p12", "a.pfx", "a.jks", "debug.keystore", "id_rsa", "id_ed25519",
+        "id_ed25519_sk.pub", "home/.ssh/id_ecdsa.bak", ".npmrc", ".pypirc", ".netrc", "_netrc", "Vault.KDBX",
+        ".aws/credentials", "credentials.json", ".git-credentials", ".htpasswd", "service-account-prod.json",
+        "secrets.yaml", "terraform.tfstate", ".docker/config.json", "x\\.env",
+    ],
+)  # fmt: skip
+def test_files_of_secrets_stay_out(name: str) -> None:
+    """Files that exist to hold secrets are known by name, in any folder and case (P02)."""
+    assert is_secret_file(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "environment.py", "env.py", "keys.py", "id_map.py", "id_utils.ts", "identity.go", "config.json",
+        "src/config.json", "credentials.py", "docs/credentials.md", "keyboard.js", "secrets.toml", "monkey.py",
+        "README.md", "pem.py",
+    ],
+)  # fmt: skip
+def test_other_files_are_indexed(name: str) -> None:
+    """Code and documents about secrets are code and documents."""
+    assert not is_secret_file(name)

@@ -1,0 +1,121 @@
+"""The schema others build on: tables, checks, triggers, views, plans."""
+
+import json
+
+import pytest
+
+from tests.statements import list_events
+from tests.store.conftest import function
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import file_id
+from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
+from xscore.store import memory_writer
+from xscore.store.events import EventName, emit_event
+from xscore.store.store import Store
+
+
+def columns(store: Store, name: str) -> list[str]:
+    """Return the columns of a table or view."""
+    return [row[1] for row in store.connection.execute(f"PRAGMA table_info({name})").fetchall()]
+
+
+def plan(store: Store, sql: str, *parameters: object) -> str:
+    """Return the query plan in words."""
+    return " | ".join(row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall())
+
+
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [
+        ("SELECT id FROM memory WHERE path = 'a' AND entity = 'b'", "memory_by_path"),
+        ("SELECT * FROM edge WHERE target = 'm_a'", "edge_by_target"),
+        ("SELECT * FROM edge WHERE source = 'm_a'", "PRIMARY KEY"),
+        ("SELECT * FROM judgment WHERE query_id = 1", "PRIMARY KEY"),
+        ("SELECT * FROM query WHERE turn_key = 'a' AND judge = 'b' AND sample = 0", "INDEX"),
+        ("SELECT * FROM call WHERE turn_id = 't'", "call_by_turn"),
+        ("SELECT * FROM mention WHERE name = 'f'", "mention_by_name"),
+        ("SELECT * FROM vec WHERE memory_id = 'm'", "PRIMARY KEY"),
+        ("SELECT * FROM reservation WHERE turn_id = 't'", "reservation_by_turn"),
+    ],
+)
+def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) -> None:
+    """No question of a turn scans a table."""
+    found = plan(store, sql)
+    assert index in found
+    assert "SCAN" not in found
+
+
+def test_events_are_only_ever_appended(store: Store) -> None:
+    """H09: no event is deleted or rewritten; while erasing, a payload may be blanked and nothing else."""
+    emit_event(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
+    for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
+        with pytest.raises(StoreDamaged, match="append-only"):
+            store.connection.execute(sql)
+    store.connection.execute("INSERT INTO meta VALUES ('erasing', '1')")
+    for sql in ("DELETE FROM event", "UPDATE event SET at = 2, payload = '{}'", "UPDATE event SET payload = '[1]'"):
+        with pytest.raises(StoreDamaged, match="append-only"):
+            store.connection.execute(sql)
+    store.connection.execute("UPDATE event SET payload = '{}'")
+    assert [(event.name, event.payload) for event in list_events(store.connection)] == [(EventName.STORED, {})]
+
+
+def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
+    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions as views over one table."""
+    project = {"layer": Layer.PROJECT, "path": "", "source": MemorySource.EXPLICIT}
+    user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
+    made = [
+        function("uses", kind=Kind.TECH_STACK, key="database", text="SQLite", **project),
+        function("choice", kind=Kind.DECISION, text="One table.", **project),
+        function("tabs", kind=Kind.PREFERENCE, key="indent", text="spaces", **user),
+        function("early", kind=Kind.PATTERN, text="return early", **user),
+        function("readme", kind=Kind.DOC, layer=Layer.VECTOR, path="README.md"),
+        function("code"),
+    ]
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, made)
+    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'h')")
+    attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
+    store.connection.execute("UPDATE memory SET attrs = ? WHERE kind = 'decision'", (attrs,))
+
+    def rows(sql: str) -> list[tuple[object, ...]]:
+        return list(store.connection.execute(sql).fetchall())
+
+    assert rows("SELECT project_id, category, key, value_json FROM project_facts WHERE key <> ''") == [
+        (store.store_id, "tech_stack", "database", '{"text":"SQLite"}')
+    ]
+    assert rows("SELECT key, value, source FROM user_preferences") == [("indent", "spaces", "index")]
+    assert rows("SELECT type, description, evidence_count FROM user_patterns") == [("pattern", "return early", 1)]
+    assert rows("SELECT path, entity FROM vector_chunks") == [("README.md", "readme")]
+    assert rows("SELECT id, type FROM nodes ORDER BY type") == [
+        (file_id("a.py"), "file"),
+        (made[4].id, "slice"),
+        (made[5].id, "symbol"),
+    ]
+    assert rows("SELECT description, rationale, alternatives_json, links_json, created_by FROM decisions") == [
+        ("One table.", "simple", '["six"]', "[]", "explicit")
+    ]
+    assert "created_at" in columns(store, "decisions")
+
+
+def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> None:
+    """The count of a content follows every insert, edit and removal of memories, also those made behind the door."""
+    twins = [function(ordinal=i) for i in range(2)]
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, twins)
+    count = "SELECT memories FROM content WHERE hash = ?"
+    assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (2,)
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [function(ordinal=1, text="other")])
+    assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (1,)
+    store.connection.execute("DELETE FROM memory")
+    assert set(store.connection.execute("SELECT memories FROM content").fetchall()) == {(0,)}
+
+
+def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
+    """A judgment can never slip to another content because a number was used again."""
+    store.connection.execute("INSERT INTO content (hash) VALUES ('a')")
+    (first,) = store.connection.execute("SELECT max(id) FROM content").fetchone()
+    store.connection.execute("DELETE FROM content")
+    store.connection.execute("INSERT INTO content (hash) VALUES ('b')")
+    assert store.connection.execute("SELECT id FROM content").fetchone() == (first + 1,)

@@ -1,0 +1,184 @@
+"""The store, opened."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.cpu_time import assert_cheap
+from tests.store.conftest import function
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import file_id
+from xscore.platform.paths import find_root
+from xscore.records.memory import Edge, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.store import memory_writer
+from xscore.store.store import Store, load_pack_slots, save_pack_slots
+
+
+def put(store: Store, *memories: Memory, thread: str = "") -> None:
+    """Write memories in one transaction."""
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, memories, thread=thread)
+
+
+def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
+    """X03: all layers and kinds, active and stale, take part; superseded and archived do not."""
+    live = [function(f"m{i}", layer=layer, status=status) for i, layer in enumerate(Layer) for status in _LIVE]
+    dead = [
+        function(f"d{i}", status=status) for i, status in enumerate((MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED))
+    ]
+    put(store, *(m for m in live if m.status is MemoryStatus.ACTIVE and m.layer is not Layer.USER), *dead)
+    own = store.user_connection(create=True)
+    assert own is not None
+    with database.transaction(own):
+        memory_writer.put_memories(
+            own, [memory for memory in live if memory.layer is Layer.USER and memory.status is MemoryStatus.ACTIVE]
+        )
+    put(store, function("stale", status=MemoryStatus.STALE))
+    assert {candidate.entity for candidate in store.pool()} == {f"m{i}" for i in range(6)} | {"stale"}
+
+
+def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
+    """A thread's exchanges are no candidates of its own turns, but of every other thread's."""
+    put(store, function("said", kind=Kind.EXCHANGE, layer=Layer.SESSION), thread="s_1")
+    put(store, function("code"), thread="")
+    names = {thread: {candidate.entity for candidate in store.pool(thread=thread)} for thread in ("s_1", "s_2", "")}
+    assert names == {"s_1": {"code"}, "s_2": {"code", "said"}, "": {"code", "said"}}
+
+
+def test_equal_contents_are_judged_once(store: Store) -> None:
+    """H18: memories with the very same content are one candidate that names its twins; nobody is lost."""
+    memories = [function(ordinal=i, start_line=10 - i) for i in range(3)]
+    put(store, *memories, function("other"))
+    pool = store.pool()
+    assert len(pool) == 2
+    same = next(candidate for candidate in pool if candidate.entity == "f")
+    assert same.id == memories[2].id
+    assert set(same.duplicates) == {memories[0].id, memories[1].id}
+
+
+def test_full_tests_are_other_contents(store: Store) -> None:
+    """With whole tests the candidate's identity, size and text are those of the text, not of the card."""
+    memory = function(card="test: adds", kind=Kind.TEST)
+    put(store, memory)
+    (card,), (full,) = store.pool(tests="cards"), store.pool(tests="full")
+    assert (card.content_hash, full.content_hash) == (memory.content_hash, memory.text_hash)
+    assert card.tokens < full.tokens
+    assert store.texts([card], tests="cards") == {memory.id: "test: adds"}
+    assert store.texts([full], tests="full") == {memory.id: memory.text}
+
+
+def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
+    """Nobody pays for a score of damaged text, which would be filed under the content that the text was."""
+    put(store, function("sound"), function("broken", path="b.py"))
+    pool = store.pool()
+    store.connection.execute("UPDATE memory SET text = replace(text, '1', '7') WHERE path = 'b.py'")
+    assert set(store.texts(pool[:1])) == {pool[0].id}
+    with pytest.raises(StoreDamaged, match="does not fit its hash"):
+        store.texts(pool)
+
+
+def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store) -> None:
+    """A score of the new text would be filed under the old content, so it is left to the next turn."""
+    put(store, function("f"), function("g"))
+    pool = store.pool()
+    put(store, function("f", text="def f():\n    return 2\n"))
+    assert set(store.texts(pool)) == {function("g").id}
+    assert set(store.texts(store.pool())) == {function("f").id, function("g").id}
+
+
+def test_a_memory_is_found_by_id_or_by_place(store: Store) -> None:
+    """MEMORY is an id or `path::entity`; what is not there is not found."""
+    memory = function("Store.write")
+    put(store, memory)
+    assert store.find(memory.id) == store.find("a.py::Store.write") == [memory]
+    assert store.find("a.py::nothing") == store.find("m_nothing") == []
+
+
+def test_edges_and_degrees(store: Store) -> None:
+    """H08: edges come by either end, once each; a degree counts the calls that touch a memory."""
+    rows = [
+        ("m_a", "m_b", "calls"),
+        ("m_b", "m_c", "calls"),
+        ("m_a", file_id("x.py"), "imports"),
+        ("m_x", "m_y", "tests"),
+    ]
+    store.connection.executemany("INSERT INTO edge (source, target, relation) VALUES (?, ?, ?)", rows)
+    assert store.edges_touching(["m_b", "m_a"]) == [
+        Edge("m_a", "m_b", Relation.CALLS),
+        Edge("m_a", "f_x.py", Relation.IMPORTS),
+        Edge("m_b", "m_c", Relation.CALLS),
+    ]
+    assert store.edges_touching(["f_x.py"]) == [Edge("m_a", "f_x.py", Relation.IMPORTS)]
+    assert store.degrees(["m_a", "m_b", "m_z"]) == {"m_a": 1, "m_b": 2, "m_z": 0}
+
+
+def test_slots_are_kept_by_profile(store: Store) -> None:
+    """Which pack a memory is judged in is remembered; a memory that left is forgotten; profiles do not mix."""
+    save_pack_slots(store.connection, "p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
+    save_pack_slots(store.connection, "p2", {"m_a": ("k9", 5)})
+    save_pack_slots(store.connection, "p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
+    assert load_pack_slots(store.connection, "p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
+    assert load_pack_slots(store.connection, "p2") == {"m_a": ("k9", 5)}
+
+
+def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user_dir: Path) -> None:
+    """Reopening gives the same secret; another store, or another user, has another."""
+    with Store.open(store.root, user_data_dir=user_dir) as again:
+        assert again.secret == store.secret
+    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust=True) as other:
+        assert other.secret != store.secret
+    (tmp_path / "second").mkdir()
+    with Store.open(find_root(tmp_path / "second"), user_data_dir=user_dir) as second:
+        assert second.secret != store.secret
+
+
+def test_status_counts_what_is_there(store: Store) -> None:
+    """The counts of a store by layer, kind, language and relation."""
+    put(store, function("a"), function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"))
+    status = store.status(trusted=True, spent_usd=Decimal("0.5"))
+    assert status.memories == 2
+    assert status.by_layer == {"graph": 1, "vector": 1}
+    assert status.by_kind == {"doc": 1, "function": 1}
+    assert status.by_language == {"markdown": 1, "python": 1}
+    assert status.bytes > 0
+
+
+def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
+    """A table that holds fewer memories than its index is damage, not a smaller pool."""
+    put(store, function("f"), function("g"))
+    assert len(store.pool()) == 2
+    (root,) = store.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'memory'").fetchone()
+    store.connection.execute("PRAGMA writable_schema = ON")
+    store.connection.execute("CREATE TABLE empty (id)")
+    store.connection.execute(
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'empty')"
+        " WHERE name = 'memory' AND rootpage = ?",
+        (root,),
+    )
+    store.connection.execute("PRAGMA writable_schema = RESET")
+    with pytest.raises(StoreDamaged, match="damaged"):
+        store.pool()
+
+
+def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
+    """A kind that does not exist is damage when the pool or the memory is read, not a crash."""
+    put(store, function())
+    store.connection.execute("UPDATE memory SET kind = 'nonsense'")
+    with pytest.raises(StoreDamaged):
+        store.pool()
+    with pytest.raises(StoreDamaged):
+        store.find("a.py::f")
+
+
+def test_ten_thousand_candidates_are_cheap(store: Store) -> None:
+    """The pool of 10,000 memories costs no more than three plain loops of a million additions in this very run."""
+    with database.transaction(store.connection):
+        memory_writer.put_memories(
+            store.connection, [function(f"f{i}", path=f"p/{i // 10}.py", start_line=i % 10) for i in range(10_000)]
+        )
+    assert_cheap(store.pool, loops=3)
+
+
+_LIVE = (MemoryStatus.ACTIVE,)

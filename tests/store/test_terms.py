@@ -1,0 +1,94 @@
+"""Terms: how words of code and prose become hashes, and what a vector keeps of a memory."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.store.term_vectors import (
+    FILE,
+    FOLDER,
+    NAME,
+    OWNER,
+    TERM_ENTRY,
+    WHOLE_NAME,
+    query_terms,
+    split_word,
+    stem,
+    term_vector,
+)
+
+
+def entries(vector: bytes) -> dict[int, tuple[int, int]]:
+    """Read a vector back: hash -> (frequency, fields)."""
+    return {term: (frequency, fields) for term, frequency, fields in TERM_ENTRY.iter_unpack(vector)}
+
+
+def hash_of(word: str) -> int:
+    """Return the hash of a word that is one term."""
+    return split_word(word)[0][1]
+
+
+def test_identifiers_are_split_and_kept_whole() -> None:
+    """An identifier gives its parts and itself, however it is written (H07)."""
+    assert [word for word, _ in split_word("parseHTTPResponse")] == ["parse", "http", "response", "parsehttpresponse"]
+    assert split_word("parse_args")[-1][1] == split_word("parseArgs")[-1][1] == split_word("_parse_arg")[-1][1]
+
+
+def test_inflected_words_are_one_term() -> None:
+    """`parses`, `parsed` and `parsing` are found by `parse`."""
+    assert {stem(word) for word in ("parse", "parses", "parsed", "parsing")} == {"pars"}
+    assert stem("entries") == stem("entry")
+    assert stem("status") == "status" and stem("class") == "class"
+
+
+def test_short_forms_are_their_long_forms() -> None:
+    """`attrs` and `attributes` are one term; so are `config` and `configurations`."""
+    assert stem("attrs") == stem("attributes")
+    assert stem("config") == stem("configurations")
+
+
+def test_function_words_are_no_terms() -> None:
+    """A question made of function words alone asks for nothing."""
+    assert query_terms("where is the thing that it does to them?") == query_terms("thing")
+
+
+def test_neighbours_are_joined_as_weaker_terms() -> None:
+    """`error handler` in a task finds `errorHandler` and `error_handler` in code."""
+    joined = [term for term in query_terms("the error handlers") if term.joined]
+    assert [term.hash for term in joined] == [split_word("errorHandler")[-1][1]]
+    assert joined[0].word == "error handlers"
+
+
+def test_fields_are_marked() -> None:
+    """Name, owner, file and folder of a memory are marked on their terms."""
+    found = entries(term_vector("def write(self): ...", path="cache/disk_store.py", entity="Store.write"))
+    assert found[hash_of("write")] == (1, NAME | WHOLE_NAME)
+    assert found[hash_of("store")][1] == OWNER | FILE
+    assert found[hash_of("cache")] == (0, FOLDER)
+
+
+def test_headings_are_entities() -> None:
+    """A section's own heading is its name, the headings above it are its owners."""
+    found = entries(term_vector("Use pip.", path="README.md", entity="Installation > Linux"))
+    assert found[hash_of("linux")][1] & NAME
+    assert found[hash_of("installation")][1] & OWNER
+
+
+@given(st.text(max_size=200), st.text(max_size=40), st.text(max_size=40))
+def test_any_text_has_a_vector(text: str, path: str, entity: str) -> None:
+    """No text, path or name is refused, and each hash stands once."""
+    vector = term_vector(text, path=path, entity=entity, title=text[:20], signature=text[:30])
+    assert len(vector) % TERM_ENTRY.size == 0
+    assert len(entries(vector)) == len(vector) // TERM_ENTRY.size
+    query_terms(text)
+
+
+@given(st.text(alphabet="abcXYZ_ .", max_size=80))
+def test_a_memory_has_the_words_of_its_own_text(text: str) -> None:
+    """Every unjoined term of a text is in that text's vector."""
+    vector = entries(term_vector(text, path="", entity=""))
+    assert all(term.hash in vector for term in query_terms(text) if not term.joined)
+
+
+def test_hashes_are_stable() -> None:
+    """The same text has the same vector in every process, since vectors outlive the process."""
+    assert hash_of("write") == 1670291148

@@ -1,0 +1,199 @@
+"""Which stores to believe."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xscore.extensions.recovery import rebuild
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.platform.paths import find_root
+from xscore.store import opening, user_secret
+from xscore.store.opening import connect_store
+from xscore.store.store import Store
+
+
+def open_at(folder: Path, user: Path, *, trust: bool = False) -> str:
+    """Open the store of a folder and return its id."""
+    folder.mkdir(exist_ok=True)
+    with Store.open(find_root(folder), user_data_dir=user, trust=trust) as store:
+        return store.store_id
+
+
+def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Path) -> None:
+    """A store that came with a copy, or a repository that was moved, is refused; the hint names both ways on."""
+    open_at(tmp_path / "a", user_dir)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "a").rename(tmp_path / "c")
+    for name in "bc":
+        with pytest.raises(StoreUntrusted, match="not made by you at this place") as caught:
+            open_at(tmp_path / name, user_dir)
+        assert "`xscore store trust`" in caught.value.hint
+        assert "`xscore store rebuild`" in caught.value.hint
+
+
+def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_dir: Path) -> None:
+    """A known place does not vouch for another store: a branch that brings its own is refused."""
+    open_at(tmp_path / "mine", user_dir)
+    open_at(tmp_path / "planted", tmp_path / "other_user")
+    shutil.rmtree(tmp_path / "mine" / ".xscore")
+    shutil.copytree(tmp_path / "planted" / ".xscore", tmp_path / "mine" / ".xscore")
+    with pytest.raises(StoreUntrusted):
+        open_at(tmp_path / "mine", user_dir)
+
+
+@pytest.mark.parametrize("name", [".xscore", ".xscore/memory.db", ".xscore/memory.db-wal"])
+def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name: str) -> None:
+    """A pipe where the folder or a file of the store should be is refused at once, not waited for."""
+    place = tmp_path / "planted" / name
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+        open_at(tmp_path / "planted", user_dir)
+    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+        opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+
+
+def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
+    """Refusal reads nothing into and writes nothing to what was refused."""
+    open_at(tmp_path / "planted", tmp_path / "other_user")
+    path = tmp_path / "planted" / ".xscore" / "memory.db"
+    before = path.read_bytes()
+    with pytest.raises(StoreUntrusted):
+        open_at(tmp_path / "planted", user_dir)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.glob("memory*")] == ["memory.db"]
+
+
+def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: Path) -> None:
+    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` marks it as believed at this place."""
+    identity = open_at(tmp_path / "planted", tmp_path / "other_user")
+    assert open_at(tmp_path / "planted", user_dir, trust=True) == identity
+    with pytest.raises(StoreUntrusted):
+        open_at(tmp_path / "planted", user_dir)
+    opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+    assert open_at(tmp_path / "planted", user_dir) == identity
+
+
+def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path) -> None:
+    """The rebuild way keeps the old files in a numbered folder and starts a store of one's own."""
+    old = open_at(tmp_path / "planted", tmp_path / "other_user")
+    store_dir = tmp_path / "planted" / ".xscore"
+    aside = rebuild.set_store_aside(store_dir / "memory.db")
+    assert aside == store_dir / "aside-1"
+    assert database.read_meta_value(aside / "memory.db", "store_id") == old
+    assert open_at(tmp_path / "planted", user_dir) != old
+    assert rebuild.set_store_aside(store_dir / "memory.db") == store_dir / "aside-2"
+    assert rebuild.set_store_aside(store_dir / "memory.db") is None
+
+
+@pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
+def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, name: str) -> None:
+    """Neither the folder nor any database file may be a link: it could make us write over any file of the user."""
+    victim = tmp_path / "victim"
+    link = tmp_path / "project" / ".xscore" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if name:
+        victim.write_text("precious")
+    else:
+        victim.mkdir()
+    link.symlink_to(victim)
+    with pytest.raises(StoreUntrusted, match="symbolic link"):
+        open_at(tmp_path / "project", user_dir, trust=True)
+    assert victim.is_dir() or victim.read_text() == "precious"
+
+
+def test_a_journal_without_a_database_is_refused(tmp_path: Path, user_dir: Path) -> None:
+    """A planted journal must not be played into the store we would make beside it."""
+    (tmp_path / "project" / ".xscore").mkdir(parents=True)
+    (tmp_path / "project" / ".xscore" / "memory.db-wal").write_bytes(b"x" * 100)
+    with pytest.raises(StoreUntrusted, match="journal"):
+        open_at(tmp_path / "project", user_dir)
+
+
+def test_a_half_made_store_is_made_anew(tmp_path: Path, user_dir: Path) -> None:
+    """What a killed first start left behind does not stand in the way."""
+    store_dir = tmp_path / "project" / ".xscore"
+    store_dir.mkdir(parents=True)
+    (store_dir / "memory.db.new").write_bytes(b"half a database")
+    (store_dir / "memory.db.new-wal").write_bytes(b"half a journal")
+    assert open_at(tmp_path / "project", user_dir)
+    assert not (store_dir / "memory.db.new").exists()
+
+
+def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
+    """The secret is 0600 under any umask and is refused, with what to do, once others may read it."""
+    old = os.umask(0)
+    try:
+        open_at(tmp_path / "a", user_dir)
+    finally:
+        os.umask(old)
+    path = user_dir / "trust.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    with pytest.raises(StoreError, match="others may open it") as caught:
+        open_at(tmp_path / "a", user_dir)
+    assert "chmod 600" in caught.value.hint
+
+
+def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
+    """A broken secret file is an error with a way on, never a new secret in silence."""
+    user_dir.mkdir()
+    broken = ("", "[]", '{"secret": "zz", "stores": {}}', '{"secret": "00"}', '{"secret": "00", "stores": []}')
+    for content in (*broken, "[" * 100_000):
+        (user_dir / "trust.json").write_text(content)
+        (user_dir / "trust.json").chmod(0o600)
+        with pytest.raises(StoreError, match="cannot be understood"):
+            user_secret.load_user_secret(user_dir)
+
+
+def test_the_secret_is_not_printed(user_dir: Path) -> None:
+    """The secret stays out of representations, and so out of logs."""
+    known = user_secret.load_user_secret(user_dir)
+    assert known.secret.hex() not in repr(known)
+    assert str(known.secret) not in repr(known)
+    assert json.loads((user_dir / "trust.json").read_text())["secret"] == known.secret.hex()
+
+
+def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: Path) -> None:
+    """Two processes at a new store, and many at new stores, all succeed with one secret and lose no mark."""
+    code = (
+        "import sys, pathlib; from xscore.store.store import Store; from xscore.platform.paths import find_root\n"
+        "with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as s:"
+        " print(s.store_id)"
+    )
+    folders = [tmp_path / f"p{number // 2}" for number in range(8)]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(folder), str(user_dir)], stdout=-1, stderr=-1, text=True)
+        for folder in folders
+    ]
+    done = [process.communicate() for process in running]
+    assert all(process.returncode == 0 for process in running), done
+    ids = [out.strip() for out, _ in done]
+    assert ids[::2] == ids[1::2]
+    assert len(set(ids)) == 4
+    assert [open_at(folder, user_dir) for folder in folders] == ids
+
+
+def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path) -> None:
+    """`xscore store trust` on a database that has lost its id is damage."""
+    connect_store(tmp_path / ".xscore" / "memory.db").close()
+    with pytest.raises(StoreDamaged, match="no store id"):
+        opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)
+
+
+def test_what_a_clone_leaves_in_the_way_is_named(tmp_path: Path) -> None:
+    """A folder in place of the scratch file, or a file in place of the store's folder, is an error that names it."""
+    (tmp_path / "a" / "memory.db.new" / "inner").mkdir(parents=True)
+    (tmp_path / "b").write_text("no folder")
+    for folder in ("a", "b"):
+        with pytest.raises(StoreError, match=r"memory\.db\.new is in the way"):
+            opening.create_scratch(tmp_path / folder / "memory.db", "id", None)

@@ -1,0 +1,210 @@
+"""Turns, receipts, exchanges."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.statements import list_events
+from tests.store.conftest import function
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.records.memory import Kind
+from xscore.records.turn import Scope, Turn
+from xscore.store import memory_writer, turns
+from xscore.store.events import EventName
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.working_session import resume_session
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+NOTHING = SelectionOutcome((), {})
+
+
+def play(store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0) -> str:
+    """Play a whole turn."""
+    turn = Turn(task=task, thread=thread)
+    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now)
+    turns.finish_turn(
+        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=NOTHING, now=now + 1
+    )
+    return identifier
+
+
+def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
+    """H02: the session's thread follows the branch and comes back with it."""
+    threads = []
+    for now, branch in enumerate("aba"):
+        threads.append(resume_session(store.connection, branch=branch, now=float(now)).thread)
+        play(store, f"on {branch}", thread=threads[-1], now=float(now))
+    main, other, again = threads
+    assert main == again != other
+    found = store.connection.execute("SELECT project_id, branch, thread FROM session_state").fetchall()
+    assert found == [(store.store_id, "a", main)]
+
+
+def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
+    """A turn comes back by id, or as the latest, with its moment, keys, state and receipt; not with file and diff."""
+    resume_session(store.connection, branch="main", now=0.0)
+    asked = Turn(
+        task="fix it",
+        errors="Boom",
+        file="a.py",
+        line=3,
+        recent=("b.py",),
+        scope=Scope(paths=("src/**",), kinds=("function",)),
+        file_text="the file",
+        diff="the diff",
+        thread="s_1",
+    )
+    identifier = turns.begin_turn(store.connection, asked, turn_key="tk", judge="jk", now=5.0)
+    running = turns.past_turn(store.connection)
+    assert running is not None
+    assert running.turn == replace(asked, id=identifier, file_text="", diff="")
+    assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "jk", TurnState.RUNNING, "")
+    turns.finish_turn(
+        store.connection,
+        identifier,
+        state=TurnState.PARTIAL,
+        receipt='{"schema": 1}',
+        answer="an answer",
+        verdict=NOTHING,
+        now=6.0,
+    )
+    done = turns.past_turn(store.connection, identifier)
+    assert done is not None
+    assert (done.state, done.answer, done.receipt) == (TurnState.PARTIAL, "an answer", '{"schema": 1}')
+    assert turns.past_turn(store.connection, "t_none") is None
+    state = store.connection.execute("SELECT active_task, files_open, last_edit_file FROM session_state").fetchone()
+    assert state == ("fix it", '["b.py"]', "a.py")
+
+
+def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
+    """An exchange is erased while the same is asked again: the paid answer is kept, what was asked stays unsaid."""
+    play(store, "fix the heron")
+    (exchange,) = turns.exchanges(store.connection, "s_1")
+    asked = Turn(task="fix the heron", thread="s_1", file="a.py")
+    running = turns.begin_turn(store.connection, asked, turn_key="key of fix the heron", judge="j", now=200.0)
+    erasure.erase_memories(store, [exchange.id], now=201.0)
+    turns.finish_turn(
+        store.connection, running, state=TurnState.DONE, receipt="{}", answer="anew", verdict=NOTHING, now=202.0
+    )
+    done = turns.past_turn(store.connection, running)
+    assert done is not None
+    assert (done.state, done.turn.task, done.turn.file, done.answer) == (TurnState.DONE, "", "", "anew")
+    (again,) = turns.exchanges(store.connection, "s_1")
+    assert "anew" in again.text and "heron" not in again.text + again.title
+
+
+def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
+    """A clock that was set back does not bring an older turn to the front, here or in the status."""
+    play(store, "first", now=2_000.0)
+    second = play(store, "second", now=1_000.0)
+    latest = turns.past_turn(store.connection)
+    assert latest is not None and latest.turn.id == second
+    assert store.status(trusted=True, spent_usd=None).last_turn == second
+
+
+def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Store) -> None:
+    """A store from before, or a salvaged one, names the turn with the latest time."""
+    play(store, "first", now=10.0)
+    second = play(store, "second", now=20.0)
+    store.connection.execute("DELETE FROM meta WHERE key = 'latest_turn'")
+    assert turns.latest_turn_id(store.connection) == second
+
+
+def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
+    """The same task again renews its exchange and adds none; another task adds one."""
+    play(store, "a task", answer="first")
+    play(store, "a task", answer="second", now=200.0)
+    play(store, "another", now=300.0)
+    pool = store.pool(thread="s_2")
+    texts = store.texts(pool)
+    assert sorted(texts.values()) == ["Task: a task\n\nAnswer: second", "Task: another\n\nAnswer: done"]
+    assert [str(event.name) for event in list_events(store.connection) if event.subject.startswith("m_")] == [
+        "memory.stored",
+        "memory.updated",
+        "memory.stored",
+    ]
+
+
+def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
+    """The session block gets this thread's latest exchanges only."""
+    for number in range(5):
+        play(store, f"task {number}", now=100.0 + number)
+    play(store, "elsewhere", thread="s_2", now=500.0)
+    found = turns.exchanges(store.connection, "s_1", limit=2)
+    assert [memory.text.splitlines()[0] for memory in found] == ["Task: task 4", "Task: task 3"]
+
+
+def test_what_was_used_is_counted_and_told(store: Store) -> None:
+    """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and reasons."""
+    memory = function()
+    with database.transaction(store.connection):
+        memory_writer.put_memories(store.connection, [memory])
+    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
+    turns.finish_turn(
+        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=None, verdict=verdict, now=2.0
+    )
+    (used,) = store.find(memory.id)
+    assert (used.accessed_at, used.access_count) == (2.0, 1)
+    told = {event.name: event.payload for event in list_events(store.connection, subject=identifier)}
+    assert told[EventName.RETRIEVED] == {"memories": [memory.id]}
+    assert told[EventName.DECISION]["words"] == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
+
+
+def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
+    """P01: task, errors and answer are redacted in turn, session state and exchange."""
+    resume_session(store.connection, branch="main", now=0.0)
+    turn = Turn(task=f"why does {SECRET} fail", errors=f"bad key {SECRET}")
+    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
+    turns.finish_turn(
+        store.connection,
+        identifier,
+        state=TurnState.DONE,
+        receipt="{}",
+        answer=f"rotate {SECRET}",
+        verdict=NOTHING,
+        now=2.0,
+    )
+    store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert SECRET.encode() not in store.path.read_bytes()
+    assert any(candidate.kind is Kind.EXCHANGE for candidate in store.pool())
+
+
+def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
+    """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
+    name = f"src/{SECRET}.py"
+    thread = resume_session(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
+    scope = Scope(paths=(f"{SECRET}/*",))
+    turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
+    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
+    assert not [row for row in store.connection.iterdump() if SECRET in row]
+    past = turns.past_turn(store.connection, identifier)
+    assert past is not None
+    assert (past.turn.file, past.turn.recent) == ("", ("a.py",))
+    assert store.connection.execute("SELECT files_open, last_edit_file, branch FROM session_state").fetchone() == (
+        '["a.py"]',
+        "",
+        "fix/<SECRET:openai_key>",
+    )
+
+
+def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
+    """A receipt that is no JSON leaves the turn running and nothing half written."""
+    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    with pytest.raises(Exception, match="json_valid"):
+        turns.finish_turn(
+            store.connection, identifier, state=TurnState.DONE, receipt="{", answer="a", verdict=NOTHING, now=2.0
+        )
+    running = turns.past_turn(store.connection, identifier)
+    assert running is not None and running.state is TurnState.RUNNING
+    assert store.pool() == ()
+
+
+def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
+    """What stands of an earlier turn is read as ours, or not at all."""
+    turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
+    store.connection.execute("UPDATE turn SET context = ?", ("[]",))
+    with pytest.raises(StoreDamaged, match="a turn makes no sense"):
+        turns.past_turn(store.connection)

@@ -1,0 +1,277 @@
+"""What a report says of a period of the ledger, and what a gate compares of it. `docs/json.md` is its public form.
+
+Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none of it.
+"""
+
+from decimal import Decimal
+from enum import StrEnum
+from math import isfinite
+
+from msgspec import Struct, field
+
+from xscore.records.calls import CounterfactualCost, Usage
+from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
+
+REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "command", "turn")
+"""What a report can have a line for each of."""
+
+
+class ReportQuery(Struct, frozen=True, kw_only=True):
+    """Which part of the ledger to report, and how."""
+
+    since: float | None = None
+    until: float | None = None
+    turn_id: str = ""
+    by: str = ""
+    lines: int | None = None
+    details: int = 0
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """Calls, tokens and dollars of any set of attempts."""
+
+    calls: int = 0
+    attempts: int = 0
+    rate_limited: int = 0
+    """Attempts that ended in a 429."""
+    failed: int = 0
+    """Attempts that ended otherwise without an answer."""
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: Decimal = Decimal(0)
+    unpriced: int = 0
+    estimated: int = 0
+    otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """What the same work would have cost otherwise; None: unknown."""
+
+    actual_usd: Decimal
+    without_cache_usd: Decimal | None
+    """Cached and carried judgments paid at what a live judgment of the same judge has cost on average: about."""
+    without_packs_usd: Decimal | None
+    without_prefix_cache_usd: Decimal | None
+    by_batch_usd: Decimal | None
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """How long one stage took."""
+
+    of: str
+    stage: str
+    """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their `Stage`."""
+    kind: str
+    """`live` or `cached`: of turns those that found every score known, of calls those with a prefix from a cache."""
+    count: int
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """One line of `--by`."""
+
+    name: str
+    turns: int
+    spent: Spent
+    coverage: Coverage = NOTHING_JUDGED
+    """Of the finished turns; zeros where the group is a part of turns (`stage`)."""
+    kept: int = 0
+
+
+def counts_candidates(group: Group, by: str) -> bool:
+    """Whether a line stands for candidates: a stage is a part of turns, and a model that only answers judges none."""
+    return by != "stage" and (by not in ("model", "provider") or group.coverage != NOTHING_JUDGED)
+
+
+class Accuracy(Struct, frozen=True, kw_only=True):
+    """What judging was expected to take and what it took, over the turns that were judged to their end."""
+
+    turns: int
+    expected: Expected
+    actual: Expected
+    """Its dollars are those without the host's prefix cache, whose discount no expectation assumes."""
+
+
+class TurnLine(Struct, frozen=True, kw_only=True):
+    """One turn in a line."""
+
+    id: str
+    at: float
+    repository: str
+    task: str
+    command: str
+    state: str
+    """`running`, `done`, `partial`, `failed`, `interrupted`."""
+    judge: str
+    coverage: Coverage | None
+    """None, as the other figures: it has not finished, or they cannot be believed."""
+    kept: int | None
+    near: int | None
+    threshold: float | None
+    spent: Spent
+    cost_by_model: dict[str, Decimal]
+    latency: Latency | None
+    expected: Expected | None
+
+
+class OfflineTotals(Struct, frozen=True, kw_only=True):
+    """Totals of lists of questions that were judged offline."""
+
+    jobs: int = 0
+    questions: int = 0
+    candidates: int = 0
+    cached: int = 0
+    hit_rate: float | None = None
+    """Replayed hit rate: `cached / candidates`; None: there were none."""
+    batch_calls: int = 0
+    cost_usd: Decimal = Decimal(0)
+    unpriced: int = 0
+    saved_by_batch_usd: Decimal = Decimal(0)
+    """What the calls of batches would have cost live, less what they did cost, where both are known."""
+
+
+class TurnDetail(Struct, frozen=True, kw_only=True):
+    """What a turn chose, and what came near, as its receipt tells."""
+
+    turn_id: str
+    selected: tuple[Selected, ...]
+    near_misses: tuple[Selected, ...]
+
+
+class CostReport(Struct, frozen=True, kw_only=True):
+    """The whole report."""
+
+    made_at: float
+    repositories: tuple[str, ...]
+    since: float | None
+    until: float | None
+    turn_id: str
+    turns_by_state: dict[str, int]
+    turns_cached: int
+    """Finished turns of a model judge that made no judging call and left nothing unjudged."""
+    coverage: Coverage
+    unjudged_by_cause: dict[str, int]
+    kept: int
+    near: int | None
+    scores: tuple[int, ...]
+    threshold: float | None
+    """Of the newest turn that has one, for the line in the histogram; None: none has."""
+    spent: Spent
+    comparison: Comparison
+    by_model: tuple[Group, ...]
+    by: str
+    groups: tuple[Group, ...]
+    timings: tuple[Timing, ...]
+    accuracy: Accuracy | None
+    evaluations: tuple[EvaluationLine, ...]
+    turns: tuple[TurnLine, ...]
+    prefix_hit_rate: float | None = None
+    """Share of the judging calls' input that hosts served from their prefix caches; None: there was no input."""
+    details: tuple[TurnDetail, ...] = ()
+    warnings: tuple[str, ...] = ()
+    left_out: int = 0
+    """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
+    offline: OfflineTotals = field(default_factory=OfflineTotals)
+
+
+Figure = Decimal | float | int
+"""Dollars; seconds or a share; a count."""
+
+
+class StageP95(Struct, frozen=True, kw_only=True):
+    """The p95 of one stage, and of how many samples it is."""
+
+    of: str
+    stage: str
+    kind: str
+    count: int
+    p95_s: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.count, self.p95_s)
+
+
+class EvaluationRecall(Struct, frozen=True, kw_only=True):
+    """What one evaluation found: only equal questions, at an equal k, by the same judge can be compared."""
+
+    questions: str
+    judge: str
+    cases: int
+    k: int
+    recall: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.cases, self.k, self.recall)
+        if self.recall > 1:
+            raise ValueError(f"recall lies in 0..1, not {self.recall!r}")
+
+
+class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Figures of a report that a baseline can hold. None is negative or not finite."""
+
+    turns: int
+    """Ended, in whatever way; a turn that its budget cut short counts."""
+    coverage: Coverage
+    calls: int
+    attempts: int
+    usage: Usage
+    cost_usd: Decimal
+    unpriced: int
+    recall: EvaluationRecall | None
+    timings: tuple[StageP95, ...]
+    left_out: int = 0
+    """Rows of the ledger that make no sense, so that no figure has them. No baseline holds it."""
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.turns, self.calls, self.attempts, self.cost_usd, self.unpriced)
+        _refuse_negative(*(getattr(self.usage, name) for name in Usage.__struct_fields__))
+        _refuse_negative(*(getattr(self.coverage, name) for name in Coverage.__struct_fields__))
+
+
+class GateVerdict(StrEnum):
+    """How one figure came out."""
+
+    HELD = "held"
+    BETTER = "better"
+    FAILED = "failed"
+    ALERT = "alert"
+    INCONCLUSIVE = "inconclusive"
+    """Missing on one side, or too few samples."""
+    INCOMPARABLE = "incomparable"
+    """Another workload, or damaged rows of the ledger."""
+
+
+class GateLine(Struct, frozen=True, kw_only=True):
+    """One figure against its baseline."""
+
+    what: str
+    """`dollars`, `calls`, `tokens in`, …; `p95 of judge calls, live`."""
+    unit: str
+    baseline: Figure | None
+    now: Figure | None
+    allowed: Figure | None
+    """The worst that would still hold; None: nothing is compared."""
+    verdict: GateVerdict
+    note: str = ""
+
+
+class GateReport(Struct, frozen=True, kw_only=True):
+    """The whole check."""
+
+    lines: tuple[GateLine, ...]
+
+    def with_verdict(self, verdict: GateVerdict) -> tuple[GateLine, ...]:
+        """Return the lines that came out so."""
+        return tuple(line for line in self.lines if line.verdict is verdict)
+
+    @property
+    def failed(self) -> tuple[GateLine, ...]:
+        """Return the lines that fail the check."""
+        return self.with_verdict(GateVerdict.FAILED)
+
+
+def _refuse_negative(*figures: Figure) -> None:
+    for figure in figures:
+        if not isfinite(figure) or figure < 0:
+            raise ValueError(f"{figure!r} cannot be measured")

@@ -1,0 +1,189 @@
+"""Records of batches at a vendor and of jobs, and what became of their requests."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from xscore.records.calls import Completion
+from xscore.records.receipt import Coverage, StageUsage
+
+
+class BatchLimits(Struct, frozen=True, kw_only=True):
+    """How much one batch may hold, and how much may wait at the vendor."""
+
+    requests: int
+    bytes: int
+    enqueued_tokens: int | None = None
+
+
+class BatchState(StrEnum):
+    """How far a vendor is with a batch, in common terms."""
+
+    WORKING = "working"
+    """validating, in_progress, finalizing; in_progress"""
+    CANCELLING = "cancelling"
+    """cancelling; canceling"""
+    ENDED = "ended"
+    """completed, expired, cancelled; ended: what there is of results can be fetched."""
+    FAILED = "failed"
+    """failed: its input was refused, nothing was run, nothing is charged."""
+
+
+class VendorBatch(Struct, frozen=True, kw_only=True):
+    """A batch as its vendor shows it."""
+
+    vendor_id: str
+    state: BatchState
+    status: str
+    mark: str = ""
+    """Our name for it; empty where the vendor keeps none, or it is not ours."""
+    created_at: float
+    requests: int
+    """0: not told (yet)."""
+    done: int = 0
+    failed: int = 0
+    problem: str = ""
+    tells: tuple[str, ...] = ()
+    """Kinds of errors (`XscoreError.kind`) that apply to one that failed; `rate_limited`: too much waits at the vendor,
+    and the same input fits later."""
+    files: tuple[str, ...] = ()
+    file_id: str = ""
+
+
+class RequestOutcome(StrEnum):
+    """The kinds of result of one request of an ended batch."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    ERRED = "erred"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class BatchResult(Struct, frozen=True, kw_only=True):
+    """What became of one request."""
+
+    custom_id: str
+    """Empty: a line that cannot be read, whosever it is."""
+    fate: RequestOutcome
+    completion: Completion | None = None
+    detail: str = ""
+    """Of one without an answer: why; never in the host's own sentences, which may repeat the prompt."""
+    tells: tuple[str, ...] = field(default=())
+    """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
+    is_charged: bool = False
+    """Of one without an answer: the host counts it as answered, though nothing of it can be read."""
+
+
+class BatchStatus(Struct, frozen=True, kw_only=True):
+    """One batch of a job, as the store knows it."""
+
+    number: int
+    mark: str
+    vendor_id: str
+    state: str
+    """`marked`, `created`, `ended`, `collected`, `failed`."""
+    status: str
+    seen_at: float | None
+    requests: int
+    waiting: int
+    marked_at: float
+    problem: str = ""
+
+
+class JobStatus(Struct, frozen=True, kw_only=True):
+    """How far a job is."""
+
+    job: str
+    command: str
+    judge: str
+    created_at: float
+    ended_at: float | None
+    questions: int
+    candidates: int
+    cached: int
+    asked: int
+    """What its requests ask for; the rest is left to an equal question of the list, or to another job."""
+    judged: int
+    unjudged: dict[str, int]
+    """Cause -> how many are lost for good."""
+    planned: int = 0
+    sent: int = 0
+    answered: int = 0
+    lost: int = 0
+    batches: tuple[BatchStatus, ...]
+    spent_usd: Decimal
+    unpriced: int
+    set_aside_usd: Decimal
+    max_usd: Decimal | None
+    held_back: str = ""
+    """Why what is planned was not sent, in words: `budget: …`, `enqueued tokens: …`; empty: nothing is held back."""
+    over_budget: bool = False
+    problem: str = ""
+    """What the vendor's Batch API said when it was looked at last; empty: nothing was wrong."""
+    is_unusable: bool = False
+    """That will be no better later: a wrong key, an empty account."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a later pass may have more to do."""
+        return self.ended_at is None
+
+    @property
+    def waiting(self) -> int:
+        """Candidates that may yet be judged."""
+        if self.ended_at is not None:
+            return 0
+        return self.asked - self.judged - sum(self.unjudged.values())
+
+
+class QuestionSummary(Struct, frozen=True):
+    """The counts of one question."""
+
+    id: str
+    coverage: Coverage
+    unjudged_by_cause: Mapping[str, int]
+    kept: int
+    best: str = ""
+    """The first of the selection, as `path::entity`."""
+    best_score: float | None = None
+
+
+class ListReport(Struct, frozen=True, kw_only=True):
+    """What came of a list."""
+
+    job: str
+    """`b_…`; empty: nothing was to be paid for, as with the judge without a model."""
+    command: str
+    judge: str
+    is_model: bool
+    questions: int
+    candidates: int
+    cached: int
+    coverage: Coverage
+    unjudged_by_cause: dict[str, int]
+    ended: str
+    detail: str
+    spent: StageUsage
+    seconds: float
+    workers: int
+    """Actors that judged; 1: this process did."""
+    lines: tuple[QuestionSummary, ...]
+    out: str
+    rows: int
+    warnings: tuple[str, ...]
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Replayed hit rate."""
+        return self.cached / self.candidates if self.candidates else None
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
+        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1}.get(self.ended)
+        return early or (3 if nothing else 1 if self.coverage.unjudged else 0)

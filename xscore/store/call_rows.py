@@ -1,0 +1,67 @@
+"""Rows of the ledger's table `call` as records, read strictly.
+
+A reader leaves out a row that cannot be right and counts it (`VALID_CALL_SQL`). It reads nothing itself.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from xscore.platform import money
+from xscore.platform.clock import LATEST_TIMESTAMP
+from xscore.records.calls import Usage
+
+MOST_TOKENS = 2**30
+"""Bounds of one call: a row beyond them is damaged, and no sum has it."""
+MOST_PICODOLLARS = 2**50
+MOST_SECONDS = 10**6
+TOKEN_COLUMNS = Usage.__struct_fields__
+"""Columns of `call`, called like the fields, in the order that `usage_from_row` takes them."""
+_WHOLE = "typeof({name}) = 'integer' AND {name} >= 0 AND {name} < {most}"
+_TIMES = {"duration_s": MOST_SECONDS, "started_at": LATEST_TIMESTAMP}
+VALID_CALL_SQL = " AND ".join(
+    f"({each})"
+    for each in (
+        *(_WHOLE.format(name=name, most=MOST_TOKENS) for name in (*TOKEN_COLUMNS, "estimated")),
+        f"cost IS NULL OR {_WHOLE.format(name='cost', most=MOST_PICODOLLARS)}",
+        *(f"typeof({name}) = 'real' AND {name} >= 0 AND {name} <= {most}" for name, most in _TIMES.items()),
+    )
+)
+"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have. It needs all those columns."""
+
+
+def usage_from_row(counts: Sequence[object]) -> Usage:
+    """Make the tokens of a row, in the order of `TOKEN_COLUMNS`."""
+    return Usage(**dict(zip(TOKEN_COLUMNS, map(parse_count, counts), strict=True)))
+
+
+def dollars_from_row(cost: object) -> Decimal | None:
+    """Make dollars of picodollars; None: unpriced."""
+    return None if cost is None else money.dollars_of_picodollars(parse_count(cost))
+
+
+def parse_count(value: object) -> int:
+    """Return a whole number from 0 on; TypeError or ValueError for anything else."""
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no count")
+    if value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def parse_timestamp(value: object) -> float:
+    """Return Unix seconds; TypeError or ValueError for anything else."""
+    return parse_number(value, most=LATEST_TIMESTAMP)
+
+
+def parse_seconds(value: object) -> float:
+    """Return a duration; TypeError or ValueError for anything else."""
+    return parse_number(value, most=MOST_SECONDS)
+
+
+def parse_number(value: object, *, most: float) -> float:
+    """Return a number from 0 to `most`; TypeError or ValueError for anything else."""
+    if not isinstance(value, float | int):
+        raise TypeError(f"{value!r} is no number")
+    if not 0 <= value <= most:
+        raise ValueError(f"{value!r} lies beyond 0..{most}")
+    return float(value)
