@@ -21,12 +21,13 @@ HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "nump
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small repository, with a script that judges it."""
+    """A small indexed repository, with a script that judges it."""
     home = tmp_path_factory.mktemp("start_up")
     (home / "repo").mkdir()
     (home / "repo" / "cart.py").write_text('def total(items):\n    """Sum prices."""\n    return sum(items)\n')
     (home / "script.json").write_text(json.dumps({"default": 0.9}))
     subprocess.run(["git", "init", "-q"], cwd=home / "repo", check=True)
+    modules_loaded(home / "repo", "index")
     return home / "repo"
 
 
