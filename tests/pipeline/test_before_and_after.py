@@ -68,7 +68,7 @@ async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -
         below = await pipeline.explain("shop/cart.py::Cart.add")
         await pipeline.ask(replace(TASK, scope=Scope(paths=("tests/",))), answer=False)
         outside = await pipeline.explain("shop/cart.py::Cart.add")
-        with pytest.raises(NothingMatched, match="no memory `nothing`"):
+        with pytest.raises(NothingMatched, match="called `nothing`"):
             await pipeline.explain("nothing")
         with pytest.raises(NothingMatched, match="no turn t_0"):
             await pipeline.explain("shop/prices.py::total", turn_id="t_0")

@@ -129,37 +129,18 @@ def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
     assert names(graph(store).dependency_chain("other.py")) == [(path, 1)]
 
 
-def test_an_unknown_name_is_told_with_its_neighbours(store: Store) -> None:
-    """A name that nothing bears is an error that names what may be meant."""
-    index(store, {"src/net/retry.py": ("Retry.run",)})
-    for given, near in (("retry.py", "src/net/retry.py"), ("src/net/retry.py::run", "src/net/retry.py::Retry.run")):
-        with pytest.raises(NothingMatched) as caught:
-            graph(store).related_files(given)
-        assert near in caught.value.hint
-    with pytest.raises(NothingMatched, match="knows no `zzz`"):
+def test_a_walk_starts_at_what_is_named(store: Store) -> None:
+    """A06: a path may be cut, a method named without its file; an unknown name and a depth of 0 are errors."""
+    ids = index(store, {"src/net/retry.py": ("Retry.run",), "b.py": ("g",)})
+    tie(store, (ids["b.py::g"], CALLS, ids["src/net/retry.py::Retry.run"]))
+    assert names(graph(store).affected_files("retry.py")) == [("b.py", 1)]
+    assert (
+        names(graph(store).affected_files("Retry.run")) == names(graph(store).affected_files("run")) == [("b.py::g", 1)]
+    )
+    with pytest.raises(NothingMatched, match="called `zzz`"):
         graph(store).related_files("zzz")
     with pytest.raises(UsageError, match="at least one step"):
         graph(store).related_files("src/net/retry.py", depth=0)
-
-
-def test_slips_find_what_was_meant(store: Store) -> None:
-    """A06: letters that changed places, are missing or too many, in a file's name or an entity's."""
-    index(
-        store,
-        {
-            "src/requests/auth.py": ("AuthBase", "get_auth_from"),
-            "src/requests/sessions.py": ("Session", "Mixin.resolve_redirects"),
-            "src/requests/utils.py": ("get_auths", "unrelated"),
-        },
-    )
-    near = graph(store).suggestions
-    assert near("src/requests/atuh.py") == ("src/requests/auth.py",)
-    assert near("src/requests/sesions.py") == ("src/requests/sessions.py",)
-    assert near("sessions.py::resolve_redirect") == ("src/requests/sessions.py::Mixin.resolve_redirects",)
-    assert near("src/requests/auht.py::get_auth")[0] == "src/requests/auth.py::get_auth_from"
-    assert near("src/requests/utils.py::get_auth") == ("src/requests/utils.py::get_auths",)
-    assert near("src/requests/auht.py::zzzzzz") == ("src/requests/auth.py",)
-    assert near("zzzzzz.rs") == ()
 
 
 def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:

@@ -88,14 +88,6 @@ def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store)
     assert set(store.texts(store.pool())) == {function("f").id, function("g").id}
 
 
-def test_a_memory_is_found_by_id_or_by_place(store: Store) -> None:
-    """MEMORY is an id or `path::entity`; what is not there is not found."""
-    memory = function("Store.write")
-    put(store, memory)
-    assert store.find(memory.id) == store.find("a.py::Store.write") == [memory]
-    assert store.find("a.py::nothing") == store.find("m_nothing") == []
-
-
 def test_edges_and_degrees(store: Store) -> None:
     """H08: edges come by either end, once each; a degree counts the calls that touch a memory."""
     rows = [

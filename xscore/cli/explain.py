@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.opening import read_settings, run_turn
-from xscore.cli.options import ANSWERER, TURN_OPTIONS, Flags, command, decode_path_argument
+from xscore.cli.options import ANSWERER, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
 from xscore.cli.terminal import bold, render_facts
 from xscore.costs.budget_messages import cap_left_rounded, describe_cap
+from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
 from xscore.records.reports import Estimate, Explanation, JudgeEstimate
 
@@ -101,10 +102,9 @@ def _shares(counts: dict[str, int]) -> str:
 def explain(memory: str, turn: str, flags: Flags) -> None:
     """Say why MEMORY was or was not chosen, in numbers and words.
 
-    MEMORY is an ID (m_…) or `path::entity`, as the listings show them. Nothing is sent.
+    MEMORY is what `ask` prints of it, `path:lines` or its name, or `path::entity`, or an ID (m_…). Nothing is sent.
     """
-    name, turn_id = decode_path_argument(memory), decode_path_argument(turn)
-    found = run_turn(flags, lambda open_: open_.explain(name, turn_id=turn_id), make=False)
+    found = run_turn(flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False)
     flags.terminal.print_result(found, _render_explanation)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.cli.ask import print_turn
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, PeriodType, command, decode_path_argument
+from xscore.cli.options import COUNT, Flags, PeriodType, command
 from xscore.cli.phrases import format_age, quote_task
 from xscore.cli.terminal import Terminal, faint, print_json, render_table, stdout_columns, write_stdout
 from xscore.costs.ledger import calls_of_turn
@@ -19,6 +19,7 @@ from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, sta
 from xscore.pipeline.stored_receipt import read_receipt, receipt_body
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched
+from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, format_dollars, format_seconds, format_tokens, one_line
 from xscore.records.calls import CallRecord

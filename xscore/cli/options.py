@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
+from xscore.platform.paths import decode_path_argument, readable_text
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, TaskType, Turn
 
@@ -245,7 +246,7 @@ class Flags(Struct, frozen=True):
             raise UsageError("TASK and --errors cannot both be read from standard input", hint="Give one as a file.")
         file, line = _file_and_line(self.given["file"] or "")
         return Turn(
-            task=_from_stdin() if task == "-" else _readable(task),
+            task=_from_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),
             file=file,
             line=line,
@@ -299,14 +300,3 @@ def _read_errors(given: str) -> str:
 
 def _from_stdin() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
-
-
-def decode_path_argument(name: str) -> str:
-    """Escape bytes of a command-line path that are not UTF-8, as listings do; other text stays."""
-    from xscore.platform.paths import portable_name
-
-    return name if name.isascii() or name == _readable(name) else portable_name(name)
-
-
-def _readable(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

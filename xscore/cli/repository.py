@@ -3,17 +3,17 @@
 `graph` reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
 """
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from xscore.cli.opening import opened_store, read_settings, run_turn
-from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command, decode_path_argument
+from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
 from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError
+from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
 from xscore.records.memory import IndexReport
 from xscore.records.reports import Diagnosis, StoreStatus
@@ -53,16 +53,17 @@ def _render_diagnosis(found: Diagnosis) -> str:
 @click.argument("path", metavar="PATH")
 @click.option("--depth", metavar="N", type=COUNT, help="Follow at most N links; default 1 for related, else 5.")
 def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
-    """Follow the links of PATH, which is a file, `path::entity`, or the ID of a memory.
+    """Follow the links of PATH: a file, `path:lines`, `path::entity`, `Class.method`, or the ID of a memory.
 
     related: what is linked to it in either direction. deps: what it calls, imports or tests. affected: what a change to
     it may break.
     """
     from xscore.store.graph import LinkGraph
+    from xscore.store.naming import name_forms
 
     with opened_store(flags) as store:
         links = LinkGraph(store.connection)
-        known = (form for form in _path_candidates(path, store.root.path) if links.ends(form))
+        known = (form for form in name_forms(path, store.root.path) if links.ends(form))
         name = next(known, decode_path_argument(path).removeprefix("./"))
         follow = getattr(links, _QUESTIONS[question])
         found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
@@ -71,16 +72,6 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     flags.terminal.print_result(body, "\n".join(map(_link_line, found)), none=count)
     if found:
         flags.terminal.lines(faint(count))
-
-
-def _path_candidates(path: str, root: Path) -> list[str]:
-    place, colons, entity = path.partition("::")
-    if place.startswith("m_") and not colons:
-        return [path]
-    real = Path(os.path.normpath(Path.cwd() / place))
-    from_here = [os.path.relpath(real, root)] if place else []
-    forms = [*from_here, os.path.normpath(place), place]
-    return [decode_path_argument(form) + colons + entity for form in dict.fromkeys(forms)]
 
 
 def _link_line(one: "ReachedNode") -> str:

@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import FILE, Flags, PeriodType, UtcTimeType, command, decode_path_argument, option
+from xscore.cli.options import FILE, Flags, PeriodType, UtcTimeType, command, option
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cost_reports.records import REPORT_GROUPINGS, CostReport, GateReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
@@ -28,7 +28,7 @@ from xscore.cost_reports.report_text import render_report
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.files import write_atomically
-from xscore.platform.paths import find_root
+from xscore.platform.paths import decode_path_argument, find_root
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.store.turn_history import LATEST_TURN, find_turn_id
 

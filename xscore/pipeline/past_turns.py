@@ -7,6 +7,7 @@ Trade-off: the current file and diff are not stored with a turn, so `continue` u
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import native_name
+from xscore.platform.text import counted
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
@@ -28,11 +30,13 @@ from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
 from xscore.store import turns
 from xscore.store.evidence import stale_memory_ids
+from xscore.store.naming import name_forms, unknown_name
 from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import PastTurn
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
+NAMESAKES_SHOWN = 4
 
 
 def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanation:
@@ -40,20 +44,24 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
     past = _past_turn(parts, turn_id, hint='Ask something first: xscore ask "…".')
     if not past.receipt:
         raise UsageError(f"turn {past.turn.id} ended without a receipt", hint="Ask again; what was judged is kept.")
-    memories = {memory.id: memory for memory in parts.store.find(name)}
+    memories: dict[str, Memory] = {}
+    for form in name_forms(name, parts.root.path):
+        memories = memories or {memory.id: memory for memory in parts.store.find(form)}
     if not memories:
-        raise NothingMatched(
-            f"there is no memory `{name}`", hint="Name an id (m_…) or path::entity as `ask` shows them."
-        )
+        raise unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt).answer
     found = _in_receipt(memories, receipt) or _ranked_again(parts, past, memories, receipt)
-    memory = memories[found.id]
-    return replace(
-        found,
-        path=memory.path,
-        entity=memory.entity,
-        words=f"{found.words} {STALE_NOW}" if memory.status is MemoryStatus.STALE else found.words,
-    )
+    memory = memories.pop(found.id)
+    words = [found.words, *([STALE_NOW] if memory.status is MemoryStatus.STALE else []), *_namesakes(memories)]
+    return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
+
+
+def _namesakes(others: Mapping[str, Memory]) -> list[str]:
+    if not others:
+        return []
+    shown = ", ".join(f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN))
+    more = ", …" if len(others) > NAMESAKES_SHOWN else ""
+    return [f"{counted(len(others), 'more memory bears', 'more memories bear')} this name: {shown}{more}."]
 
 
 def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
@@ -112,29 +120,31 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer) -> Explanation 
 def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer) -> Explanation:
     """Rank the turn again from the stored judgments and find the memory in it."""
     everything = parts.store.pool(tests=parts.settings.judge.tests, thread=past.turn.thread)
-    candidate = next((one for one in everything if memories.keys() & {one.id, *one.duplicates}), None)
-    if candidate is None:
+    named = [one for one in everything if memories.keys() & {one.id, *one.duplicates}]
+    if not named:
         said = "It is not a candidate: an exchange of this very thread, superseded, or archived."
         return _explained(receipt, next(iter(memories)), "not_a_candidate", said)
-    id_ = next(one for one in (candidate.id, *candidate.duplicates) if one in memories)
     candidates = narrow_to_scope(everything, past.turn.scope)
-    if candidate not in candidates:
-        return _explained(receipt, id_, "out_of_scope", "It was left out by --glob, --type or --layer.")
+    ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
+    in_scope = [one.id for one in candidates if one.id in ids]
+    if not in_scope:
+        said = "It was left out by --glob, --type or --layer."
+        return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     ranking = rank(parts, _stored_outcomes(parts, past, candidates, is_model=receipt.judge.is_model), past.turn)
     for place, ranked in enumerate(ranking.in_order(), 1):
-        if ranked.candidate.id == candidate.id:
-            stored = [candidate.content_hash] if receipt.judge.is_model else []
+        if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
+            stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
             reasons = pool.stored_reasons(parts.store, past.turn_key, past.judge, stored)
             shown = to_selected(ranked, reasons, below_threshold=ranked.score < receipt.threshold)
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
-            return _explained(receipt, id_, outcome, said, memory=shown, rank=place)
-    sample = next((one for one in receipt.unjudged.sample if one.id == candidate.id), None)
+            return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=place)
+    sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
     words = "There is no judgment of it as it stands now: it was unjudged in that turn, or has been edited since."
     if sample is not None:
         words = f"It was not judged ({sample.cause}): {sample.detail or 'no more is known'}."
     cause = sample.cause if sample else ""
-    return _explained(receipt, id_, "unjudged", f"{words} Ask again to judge it.", cause=cause)
+    return _explained(receipt, ids[in_scope[0]], "unjudged", f"{words} Ask again to judge it.", cause=cause)
 
 
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:

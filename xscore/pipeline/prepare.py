@@ -6,7 +6,7 @@ is spent. Trade-off: task types are found by keywords, which can be wrong; the r
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from xscore.pipeline.parts import PipelineParts, Stopwatch
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git import earlier_branch_names, recent_commits, working_branch, working_diff
+from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.judge import turn_block
@@ -27,6 +28,7 @@ from xscore.records.memory import IndexReport, Layer
 from xscore.records.reports import Estimate
 from xscore.records.turn import BundlePlan, ChangedFile, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
+from xscore.store.naming import indexed_files
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
 from xscore.store.working_session import resume_session, session_of_branch
@@ -43,10 +45,19 @@ _DIFF_SECTION = r"(?m)^(?=diff --git )"
 _DIFF_NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
 
 
-def complete_turn(turn: Turn, root: RepositoryRoot, *, use_git: bool, now: float, allow_pii: bool = False) -> Turn:
+def complete_turn(
+    turn: Turn,
+    root: RepositoryRoot,
+    *,
+    use_git: bool,
+    now: float,
+    allow_pii: bool = False,
+    indexed: Callable[[], Iterable[str]] = tuple,
+) -> Turn:
     """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
 
     allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
+    indexed: the paths among which an error finds those nearest to a file that is not there.
     """
     clean = redact if allow_pii else _redact_with_pii
     task = turn.task.strip()
@@ -59,7 +70,7 @@ def complete_turn(turn: Turn, root: RepositoryRoot, *, use_git: bool, now: float
             f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
             hint="Put logs and traces into --errors, of which the end is kept.",
         )
-    file = _path_in_root(turn.file, root) if turn.file else ""
+    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
     file = file if is_safe_name(file) else ""
     diff, changed = _uncommitted_work(root, now) if use_git and root.is_git else ("", ())
     return replace(
@@ -69,7 +80,9 @@ def complete_turn(turn: Turn, root: RepositoryRoot, *, use_git: bool, now: float
         file=file,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
-            name for name in dict.fromkeys(_path_in_root(path, root) for path in turn.recent) if is_safe_name(name)
+            name
+            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
+            if is_safe_name(name)
         ),
         diff=redact(_without_secret_files(turn.diff or diff)[: _SCREENED_FACTOR * MAX_DIFF_CHARS]).text[
             :MAX_DIFF_CHARS
@@ -82,7 +95,7 @@ def _redact_with_pii(text: str) -> Redacted:
     return redact_pii(redact(text).text)
 
 
-def _path_in_root(path: str, root: RepositoryRoot) -> str:
+def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
     """Return a path relative to the root; it may be given so, absolute, or relative to the working folder."""
     given = Path(path)
     tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
@@ -90,7 +103,8 @@ def _path_in_root(path: str, root: RepositoryRoot) -> str:
         real = candidate.resolve()
         if real.is_relative_to(root.path.resolve()) and real.exists():
             return portable_name(str(real.relative_to(root.path.resolve())))
-    raise UsageError(f"{path} is not a file of {root.path}", hint="Give a path inside the repository.")
+    hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
+    raise UsageError(f"{path} is not a file of {root.path}", hint=hint)
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:
@@ -209,7 +223,12 @@ def open_turn(
     with watch.stage("index"):
         report = parts.index()
         ready = complete_turn(
-            turn, parts.root, use_git=settings.index.git, now=now, allow_pii=settings.memory.allow_pii
+            turn,
+            parts.root,
+            use_git=settings.index.git,
+            now=now,
+            allow_pii=settings.memory.allow_pii,
+            indexed=lambda: indexed_files(parts.store.connection),
         )
     parts.observer.stage("pool")
     with gc_paused(), watch.stage("pool"):

@@ -89,6 +89,16 @@ def portable_name(name: str | bytes) -> str:
     return _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 
 
+def decode_path_argument(name: str) -> str:
+    """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other text stays."""
+    return name if name.isascii() or name == readable_text(name) else portable_name(name)
+
+
+def readable_text(text: str) -> str:
+    """Return text typed on the command line with bytes that are not UTF-8 replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def native_name(name: str) -> str:
     """Undo `portable_name`: the name as Python's file functions take it (`os.fsencode` gives the bytes)."""
     return _ESCAPED.sub(lambda match: "%" if match[1] == "25" else chr(0xDC00 + int(match[1], 16)), name)

@@ -7,20 +7,15 @@ all call each other, 500 levels took 1 s, and this walk 10 ms.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from msgspec import Struct
 
-from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Relation
-
-_SUGGESTIONS = 3
-_LIKENESS = 0.7
-"""Lowest similarity of two names, 0..1: one typo in a name of four letters passes, two do not."""
+from xscore.store import naming
 
 FILE = "file"
 """The kind of a node that is a file."""
@@ -101,7 +96,7 @@ class ReachedNode(Struct, frozen=True):
 
 
 class LinkGraph:
-    """Queries on the edges of one store; nodes are named by path, `path::entity` or memory id."""
+    """Queries on the edges of one store; nodes are named as in `store.naming`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -118,49 +113,17 @@ class LinkGraph:
         """Return what calls, imports or tests it, and what in turn depends on those. Raises NothingMatched."""
         return self._walk(name, DEPENDS, (_INWARD,), depth)
 
-    def suggestions(self, name: str) -> tuple[str, ...]:
-        """Return up to three known names whose last part equals, contains or resembles that of `name`."""
-        path, colons, entity = name.partition("::")
-        files = self._column("SELECT path FROM file WHERE excluded = '' ORDER BY length(path), path")
-        near = _closest(path, files, "/")
-        if not colons:
-            return near
-        entities = self._column(
-            "SELECT DISTINCT path || '::' || entity FROM memory WHERE layer = 'graph' AND source = 'index'"
-            " ORDER BY path, start_line, id"
-        )
-        here = [one for one in entities if one.partition("::")[0] in (path, *near)]
-        return _closest(entity, here, ".") or _closest(entity, entities, ".") or near
-
     def ends(self, name: str) -> tuple[str, ...]:
         """Return the ids that a name stands for; empty if unknown."""
-        if self._column("SELECT 1 FROM file WHERE path = ? AND excluded = ''", name):
-            return (file_id(name),)
-        path, colons, entity = name.partition("::")
-        if colons and entity:
-            inner = _escape_like(entity)
-            found = self._column(
-                "SELECT id FROM memory WHERE path = ? AND source = 'index'"
-                " AND (entity = ? OR entity LIKE ? ESCAPE '\\' OR entity LIKE ? ESCAPE '\\') ORDER BY start_line, id",
-                *(path, entity, f"{inner}.%", f"{inner} > %"),
-            )
-        else:
-            found = self._column("SELECT id FROM memory WHERE id = ?", name)
-        return tuple(found)
-
-    def _unknown(self, name: str) -> NothingMatched:
-        near = self.suggestions(name)
-        hint = f"Did you mean {', '.join(near)}?" if near else "Name a file as the index does, or path::entity."
-        was_indexed = "SELECT 1 FROM meta WHERE key = 'index_profile' UNION SELECT 1 FROM file"
-        hint = hint if self._column(was_indexed) else "Nothing is indexed here yet: run `xscore index`."
-        return NothingMatched(f"the index knows no `{name}`", hint=hint)
+        file = naming.find_file(self._connection, name)
+        return (file_id(file),) if file else tuple(naming.find_named(self._connection, name, inside=True))
 
     def _walk(
         self, name: str, relations: Sequence[Relation], ways: Sequence[str], depth: int
     ) -> tuple[ReachedNode, ...]:
         ends = self.ends(name)
         if not ends:
-            raise self._unknown(name)
+            raise naming.unknown_name(self._connection, name)
         if depth < 1:
             raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
         query = _HERE + " UNION ALL ".join(ways) + _ORDER
@@ -196,21 +159,3 @@ class LinkGraph:
             (json.dumps([id_ for id_ in ids if id_ not in places]),),
         )
         return places | {id_: (path, entity, kind) for id_, path, entity, kind in rows.fetchall()}
-
-    def _column(self, sql: str, *given: object) -> list[str]:
-        return [row[0] for row in self._connection.execute(sql, given).fetchall()]
-
-
-def _closest(wanted: str, names: Sequence[str], separator: str) -> tuple[str, ...]:
-    """Return the names whose last part equals or contains the wanted one, else the closest by `difflib`."""
-    last = wanted.rstrip(separator).rpartition(separator)[2]
-    by_part: dict[str, list[str]] = {}
-    for name in names:
-        by_part.setdefault(name.rpartition("::")[2].rpartition(separator)[2], []).append(name)
-    near = [part for part in by_part if part == last or (separator == "/" and last and last in part)]
-    near = near or get_close_matches(last, by_part, _SUGGESTIONS, _LIKENESS)
-    return tuple(name for part in near for name in by_part[part])[:_SUGGESTIONS]
-
-
-def _escape_like(text: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", text)

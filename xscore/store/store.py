@@ -22,7 +22,7 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.records.reports import StoreStatus
 from xscore.settings import MemorySettings
-from xscore.store import encryption_key, memory_rows, memory_writer, opening, user_secret
+from xscore.store import encryption_key, memory_rows, memory_writer, naming, opening, user_secret
 from xscore.store.memory_rows import IN_JSON_LIST, FetchedPool, TestView, fetch_pool, select_memories
 
 Clock = Callable[[], float]
@@ -216,11 +216,9 @@ class Store:
         return {memory.path: memory.text for memory in reversed(found)}  # the first of a path is set last
 
     def find(self, name: str) -> list[Memory]:
-        """Return the memories with this id or `path::entity`, which need not be unique."""
-        path, colons, entity = name.partition("::")
-        if colons:
-            return select_memories(self.connection, "path = ? AND entity = ?", (path, entity))
-        return [memory for each in self.connections() for memory in select_memories(each, "id = ?", (name,))]
+        """Return the memories that a name stands for (`store.naming`), which may be several."""
+        ids = json.dumps(naming.find_named(self.connection, name) or [name])
+        return [memory for each in self.connections() for memory in select_memories(each, f"id {IN_JSON_LIST}", (ids,))]
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""

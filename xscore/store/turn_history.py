@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from xscore.platform import database
 from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import BrokenReceipt, NothingMatched, StoreDamaged, UsageError
+from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
 from xscore.records.receipt import AnswerState, Coverage, ListedTurn, StageUsage
 from xscore.store.call_rows import (
@@ -120,13 +121,14 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
 
     Raises NothingMatched where there is none such, UsageError for several.
     """
-    hint = "`xscore history list` lists them."
     if name == LATEST_TURN:
         found = [latest_turn_id(connection)]
     else:
         ids = "SELECT id FROM turn WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT 4"
         found = [row[0] for row in connection.execute(ids, (name, len(name), name))]
     if not name or not any(found):
+        known = [row[0] for row in connection.execute("SELECT id FROM turn ORDER BY started_at DESC")]
+        hint = did_you_mean(nearest_names(name, known), "`xscore history list` lists them.")
         raise NothingMatched("there is no turn yet" if name == LATEST_TURN else f"there is no turn {name}", hint=hint)
     if len(found) > 1 and name not in found:
         raise UsageError(f"several turns begin with {name}: {', '.join(found[:3])}…", hint="Give more of the id.")

@@ -9,13 +9,13 @@ import json
 import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec.structs import fields
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.records.turn import Checkpoint, SessionEntry
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
@@ -86,9 +86,8 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
         with database.damage_if_invalid("a checkpoint"):
             return _checkpoint(*row)
     names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
-    near = get_close_matches(name, names, n=3, cutoff=0.4)
-    said = f"Did you mean {' or '.join(near)}?" if near else "`xscore session checkpoints` names them."
-    raise NothingMatched(f"there is no checkpoint `{name}`", hint=said)
+    hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
+    raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
 
 
 def checkpoint_exists(connection: sqlite3.Connection, name: str) -> bool:

@@ -12,12 +12,12 @@ from msgspec.structs import fields
 
 from xscore.cli.memory import NARROWING, choice_of, is_narrow
 from xscore.cli.opening import opened_store, read_settings
-from xscore.cli.options import DRY_RUN, YES, Flags, UtcTimeType, command, decode_path_argument, option
+from xscore.cli.options import DRY_RUN, YES, Flags, UtcTimeType, command, option
 from xscore.extension import load
 from xscore.extensions.privacy import encryption, erasure
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import decode_path_argument, find_root, user_data_dir
 from xscore.platform.text import counted, one_line
 from xscore.store import opening
 from xscore.store.lookup import count_observations, wipeable_ids

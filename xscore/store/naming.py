@@ -1,0 +1,117 @@
+"""What a name that a user types stands for, and the names nearest to one that stands for nothing.
+
+A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method` or the last part of an entity's
+name; a path may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories may bear
+one name. Trade-off: a name without a path reads the names of all memories.
+"""
+
+import os
+import re
+import sqlite3
+from pathlib import Path
+
+from xscore.platform.errors import NothingMatched
+from xscore.platform.near_names import did_you_mean, nearest_names
+from xscore.platform.paths import decode_path_argument
+
+_LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_FILES = "SELECT path FROM file WHERE excluded = '' AND path = ?"
+_FILES_CUT = "SELECT path FROM file WHERE excluded = '' AND substr(path, -length(?1) - 1) = '/' || ?1 ORDER BY path"
+_IN_FILE = "SELECT id FROM memory WHERE source = 'index' AND path = ?1"
+_ENTITY = f"{_IN_FILE} AND entity = ?2 ORDER BY start_line, id"
+_INSIDE = (
+    f"{_IN_FILE} AND (substr(entity, 1, length(?2) + 1) = ?2 || '.'"
+    " OR substr(entity, 1, length(?2) + 3) = ?2 || ' > ') ORDER BY start_line, id"
+)
+_SAME_LINES = f"{_IN_FILE} AND start_line = ?2 AND end_line = ?3 ORDER BY id"
+_AROUND = f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
+_TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
+_BEARERS = """
+    SELECT id FROM memory WHERE source = 'index' AND entity <> '' AND (entity = ?1
+        OR substr(entity, -length(?1) - 1) = '.' || ?1 OR substr(entity, -length(?1) - 3) = ' > ' || ?1)
+    ORDER BY path, start_line, id
+"""
+_ENTITIES = (
+    "SELECT DISTINCT path || '::' || entity FROM memory WHERE source = 'index' AND layer = 'graph' AND entity <> ''"
+    " ORDER BY path, start_line, id"
+)
+
+
+def indexed_files(connection: sqlite3.Connection) -> list[str]:
+    """Return the paths of all files that were read."""
+    return _column(connection, "SELECT path FROM file WHERE excluded = '' ORDER BY path")
+
+
+def find_file(connection: sqlite3.Connection, name: str) -> str:
+    """Return the indexed file with this path, or the only one whose path ends in it; empty if there is none."""
+    found = _indexed_files(connection, name)
+    return found[0] if len(found) == 1 else ""
+
+
+def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = False) -> list[str]:
+    """Return the ids of the memories that a name stands for; empty if it stands for none.
+
+    inside: an entity also stands for what is defined inside it.
+    """
+    by_id = _column(connection, "SELECT id FROM memory WHERE id = ?", name)
+    if by_id:
+        return by_id
+    path, colons, entity = name.partition("::")
+    if colons:
+        queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
+        files = _files(connection, path)
+        return [id_ for file in files for query in queries for id_ in _column(connection, query, file, entity)]
+    lines = _LINES.fullmatch(name)
+    if lines is not None:
+        first, last = int(lines[2]), int(lines[3] or lines[2])
+        for query in (_SAME_LINES, _AROUND, _TOUCHED):
+            found = [
+                id_ for file in _files(connection, lines[1]) for id_ in _column(connection, query, file, first, last)
+            ]
+            if found:
+                return found
+    in_file = f"{_IN_FILE} ORDER BY start_line, id"
+    whole = [id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)]
+    return whole or _column(connection, _BEARERS, name)
+
+
+def near_names(connection: sqlite3.Connection, name: str) -> list[str]:
+    """Return the five names of files and entities nearest to this one."""
+    lines = _LINES.fullmatch(name)
+    wanted = lines[1] if lines is not None else name
+    entities = [] if lines is not None else _column(connection, _ENTITIES)
+    return nearest_names(wanted, [*entities, *indexed_files(connection)])
+
+
+def unknown_name(connection: sqlite3.Connection, name: str) -> NothingMatched:
+    """Return the error for a name that stands for nothing, with the nearest names in its hint."""
+    was_indexed = "SELECT 1 FROM meta WHERE key = 'index_profile' UNION SELECT 1 FROM file"
+    if not _column(connection, was_indexed):
+        hint = "Nothing is indexed here yet: run `xscore index`."
+    else:
+        otherwise = "Name a file, path:lines, path::entity, an entity or an ID, as `ask` shows them."
+        hint = did_you_mean(near_names(connection, name), otherwise)
+    return NothingMatched(f"nothing here is called `{name}`", hint=hint)
+
+
+def name_forms(name: str, root: Path) -> list[str]:
+    """Return the ways in which a name may be meant: its path from the working folder, or from the root."""
+    path, colons, entity = name.partition("::")
+    if path.startswith("m_") and not colons:
+        return [name]
+    real = Path(os.path.normpath(Path.cwd() / path))
+    from_here = [os.path.relpath(real, root)] if path else []
+    forms = [*from_here, os.path.normpath(path), path]
+    return [decode_path_argument(form) + colons + entity for form in dict.fromkeys(forms)]
+
+
+def _files(connection: sqlite3.Connection, path: str) -> list[str]:
+    return _indexed_files(connection, path) or [path]
+
+
+def _indexed_files(connection: sqlite3.Connection, path: str) -> list[str]:
+    return _column(connection, _FILES, path) or (_column(connection, _FILES_CUT, path) if path else [])
+
+
+def _column(connection: sqlite3.Connection, sql: str, *given: object) -> list[str]:
+    return [row[0] for row in connection.execute(sql, given)]
