@@ -57,3 +57,12 @@ def write_host_limits(
     before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
     if before.limits != limits:
         write_capability(connection, replace(before, limits=limits), at=at)
+
+
+def write_shared_form_failed(
+    connection: sqlite3.Connection, *, provider: str, host: str, model: str, at: float
+) -> None:
+    """Store that a model gave no usable score to prompts that questions share; other fields stay. at: Unix seconds."""
+    known = read_capability(connection, provider=provider, host=host, model=model)
+    before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
+    write_capability(connection, replace(before, shared_form_failed_at=at), at=at)

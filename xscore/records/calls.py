@@ -108,6 +108,8 @@ class Capability(Struct, frozen=True, kw_only=True):
     reasoning_tokens: Annotated[int, Meta(ge=0)] = 0
     """Reasoning tokens per judgment in the probe."""
     limits: RateLimits = field(default_factory=RateLimits)
+    shared_form_failed_at: Annotated[float, Meta(ge=0)] = 0.0
+    """Unix seconds at which the model gave no usable score to prompts that questions share; 0: never seen."""
 
 
 class ConcurrencyStep(Struct, frozen=True):

@@ -76,6 +76,30 @@ async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: Ope
     assert found.saved.calls < 0, "what was paid in vain is not hidden"
 
 
+def is_of_questions(body: dict[str, Any]) -> bool:
+    """Whether this prompt has the form that questions can share, be it for one question."""
+    return "<questions>" in json.dumps(body["messages"])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
+    steps: Path, server: OpenAIServer, count: int
+) -> None:
+    """Every memory is judged, in the form of `xscore ask`; a later list does not pay for the lesson again."""
+    server.score = true_score
+    server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
+    found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(count))
+    assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    assert sum(answer.coverage.judged for answer in answers) == count * answers[0].coverage.candidates > 0
+    assert any("the form that questions share" in said for said in found.warnings)
+    in_vain = sum(map(is_of_questions, server.counts.bodies))
+    assert 0 < in_vain <= (8 if count > 1 else 30) and found.took.calls == server.counts.judging_requests
+    server.reset()
+    server.misbehave(Fault.MALFORMED_CONTENT, times=10_000, when=is_of_questions)
+    again, answers = await asked(steps, settings_for(server, pack_size=4), listed(count))
+    assert (again.exit_code, server.counts.requests, {answer.coverage.judged for answer in answers}) == (0, 0, {0})
+
+
 async def test_a_host_that_rejects_shared_prompts_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
     """A context that is too small for several questions is no reason to judge nothing."""
     server.score = true_score

@@ -121,6 +121,18 @@ async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) ->
     assert [batch.requests for batch in standing.batches] == [3, 2, each]
 
 
+async def test_prompts_asked_again_are_counted_when_they_are_sent(shop: Path, office: Bureau) -> None:
+    """What is planned for the ladder and not sent was not asked again; the pass that sends it says so."""
+    office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
+    job = await office.submit(shop, questions(3))
+    await office.advance(shop, job)
+    standing = await office.advance(shop, job, send=False)
+    while standing.sent:
+        standing = await office.advance(shop, job, send=False)
+    assert standing.planned == 2 and not any("asked again" in said for said in standing.remarks)
+    assert any("2 prompts asked again" in said for said in (await office.advance(shop, job)).remarks)
+
+
 async def test_a_model_without_any_score_is_not_asked_for_ever(shop: Path, office: Bureau) -> None:
     """Where no reply of a job scores anything, the ladder is not climbed for each of them."""
     office.server.misbehave(Fault.MALFORMED_CONTENT, times=10_000)

@@ -2,8 +2,9 @@
 
 First what questions can share is judged, then each is an ordinary turn, which has judged alone what is left. Both are
 the same judge, that of the shared layout. The user's own memories are asked about after the repository's, because their
-judgments are kept in another store. Trade-off: questions are taken up some at a time, so that the first answers do not
-wait for the last question.
+judgments are kept in another store. A model that gives no usable score in that layout is asked in the one of `xscore
+ask` from then on, which the store remembers. Trade-off: questions are taken up some at a time, so that the first
+answers do not wait for the last question.
 """
 
 import time
@@ -15,6 +16,7 @@ from secrets import token_hex
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.cache import capabilities
 from xscore.extensions.batch.shared_judging import SharedPhase, forecast_shared, judge_shared_packs
 from xscore.extensions.batch.shared_packs import AskListReport, JudgingTotals, SeparatePromptsCost
 from xscore.pipeline.answering import typical_answer_s
@@ -24,6 +26,7 @@ from xscore.pipeline.list_turns import ConfirmedObserver, TurnList
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts, Stopwatch
 from xscore.pipeline.prepare import open_turn
+from xscore.pipeline.probe import REMEMBERED_S
 from xscore.pipeline.question_list import (
     ListMemories,
     PreparedQuestion,
@@ -40,6 +43,10 @@ from xscore.records.receipt import Answer, StageUsage
 from xscore.records.reports import Estimate
 from xscore.records.turn import Scope, Turn
 
+NO_SHARED_SCORE = (
+    "the model gave no usable score to prompts in the form that questions share: each question is asked as by"
+    " `xscore ask`"
+)
 QUESTIONS_AT_ONCE = 32
 """Questions handled together, and so the number of pools in memory."""
 WORST_FIRST = (130, 6, 4, 3, 7, 1)
@@ -68,23 +75,42 @@ async def ask_list(
 
     Raises UsageError where the estimate is declined, and what the first turn raises where nothing was asked yet.
     """
-    turns = TurnList(parts, lambda given: replace(given, judge=given.judge.with_shared_prompts()))
-    identity, started = turns.parts.judge.identity, asked.started or time.monotonic()
+    identity, started = parts.judge.identity, asked.started or time.monotonic()
+    failed = _shared_form_failed(parts)
+    turns = (
+        TurnList(parts) if failed else TurnList(parts, lambda one: replace(one, judge=one.judge.with_shared_prompts()))
+    )
     cost = SeparatePromptsCost(identity.provider, identity.host)
-    run = _AskListRun(turns, questions.all, asked, on_answer, started, cost)
+    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=not failed)
+    turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
     return run.account()
 
 
+def _shared_form_failed(parts: PipelineParts) -> bool:
+    """Return whether the model lately gave no usable score to prompts in the layout that questions share."""
+    judge = parts.judge.identity
+    known = capabilities.read_capability(
+        parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
+    )
+    return known is not None and 0 <= parts.clock() - known.shared_form_failed_at < REMEMBERED_S
+
+
 class _AskListRun(Struct):
+    parts: PipelineParts
+    """As they were given: with the judge of a single question."""
     turns: TurnList
     questions: Sequence[Question]
     asked: AskListOptions
     on_answer: Callable[[Question, Answer], None]
     started: float
     separate: SeparatePromptsCost
+    shares: bool
+    """Whether the judge is that of the shared layout."""
     id: str = field(default_factory=lambda: f"a_{token_hex(8)}")
     phases: list[SharedPhase] = field(default_factory=list)
+    in_vain: StageUsage = field(default_factory=StageUsage)
+    """What turns in the shared layout took that were asked again without it."""
 
     async def go(self) -> None:
         parts = self.turns.parts
@@ -110,7 +136,7 @@ class _AskListRun(Struct):
 
     def _can_share(self, some: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        wanted = not parts.settings.judge.replay and parts.settings.batch.questions_a_call > 1
+        wanted = self.shares and not parts.settings.judge.replay and parts.settings.batch.questions_a_call > 1
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
     async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPhase:
@@ -127,7 +153,23 @@ class _AskListRun(Struct):
         self.turns.warnings.extend(phase.remarks)
         if phase.interrupted:
             self.turns.ended = str(UnjudgedCause.INTERRUPTED)
+        elif phase.failed:
+            self._stop_sharing()
         return phase
+
+    def _stop_sharing(self) -> None:
+        """Ask from now on as `xscore ask` does, and remember it for later lists."""
+        judge = self.parts.judge.identity
+        capabilities.write_shared_form_failed(
+            self.parts.store.connection,
+            provider=judge.provider,
+            host=judge.host,
+            model=judge.model,
+            at=self.parts.clock(),
+        )
+        self.shares, self.turns.with_judge = False, lambda parts: parts
+        self.turns.parts = replace(self.turns.parts, judge=self.parts.judge)
+        self.turns.warnings.append(NO_SHARED_SCORE)
 
     @property
     def _answers(self) -> bool:
@@ -136,7 +178,12 @@ class _AskListRun(Struct):
     async def _ask(self, prepared: PreparedQuestion, judged: frozenset[str]) -> None:
         options = TurnOptions(answer=self.asked.answer, judged=judged, started=self.started)
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
-        answer = await self.turns.ask(turn, options, ConfirmedObserver(self.turns.parts.observer))
+        observer = ConfirmedObserver(self.turns.parts.observer)
+        answer = await self.turns.ask(turn, options, observer)
+        if self.shares and _is_in_vain(answer):
+            self._stop_sharing()
+            self.in_vain += self.turns.answers.pop().judge_usage
+            answer = await self.turns.ask(turn, replace(options, judged=frozenset()), observer)
         self.on_answer(prepared.question, answer)
 
     def _turn(self, question: Question, *, is_first: bool) -> Turn:
@@ -168,7 +215,7 @@ class _AskListRun(Struct):
         turns, separate = self.turns, self.separate
         shared = sum((phase.spent for phase in self.phases), StageUsage())
         own = sum((answer.judge_usage for answer in turns.answers), StageUsage())
-        alone, at_best, took = separate.alone + own, separate.at_best + own, shared + own
+        alone, at_best, took = separate.alone + own, separate.at_best + own, shared + own + self.in_vain
         codes = {answer.exit_code for answer in turns.answers}
         if turns.ended:
             early = {"interrupted": 130, "store": StoreError.exit_code}
@@ -188,3 +235,9 @@ class _AskListRun(Struct):
             warnings=tuple(dict.fromkeys(turns.warnings)),
             exit_code=next((code for code in WORST_FIRST if code in codes), max(codes, default=0)),
         )
+
+
+def _is_in_vain(answer: Answer) -> bool:
+    """Return whether the model has scored nothing at all of a question, in replies that it did give."""
+    cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
+    return cover.unjudged == cover.candidates > 0 and causes <= {UnjudgedCause.UNREADABLE}

@@ -121,6 +121,16 @@ def read_follow_ups(connection: sqlite3.Connection, job: str) -> dict[PackPrompt
     return {ask: number for number, ask in read_asks(connection, job, [number for (number,) in rows]).items()}
 
 
+def count_follow_ups(connection: sqlite3.Connection, batch: Batch) -> int:
+    """Return how many requests of a batch that was just sent are of the repair ladder."""
+    row = connection.execute(
+        "SELECT count(*) FROM job_request JOIN job_ask ON job_ask.job = job_request.job AND number = ask"
+        " WHERE job_request.job = ? AND batch = ? AND rung > 0",
+        (batch.job, batch.number),
+    ).fetchone()
+    return int(row[0])
+
+
 def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
     """Enter a batch that is about to be created, and send its requests with it."""
     connection.execute(

@@ -110,7 +110,6 @@ class ResultReader(Struct):
         if lost or (asks and in_vain):
             found.lost[one.name] = f"{trouble.cause}: {trouble.detail}"
             return
-        self.faults.asked_again += len(asks)
         found.settled.append(one.name)
         found.asks += [(one.name[0], ask) for ask in asks]
 

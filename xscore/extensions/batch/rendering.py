@@ -1,9 +1,9 @@
 """Render planned requests into the input of a batch: one line per request, up to the batch's limits.
 
 A line is the body of the live call, made by the same dialect. No input is kept: it is rendered from the job's asks and
-the store's texts when it is sent, and again after a crash. The dialect renders one body of each shape, with random
-placeholders where prompts of that shape differ; all others are put together from its pieces, byte for byte the same.
-Trade-off: requests are rendered ask by ask, so a batch holds all questions to some packs, not some questions to all.
+the store's texts when it is sent, and again after a crash. The dialect renders each ask once, with a random placeholder
+where its questions differ. Trade-off: requests are rendered ask by ask, so a batch holds all questions to some packs,
+not some questions to all.
 """
 
 import io
@@ -29,11 +29,10 @@ from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import sqlite_drivers, tokens
 from xscore.platform.errors import UsageError, XscoreError
 from xscore.platform.processes import gc_paused
-from xscore.prompts.judge import PackEntry, pack_block
 from xscore.providers.prices import BOUND_STEP_TOKENS, batch_price, call_price
 from xscore.records.calls import Usage
 from xscore.records.memory import Candidate, Layer
-from xscore.scorer.drafts import PromptDrafts, shuffled_ids
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store
@@ -44,55 +43,40 @@ WRITE_BUFFER_BYTES = 1_000_000
 ASKS_AT_ONCE = 512
 """How many asks are read from the store at a time."""
 LEFT_THE_STORE = "it left the store before it was judged"
-_PLACEHOLDERS = ("id", "pack", "key", "turn")
 
 
 class LineTemplate(Struct, frozen=True):
-    """A request's line with placeholders."""
+    """The line of an ask without the id and the turn of a request."""
 
-    literals: tuple[bytes, ...]
-    """What stands around the placeholders."""
-    names: tuple[str, ...]
+    before_id: bytes
+    before_turn: bytes
+    end: bytes
     chars: int
-    """Of the prompt, without what is still missing."""
+    """Of the prompt without the turn."""
     output_tokens: int
 
-    def fill(self, *, chars: int, **given: bytes) -> "LineTemplate":
-        """Fill some placeholders in. chars: what they add to the prompt."""
-        literals, names = [self.literals[0]], []
-        for name, literal in zip(self.names, self.literals[1:], strict=True):
-            if name in given:
-                literals[-1] += given[name] + literal
-            else:
-                names.append(name)
-                literals.append(literal)
-        return LineTemplate(tuple(literals), tuple(names), self.chars + chars, self.output_tokens)
-
     def line(self, custom_id: bytes, turn: bytes) -> bytes:
-        """Return the line of one request, once only `id` and `turn` are missing."""
-        first, second = (custom_id, turn) if self.names[0] == "id" else (turn, custom_id)
-        before, between, after = self.literals
-        return b"".join((before, first, between, second, after))
+        """Return the line of one request."""
+        return b"".join((self.before_id, custom_id, self.before_turn, turn, self.end))
 
 
-def request_template(drafts: PromptDrafts, host: BatchHost, ask: PackPrompt, ids: tuple[str, ...]) -> LineTemplate:
-    """Have the dialect render one body of this shape. Raises XscoreError where it changes what it is given."""
-    word = secrets.token_hex(16)
-    marks = {name: f"xs{word}{name}" for name in _PLACEHOLDERS}
-    request, dealt = drafts.request(ask, marks["turn"])
-    block = pack_block(
-        [PackEntry(code, one.kind, one.path, one.entity, one.text) for code, one in zip(dealt, ask.pieces, strict=True)]
-    )
-    content = tuple(part.replace(block, marks["pack"], 1) for part in request.content)
-    request = replace(request, content=content, cache_key=marks["key"] if request.cache_key else "", reply_ids=ids)
-    line = host.line(marks["id"], host.body(request))
-    pieces = re.split(f"xs{word}({'|'.join(_PLACEHOLDERS)})".encode(), line)
-    literals, names = pieces[::2], tuple(name.decode() for name in pieces[1::2])
-    expected = set(_PLACEHOLDERS) - (set() if marks["key"].encode() in line else {"key"})
-    if sorted(names) != sorted(expected) or not line.endswith(b"\n"):
+def request_template(drafts: PromptDrafts, host: BatchHost, ask: PackPrompt) -> LineTemplate:
+    """Have the dialect render an ask; pieces without a text, which left the store, are left out.
+
+    Raises XscoreError where the dialect changes what it is given.
+    """
+    entries = [entry for entry, piece in zip(drafts.entries(ask), ask.pieces, strict=True) if piece.kind]
+    there = replace(ask, pieces=tuple(piece for piece in ask.pieces if piece.kind))
+    id_mark, turn_mark = secrets.token_hex(16), secrets.token_hex(16)
+    options = drafts.options(ask, max_output_tokens=drafts.output_cap(there))
+    request = drafts.layout.render(entries, turn_mark, options)
+    line = host.line(id_mark, host.body(request))
+    pieces = re.split(f"{id_mark}|{turn_mark}".encode(), line)
+    if len(pieces) != 3 or line.find(id_mark.encode()) > line.find(turn_mark.encode()) or not line.endswith(b"\n"):
         raise XscoreError(f"{host.name} does not pass a prompt on as it is", hint="Please report it.")
-    frame = request.system, *(re.sub("|".join(marks.values()), "", part) for part in request.content)
-    return LineTemplate(tuple(literals), names, tokens.size(*frame), request.max_output_tokens)
+    chars = tokens.size(request.system, *(part.replace(turn_mark, "") for part in request.content))
+    before_id, before_turn, end = pieces
+    return LineTemplate(before_id, before_turn, end, chars, request.max_output_tokens)
 
 
 def json_string_bytes(text: str) -> bytes:
@@ -183,7 +167,6 @@ class BatchRenderer:
             )
         self._store, self._host, self._job = store, host, job
         self._drafts = job.recipe.drafts()
-        self._shapes: dict[tuple[object, ...], LineTemplate] = {}
 
     def fill(
         self,
@@ -206,7 +189,7 @@ class BatchRenderer:
                 if ask is None:
                     filled.missing.extend((question, number) for question in questions)
                     continue
-                prompt = self._prompt(ask)
+                prompt = request_template(self._drafts, self._host, ask)
                 if bare := frozenset(piece.content_hash for piece in ask.pieces if not piece.kind):
                     filled.omitted[number] = bare
                 for question in questions:
@@ -268,22 +251,6 @@ class BatchRenderer:
         found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
         texts = {number: one.turn_text if one.turn.task else "" for number, one in found}
         return {number: (json_string_bytes(text), tokens.size(text)) for number, text in texts.items()}
-
-    def _prompt(self, ask: PackPrompt) -> LineTemplate:
-        codes = shuffled_ids(len(ask.pieces), secret=self._drafts.secret, pack=ask.pack)
-        entries = [
-            PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
-            for code, piece in zip(codes, ask.pieces, strict=True)
-            if piece.kind  # a bare piece left the store
-        ]
-        ids = tuple(sorted(entry.code_id for entry in entries))
-        kind = (ids, ask.rung, ask.is_kept, bool(ask.pack))
-        shape = self._shapes.get(kind)
-        if shape is None:
-            there = replace(ask, pieces=tuple(piece for piece in ask.pieces if piece.kind))
-            shape = self._shapes[kind] = request_template(self._drafts, self._host, there, ids)
-        block = pack_block(entries)
-        return shape.fill(chars=tokens.size(block), pack=json_string_bytes(block), key=json_string_bytes(ask.pack))
 
 
 @lru_cache(maxsize=4096)

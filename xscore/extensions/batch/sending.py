@@ -82,6 +82,8 @@ class BatchSender:
         self.held_back = ""
         """Why planned requests were not sent; empty if all were."""
         self.over_budget = False
+        self.asked_again = 0
+        """Prompts sent beyond the first of their pack."""
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
@@ -152,6 +154,7 @@ class BatchSender:
             raise
         with context.lease.transaction() as connection:
             batch_rows.record_created(connection, batch, seen)
+        self.asked_again += batch_rows.count_follow_ups(context.connection, batch)
 
     def _settle_uncreated(self, batch: Batch, error: ProviderError) -> None:
         with self.context.lease.transaction() as connection:

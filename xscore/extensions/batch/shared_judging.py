@@ -5,15 +5,17 @@ What is left is each question's own turn's to judge. Estimates go by sizes alone
 
 import asyncio
 from collections.abc import Sequence
+from functools import reduce
 from itertools import chain
 from math import ceil
+from operator import add
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_packs import SeparatePromptsCost, SharedPackJudge, SharedQuestion, SharedReply
-from xscore.extensions.batch.shared_prompts import plan_shared_units, shared_expected_output
+from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT, plan_shared_units, shared_expected_output
 from xscore.pipeline.estimating import ASKED_CHARS, chars_of, prompts_of_pack
 from xscore.pipeline.judging import GRACE_S, Deadline, take_back_cancellation, work_until
 from xscore.pipeline.list_judging import ListProgress
@@ -42,6 +44,8 @@ class SharedPhase(Struct, frozen=True):
     spent: StageUsage
     remarks: tuple[str, ...]
     interrupted: bool
+    failed: bool
+    """Whether it was given up because the model gave no usable score at all."""
 
 
 async def judge_shared_packs(
@@ -62,7 +66,7 @@ async def judge_shared_packs(
         knowing, provider = await factory.with_probed_host(resources)
         phase = _Phase(parts, resources, knowing, provider, questions, separate)
         judged: list[set[str]] = [set() for _ in questions]
-        interrupted, remarks = False, list[str]()
+        interrupted, failed, remarks = False, False, list[str]()
         for own in (False, True):
             lacking = [_misses_of_layer(one, own=own) for one in questions]
             if sum(map(bool, lacking)) < 2:
@@ -74,6 +78,7 @@ async def judge_shared_packs(
             if said := judge.faults.in_words():
                 remarks.append(f"replies to questions that shared a prompt needed mending: {said}")
             if judge.stop.cause is not None:
+                failed = judge.stop.cause is UnjudgedCause.UNREADABLE and not any(judged)
                 why = f"questions stopped sharing prompts ({judge.stop.cause}): {judge.stop.detail}"
                 remarks += [] if interrupted else [why.removesuffix(": ")]
                 break
@@ -83,6 +88,7 @@ async def judge_shared_packs(
             spent=resources.usage.spent(Stage.JUDGE),
             remarks=tuple(dict.fromkeys(remarks)),
             interrupted=interrupted,
+            failed=failed,
         )
 
 
@@ -171,6 +177,8 @@ def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> J
     factory, pool = parts.judge, some[0].pool
     if not isinstance(factory, ModelJudgeFactory):
         return factory.forecast(some[0].turn, pool)
+    if factory.drafts.layout is not QUESTIONS_LAYOUT:
+        return reduce(add, (factory.forecast(one.turn, one.pool) for one in some))
     drafts, settings = factory.drafts, parts.settings
     texts = [turn_block(one.turn, context=settings.judge.context) for one in some]
     passes = (
