@@ -117,6 +117,28 @@ def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, valu
         load_settings(repo_root=tmp_path, user_file=None, environ={})
 
 
+def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
+    """A clone's settings of more than 1 MB are not read, and more than 1,000 globs are refused; both are named."""
+    own = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
+    with pytest.raises(UsageError, match=r"\.xscore\.toml cannot be read: it has more than 1,000,000 bytes"):
+        load_settings(repo_root=tmp_path, user_file=None, environ={})
+    for count in (1_000, 1_001):
+        write(own, f"[index]\nexclude = {['*.a'] * count}\n")
+        try:
+            globs = load_settings(repo_root=tmp_path, user_file=None, environ={}).settings.index.exclude
+            assert len(globs) == count == 1_000
+        except UsageError as error:
+            assert count == 1_001 and "index.exclude" in error.message
+
+
+def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
+    """A variable that sets nothing is a warning with the name that was meant, and changes nothing."""
+    loaded = load_settings(repo_root=None, user_file=None, environ={"XSCORE_JUDGE_MODLE": "lexical", "XSCOREX": "1"})
+    (warning,) = loaded.warnings
+    assert "XSCORE_JUDGE_MODLE" in warning and warning.endswith("XSCORE_JUDGE_MODEL")
+    assert loaded.settings == Settings()
+
+
 def test_a_size_no_file_can_have_is_refused(tmp_path: Path) -> None:
     """A clone cannot ask for more bytes than a read can take."""
     write(tmp_path / ".xscore.toml", "[index]\nmax_file_bytes = 99999999999999999999\n")

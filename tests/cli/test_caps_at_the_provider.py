@@ -107,6 +107,24 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert set(host.counts.judgments.values()) == {1}
 
 
+def test_a_gateway_on_this_machine_is_held_by_the_cap(shelf: Path, xscore: Run, host: BillingServer) -> None:
+    """A paid model behind loopback is priced and capped, and the receipt says so; `provider.price` can call it free."""
+    environ = {
+        "OPENAI_BASE_URL": host.url,
+        "OPENAI_API_KEY": "sk-test-0123456789abcdef",
+        "XSCORE_JUDGE_MODEL": "openai:gpt-4.1",
+        "XSCORE_JUDGE_PROBE": "false",
+        TURN: "0.05",
+    }
+    done = xscore("context", "prices of the shop", *ONE_EACH, "--json", cwd=shelf, environ=environ)
+    assert (done.returncode, receipt(done.stdout)["judge"]["assumed_price"]) == (4, "vendor"), done.stderr
+    assert Decimal("0.03") < host.charged <= Decimal("0.05")
+    free = {**environ, "XSCORE_PROVIDER_PRICE": "free"}
+    rest = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=free)
+    assert rest.returncode == 0, rest.stderr
+    assert "$0 (a model server of this machine: taken as free)" in rest.stderr
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize(("span", "word"), [(DAY, "day"), (REPOSITORY, "repository")])
 def test_two_processes_share_a_cap(

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.conftest import MakeRequest
-from xscore.providers.prices import call_price, cost_upper_bound
+from xscore.providers.prices import PriceList, assumed_price, batch_price, call_price, cost_upper_bound
 from xscore.records.calls import Request, Stage, Usage
-from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
+from xscore.settings.values import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
 OPENAI = "api.openai.com"
 TOKENS = st.integers(0, 400_000)
@@ -24,10 +24,47 @@ def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
     assert fifth * 5 == Decimal(usd)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080", "-"])
-def test_this_machine_costs_nothing(host: str) -> None:
-    """Text that stays here is priced $0, whatever the model is called."""
-    assert call_price("openai", "gpt-6-luna", host, Usage(input_tokens=10**6)) == 0
+MILLION = Usage(input_tokens=10**6)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080"])
+@pytest.mark.parametrize("model", ["qwen3:8b", "gpt-oss-20b", "openai/gpt-oss-120b", "deepseek-r1:8b", "my-model"])
+def test_a_model_server_of_this_machine_costs_nothing(host: str, model: str) -> None:
+    """Open weights behind loopback are free, also where some vendor sells the same model."""
+    assert call_price("openai", model, host, MILLION) == 0
+    assert assumed_price(model, host) == "free"
+    assert call_price("scripted", "gpt-6-luna", "-", MILLION) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "vendor", "name"),
+    [
+        ("gpt-6-luna", "api.openai.com", "gpt-6-luna"),
+        ("openai/gpt-6-luna", "api.openai.com", "gpt-6-luna"),
+        ("anthropic/claude-haiku-5-5", "api.anthropic.com", "claude-haiku-5-5"),
+        ("bedrock/us.anthropic.claude-haiku-5-5", "api.anthropic.com", "claude-haiku-5-5"),
+        ("o3", "api.openai.com", "o3"),
+    ],
+)
+def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(model: str, vendor: str, name: str) -> None:
+    """A model that only a vendor sells is priced behind loopback too: the vendor's price, also by batch."""
+    found, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
+    assert found is not None and found > 0
+    assert found == call_price("openai", name, vendor, MILLION)
+    assert batch_price(model, "localhost:4000", usage) == batch_price(name, vendor, usage)
+    assert assumed_price(model, "localhost:4000") == "vendor"
+
+
+def test_the_user_has_the_last_word_on_a_price() -> None:
+    """`provider.price`: `free` frees an alias here, `vendor` prices a gateway anywhere; neither invents one."""
+    free, vendor = PriceList("free"), PriceList("vendor")
+    assert free("openai", "gpt-4o", "localhost:11434", MILLION) == 0
+    assert free("openai", "gpt-4o", OPENAI, MILLION) == call_price("openai", "gpt-4o", OPENAI, MILLION)
+    assert call_price("openai", "gpt-4o", "litellm.lan:4000", MILLION) is None
+    assert vendor("openai", "gpt-4o", "litellm.lan:4000", MILLION) == vendor("openai", "gpt-4o", OPENAI, MILLION)
+    assert assumed_price("gpt-4o", "litellm.lan:4000", "vendor") == "vendor"
+    assert assumed_price("gpt-4o", OPENAI, "vendor") == ""
+    assert vendor("openai", "my-alias", "localhost:4000", MILLION) is None
 
 
 def test_another_vendors_host_has_its_own_prices() -> None:

@@ -25,6 +25,7 @@ MISSES_SHOWN = 3
 DETAILS_SHOWN = 3
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
+ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
 NO_MEMORIES = (
     "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
 )
@@ -123,8 +124,14 @@ def render_cost_line(answer: Answer) -> str:
         parts.append("lexical, no model judged")
     parts.extend(_tokens(stages))
     cost = format_dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
-    parts += [cost, format_seconds(answer.latency.total), f"turn {answer.turn_id}"]
+    parts += [cost + _assumption(answer), format_seconds(answer.latency.total), f"turn {answer.turn_id}"]
     return faint(" · ".join(parts))
+
+
+def _assumption(answer: Answer) -> str:
+    assumed = {answer.judge.assumed_price, answer.primary.assumed_price if answer.primary else ""}
+    words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _tokens(stages: list[StageUsage]) -> list[str]:

@@ -15,7 +15,7 @@ from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn
 from xscore.platform.clock import day_of
-from xscore.providers.prices import call_price
+from xscore.providers.prices import PriceList
 from xscore.records.calls import Usage
 from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
@@ -108,7 +108,8 @@ def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candida
             input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + calls.packs.tokens,
             output_tokens=reply + calls.model.reasoning_reserve,
         )
-        found = call_price(parts.judge.identity.provider, calls.model.name, parts.judge.identity.host, most)
+        prices = PriceList(parts.settings.provider.price)
+        found = prices(parts.judge.identity.provider, calls.model.name, parts.judge.identity.host, most)
         if found is None or work.cost_usd is None:
             return None
         dearest, judging = found, work.cost_usd
@@ -123,8 +124,9 @@ def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iter
         seats.append((identity.provider, calls.model.name, identity.host))
     if answers and answerer is not None:
         seats.append((answerer.provider, answerer.model, answerer.host))
+    prices = PriceList(parts.settings.provider.price)
     for provider, model, host in dict.fromkeys(seats):
-        if call_price(provider, model, host, ONE_TOKEN) is None:
+        if prices(provider, model, host, ONE_TOKEN) is None:
             yield f"{model} at {host} has no known price: no cap on dollars holds its calls"
 
 

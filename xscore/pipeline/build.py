@@ -26,7 +26,7 @@ from xscore.records.receipt import Answer
 from xscore.records.reports import Diagnosis, Estimate, Explanation, Observer, StoreStatus
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
-from xscore.settings.model import SettingsGroup
+from xscore.settings.values import SettingsGroup
 from xscore.store import evidence
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store

@@ -20,7 +20,7 @@ from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback
-from xscore.providers.prices import call_price
+from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.transport import route_to
@@ -135,18 +135,20 @@ class _CheckedModel(Struct, frozen=True):
                 "key",
                 said if secret else f"none needed: {self.host} is this machine ({account.api_key_env} is not set)",
             )
-        yield self._price()
+        yield self._price(PriceList(settings.provider.price))
 
-    def _price(self) -> DoctorFinding:
+    def _price(self, prices: PriceList) -> DoctorFinding:
         calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
-        given, written = (call_price(self.provider, self.name, self.host, usage) for usage in calls)
+        given, written = (prices(self.provider, self.name, self.host, usage) for usage in calls)
         if given is None or written is None:
             hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
             return self.line("price", "no price is known for this model at this host", ok=False, hint=hint)
         if not given and not written:
-            return self.line("price", "free: nothing leaves this machine")
+            return self.line("price", "free: a model server of this machine, or nothing is sent")
         million = 1_000_000 // SHORT_CALL
         said = f"${given * million:.2f} in and ${written * million:.2f} out, for a million tokens"
+        if assumed_price(self.name, self.host, prices.rule) == "vendor":
+            said += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
         return self.line("price", said)
 
     def capability(self, known: Capability, *, now: float) -> DoctorFinding:

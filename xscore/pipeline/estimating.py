@@ -16,7 +16,7 @@ from xscore.costs.call_history import Workload
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.prompts.judge import judge_rubric, turn_block
-from xscore.providers.prices import call_price
+from xscore.providers.prices import PriceList
 from xscore.records.calls import Usage
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate
@@ -35,7 +35,7 @@ ASKED_CHARS = 100
 
 
 def cost_of_calls(
-    judge: JudgeIdentity, work: Workload, *, cache_ttl_s: int = 0, is_kept_unasked: bool = False
+    judge: JudgeIdentity, work: Workload, prices: PriceList, *, cache_ttl_s: int = 0, is_kept_unasked: bool = False
 ) -> Decimal | None:
     """Price the average call and multiply, so that the sum does not hit a long-prompt tier; None: no price.
 
@@ -46,11 +46,11 @@ def cost_of_calls(
         return Decimal(0)
     given, written = -(-work.input_tokens // work.calls), -(-work.output_tokens // work.calls)
     average = Usage(input_tokens=given, output_tokens=written)
-    cost = call_price(judge.provider, judge.model, judge.host, average)
+    cost = prices(judge.provider, judge.model, judge.host, average)
     if cost is not None and (cache_ttl_s or is_kept_unasked):
         an_hour = given if cache_ttl_s >= HOUR_S else 0
         cached = replace(average, cache_write_tokens=given, cache_write_1h_tokens=an_hour)
-        cost = max(cost, call_price(judge.provider, judge.model, judge.host, cached) or cost)
+        cost = max(cost, prices(judge.provider, judge.model, judge.host, cached) or cost)
     return None if cost is None else cost * work.calls
 
 

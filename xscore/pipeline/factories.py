@@ -23,7 +23,7 @@ from xscore.records.judgment import JudgeIdentity
 from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
-from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
+from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
 from xscore.store.turns import latest_judge
 
@@ -190,9 +190,9 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
 def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
     """Return an upper bound for the answering call; sends nothing."""
-    from xscore.providers.prices import call_price  # a turn without an answer has no price
+    from xscore.providers.prices import PriceList  # a turn without an answer has no price
 
     given, written = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, settings.primary.max_output_tokens
     usage = Usage(input_tokens=given, output_tokens=written)
-    cost = call_price(answerer.provider, answerer.model, answerer.host, usage)
+    cost = PriceList(settings.provider.price)(answerer.provider, answerer.model, answerer.host, usage)
     return PrimaryEstimate(input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host)

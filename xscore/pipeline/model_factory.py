@@ -290,13 +290,18 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
         """Estimate by drafting every prompt; nothing is sent and no prefix-cache discount is assumed."""
         from xscore.pipeline.estimating import cost_of_calls, drafted_work, with_breakdown
+        from xscore.providers.prices import PriceList
 
         work = drafted_work(
             self.experienced(), turn, self._packs(pool), texts=self.texts, context=self.settings.judge.context
         )
         traits = model_settings(self.spec.provider, self.spec.model)
         cost = cost_of_calls(
-            self.identity, work, cache_ttl_s=self._cached_model().prefix_ttl_s, is_kept_unasked=not traits.cache_writes
+            self.identity,
+            work,
+            PriceList(self.settings.provider.price),
+            cache_ttl_s=self._cached_model().prefix_ttl_s,
+            is_kept_unasked=not traits.cache_writes,
         )
         return with_breakdown(replace(self.priced(work, pool), cost_usd=cost), pool)
 
@@ -311,6 +316,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
         from xscore.costs.call_history import expected_duration, typical_latency_s
         from xscore.pipeline.estimating import cost_of_calls
+        from xscore.providers.prices import PriceList
 
         limits = self._limits()
         latency_s = typical_latency_s(self.store.connection, host=self.host, model=self.identity.model)
@@ -322,7 +328,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             calls=work.calls,
             input_tokens=work.input_tokens,
             output_tokens=work.output_tokens,
-            cost_usd=cost_of_calls(self.identity, work),
+            cost_usd=cost_of_calls(self.identity, work, PriceList(self.settings.provider.price)),
             seconds=took.seconds,
             binding_limit=took.binding_limit,
             host=self.host,

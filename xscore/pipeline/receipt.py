@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import Answerer, PipelineParts
 from xscore.pipeline.pool import stored_reasons
 from xscore.prompts.judge import shown_turn_parts
+from xscore.providers.prices import assumed_price
 from xscore.records.calls import Stage, Traffic
 from xscore.records.judgment import SCORE_TOLERANCE, Origin, Outcome, Ranked, Selection, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
@@ -151,7 +152,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         threshold=threshold,
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, opened.turn),
-        primary=PrimaryInfo(answerer.provider, answerer.model) if answerer else None,
+        primary=_primary_info(parts, answerer) if answerer else None,
         partial=coverage.unjudged > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
@@ -220,7 +221,13 @@ def _judge_info(parts: PipelineParts, turn: Turn) -> JudgeInfo:
         order=identity.order,
         is_model=parts.judge.is_model,
         saw=shown_turn_parts(turn, context=parts.settings.judge.context),
+        assumed_price=assumed_price(identity.model, identity.host, parts.settings.provider.price),
     )
+
+
+def _primary_info(parts: PipelineParts, answerer: Answerer) -> PrimaryInfo:
+    assumed = assumed_price(answerer.model, answerer.host, parts.settings.provider.price)
+    return PrimaryInfo(answerer.provider, answerer.model, assumed)
 
 
 _EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))

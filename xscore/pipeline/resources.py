@@ -19,7 +19,7 @@ from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
-from xscore.providers.prices import PriceFunction, call_price
+from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records.calls import RateLimits, Traffic
@@ -41,7 +41,7 @@ async def open_resources(
     *,
     answerer: Answerer | None,
     turn_id: str,
-    price_of: PriceFunction = call_price,
+    price_of: PriceFunction | None = None,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> "AsyncIterator[TurnResources]":
@@ -70,7 +70,7 @@ async def resources_over(
     *,
     store: Store | None = None,
     answerer: Answerer | None = None,
-    price_of: PriceFunction = call_price,
+    price_of: PriceFunction | None = None,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> "AsyncIterator[TurnResources]":
@@ -84,6 +84,7 @@ async def resources_over(
                 settings.shared, judgments=spending.judgments, budget=spending.budget, note=note, clock=clock
             )
             spending = await stack.enter_async_context(with_others)
+        price_of = price_of or PriceList(settings.provider.price)
         resources = TurnResources(store, settings, answerer, spending, stack, usage, turn_id, price_of, clock, note)
         try:
             yield resources

@@ -1,10 +1,11 @@
 """The host of a base URL, whether it is this machine, and the key that may be sent to it.
 
 It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
-answers. A host on this machine needs no key. Trade-off: a local server behind a name of its own is priced and limited
-like a remote one, and only the host knows whether a key is right.
+answers. A host on this machine needs no key. Trade-off: a local server behind a name of its own is limited like a
+remote one, and only the host knows whether a key is right.
 """
 
+import re
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
+_SOLD = re.compile(r"(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)", re.IGNORECASE)
+"""Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any machine."""
 _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 
 
@@ -57,6 +60,13 @@ def is_loopback(host: str) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+@lru_cache(maxsize=64)
+def sold_model(model: str) -> str:
+    """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty for open weights."""
+    found = _SOLD.fullmatch(model)
+    return found[1] if found else ""
 
 
 def is_host_within(base_url: str, domain: str) -> bool:

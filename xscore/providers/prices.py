@@ -2,8 +2,9 @@
 
 The offline tables of genai-prices are asked once for the rates of each model, host and quarter of an hour: a price is
 then a few products, 2 µs instead of the table's 120. A host is known by its whole name. A model or host that the tables
-do not know is unpriced (None), never free; only text that stays on this machine costs $0. Trade-off: nothing is
-fetched, so the tables are as old as the installed package.
+do not know is unpriced (None), never free; only a model server of this machine costs $0, and a gateway on this machine
+to a paid model costs what its vendor asks. Trade-off: nothing is fetched, so the tables are as old as the installed
+package.
 """
 
 import math
@@ -13,15 +14,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import HOUR_S
-from xscore.providers.hosts import is_loopback
+from xscore.providers.hosts import NO_HOST, is_loopback, sold_model
 from xscore.records.calls import CounterfactualCost, Request, Stage, Usage
+from xscore.settings import PriceRule
 
 PriceOf = Callable[[Usage], Decimal | None]
 """Usage of one call -> dollars; None where it used what no rate is named for."""
@@ -33,6 +35,7 @@ PERIOD_S = 900.0
 BOUND_STEP_TOKENS = 64
 """An upper bound's input is rounded up to this."""
 BATCH = {"processing": "batch"}
+AssumedPrice = Literal["", "free", "vendor"]
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
@@ -71,29 +74,62 @@ class PriceBand(Struct, frozen=True, kw_only=True):
         )
 
 
-def call_price(provider: str, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
-    """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
-    return _price(model, host, usage, at, batch=False)
+class PriceList(Struct, frozen=True):
+    """Prices by the tables, with the user's word on hosts that the tables cannot know."""
+
+    rule: PriceRule = "auto"
+    """The setting `provider.price`."""
+
+    def __call__(
+        self, provider: str, model: str, host: str, usage: Usage, *, at: float | None = None
+    ) -> Decimal | None:
+        """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
+        return self._price(model, host, usage, at, batch=False)
+
+    def batch(self, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
+        """Return what the tokens cost through the vendor's Batch API; None where the tables state no such price."""
+        return self._price(model, host, usage, at, batch=True)
+
+    def _price(self, model: str, host: str, usage: Usage, at: float | None, *, batch: bool) -> Decimal | None:
+        assumed = assumed_price(model, host, self.rule)
+        if host == NO_HOST or assumed == "free":
+            return Decimal(0)
+        seller = "" if assumed == "vendor" else host
+        if find_table_model(model, seller) is None:
+            return None
+        return _price_at(model, seller, batch, int((time.time() if at is None else at) // PERIOD_S))(usage)
 
 
-def batch_price(model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
-    """Return what the same tokens cost through the vendor's Batch API; None where the tables state no such price."""
-    return _price(model, host, usage, at, batch=True)
+call_price = PriceList()
+batch_price = call_price.batch
 
 
-def _price(model: str, host: str, usage: Usage, at: float | None, *, batch: bool) -> Decimal | None:
-    if is_loopback(host):
-        return Decimal(0)
-    if find_table_model(model, host) is None:
-        return None
-    return _price_at(model, host, batch, int((time.time() if at is None else at) // PERIOD_S))(usage)
+@lru_cache(maxsize=256)
+def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPrice:
+    """Return what is assumed of a host that has no price list of its own: nothing is charged, or the vendor's price.
+
+    Empty: nothing is assumed, because the host's prices are in the tables, no rule covers it, or nothing is sent.
+    """
+    if host == NO_HOST:
+        return ""
+    if not is_loopback(host):
+        return "vendor" if rule == "vendor" and find_table_model(model, host) is None else ""
+    if rule == "auto":
+        return "vendor" if sold_model(model) else "free"
+    return rule
 
 
 @lru_cache(maxsize=256)
 def find_table_model(model: str, host: str) -> tuple[Any, bool] | None:
-    """Return the table's model, and whether this host is its own vendor; None where the tables do not know it."""
+    """Return the table's model, and whether this host is its own vendor; None where the tables do not know it.
+
+    host: empty for a gateway, whose model is looked up by name at the vendor that sells it.
+    """
     from genai_prices.data_snapshot import get_snapshot
 
+    if not host:
+        found = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
+        return None if found is None else (found[1], True)
     url = f"https://{host}/"
     try:
         vendor, info = get_snapshot().find_provider_model(model, None, None, url)
@@ -104,12 +140,17 @@ def find_table_model(model: str, host: str) -> tuple[Any, bool] | None:
 
 def vendor_by_price_table(model: str) -> str:
     """Return the table's id of the vendor that sells this model; empty where no vendor does."""
+    found = _sold_by_name(model)
+    return str(found[0].id) if found else ""
+
+
+def _sold_by_name(model: str) -> tuple[Any, Any] | None:
     from genai_prices.data_snapshot import get_snapshot
 
     try:
-        return str(get_snapshot().find_provider_model(model, None, None, None)[0].id)
+        return get_snapshot().find_provider_model(model, None, None, None)
     except LookupError:
-        return ""
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -212,7 +253,7 @@ def counterfactual_cost(
     return CounterfactualCost(
         without_prefix_cache=uncached,
         without_packs=_one_prompt_each(provider, host, request, plain, price_of=price_of),
-        by_batch=batch_price(request.model, host, usage) if price_of is call_price else None,
+        by_batch=price_of.batch(request.model, host, usage) if isinstance(price_of, PriceList) else None,
     )
 
 

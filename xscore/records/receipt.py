@@ -49,6 +49,9 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     is_model: bool
     saw: tuple[str, ...]
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`, `diff`, `recent`."""
+    assumed_price: str = ""
+    """What was assumed of a host without a price list: `free` (a model server of this machine) or `vendor` (a gateway,
+    at the vendor's price); empty: nothing was."""
 
 
 class PrimaryInfo(Struct, frozen=True):
@@ -56,6 +59,8 @@ class PrimaryInfo(Struct, frozen=True):
 
     provider: str
     model: str
+    assumed_price: str = ""
+    """As of the judge."""
 
 
 class UnjudgedSample(Struct, frozen=True):

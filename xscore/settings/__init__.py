@@ -20,6 +20,7 @@ from xscore.settings.model import (
     MemorySettings as MemorySettings,
     OpenAISettings as OpenAISettings,
     PrimarySettings as PrimarySettings,
+    ProviderSettings as ProviderSettings,
     RoutingSettings as RoutingSettings,
     SelectionSettings as SelectionSettings,
     SessionSettings as SessionSettings,
@@ -27,4 +28,4 @@ from xscore.settings.model import (
     StoreSettings as StoreSettings,
     TelemetrySettings as TelemetrySettings,
 )
-from xscore.settings.values import Secret as Secret
+from xscore.settings.values import PriceRule as PriceRule, Secret as Secret

@@ -2,8 +2,8 @@
 
 A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so it may set only
 what `model` marks `RepoMay`: globs, thresholds, quotas, boosts. Only the user may set hosts, models, keys, budgets and
-limits; in a repository's file they are ignored with a warning. An unknown name is always an error. This package reads
-only the environment it is given.
+limits; in a repository's file they are ignored with a warning. An unknown name is an error, an unknown `XSCORE_…`
+variable a warning. This package reads only the environment it is given.
 """
 
 import re
@@ -18,8 +18,8 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
-from xscore.settings.model import Settings, SettingsGroup
-from xscore.settings.values import MOST_USD
+from xscore.settings.model import Settings
+from xscore.settings.values import MOST_USD, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
 """Sections whose key comes from the environment alone."""
@@ -32,6 +32,9 @@ VARIABLES = {
     "anthropic.base_url": "ANTHROPIC_BASE_URL",
     "store.trust": "XSCORE_TRUST_STORE",
 }
+NOT_OURS = "XSCORE_PYTHON"
+"""A variable of the GitHub action's own steps."""
+MAX_FILE_BYTES = 1_000_000
 SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
 G = TypeVar("G", bound=SettingsGroup)
 
@@ -108,6 +111,7 @@ def load_settings(
             section, _, field = name.partition(".")
             given.setdefault(section, {})[field] = value
             origins[name] = f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
+    warnings += _misspelt_variables(environ)
     groups = {section: _validate(section, values, origins) for section, values in given.items()}
     return LoadedSettings(replace(Settings(), **groups), origins, tuple(warnings))
 
@@ -173,17 +177,35 @@ def _sources(
     yield "flag", {name: value for name, value in flags.items() if value is not None}
 
 
+def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
+    """Warn of variables that look like settings and are none, each with the nearest that is one."""
+    known = [environment_variable(name) for name in setting_names()]
+    unknown = sorted(name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS))
+    if not unknown:
+        return []
+    from difflib import get_close_matches  # only a misspelt name needs it
+
+    nearest = {name: get_close_matches(name, known, n=1, cutoff=0) for name in unknown}
+    return [f"environment: {name} sets nothing; the nearest setting is {nearest[name][0]}" for name in unknown]
+
+
 def _tool_table(path: Path) -> object:
+    """Return xscore's table; a file of others that cannot be read has none."""
     try:
-        tool = _read_toml(path).get("tool", {}) if b"xscore" in path.read_bytes() else {}
-    except (OSError, UsageError):
+        tool = _read_toml(path, holding=b"xscore").get("tool", {})
+    except UsageError:
         return {}
     return tool.get("xscore", {}) if isinstance(tool, dict) else {}
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
+    """Read a file of at most `MAX_FILE_BYTES`. holding: parse nothing where these bytes are not in it."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
+        return tomllib.loads(data.decode()) if holding in data else {}
     except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting
         raise UsageError(f"{path} cannot be read: {error}", hint="Correct the file, or move it away.") from error
 

@@ -1,41 +1,33 @@
 """Every constant that changes an answer: its name, default, bounds and what it means.
 
-The settings reference is generated from these docstrings; `load` decides where a value comes from. A `Fixed` field is a
-constant that only Python can vary. Structs built in Python are not checked; outside values pass `load.validate_group`.
+The settings reference is made of these docstrings. Only Python can vary a `Fixed` field, and what it builds is unchecked.
 """
 
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from xscore.settings.values import (
+    DEFAULT_JUDGE,
+    DEFAULT_PRIMARY,
     Ceiled,
     Days,
     Fixed,
     Fraction,
+    Globs,
     LayerName,
     Positive,
+    PriceRule,
     RepoMay,
     RepoMayTurnOff,
     Seconds,
     Secret,
+    SettingsGroup,
     SignalName,
     Tolerance,
 )
-
-DEFAULT_JUDGE = "openai:gpt-6-luna"
-"""Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
-DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
-"""Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
-OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
-"""Used instead of the default when only they have a key; at the same prices, like the answering models below."""
-OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
-
-
-class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """A frozen group of settings."""
 
 
 class JudgeSettings(SettingsGroup, frozen=True):
@@ -203,10 +195,10 @@ class BundleSettings(SettingsGroup, frozen=True):
 class IndexSettings(SettingsGroup, frozen=True):
     """Which files become memories."""
 
-    include: RepoMay[tuple[str, ...]] = ()
-    """Globs (gitignore syntax) to index; empty: everything textual."""
-    exclude: RepoMay[tuple[str, ...]] = ()
-    """Globs (gitignore syntax) to exclude, beside the built-in ones."""
+    include: RepoMay[Globs] = ()
+    """Globs (gitignore syntax) to index, at most 1,000; empty: everything textual."""
+    exclude: RepoMay[Globs] = ()
+    """Globs (gitignore syntax) to exclude beside the built-in ones, at most 1,000."""
     max_file_bytes: RepoMay[Annotated[int, Meta(ge=1, le=1_000_000_000)]] = 1_000_000
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
@@ -297,6 +289,13 @@ class SessionSettings(SettingsGroup, frozen=True):
     """Tone of the answer; empty: plain."""
     exchanges: Annotated[int, Meta(ge=0, le=50)] = 3
     """Latest exchanges of the session that the answerer is shown."""
+
+
+class ProviderSettings(SettingsGroup, frozen=True):
+    """What calls to a host are taken to cost."""
+
+    price: PriceRule = "auto"
+    """`auto`: a host on this machine is free, unless its model is one that only a vendor sells (`gpt-…`, `claude-…`, `gemini-…`): then it is a gateway, and the vendor's price counts and is capped. `vendor`: the vendor's price also for other models and for hosts that the price tables do not know. `free`: a host on this machine costs nothing."""
 
 
 class OpenAISettings(SettingsGroup, frozen=True):
@@ -391,6 +390,7 @@ class Settings(SettingsGroup, frozen=True):
     routing: RoutingSettings = RoutingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     session: SessionSettings = SessionSettings()
+    provider: ProviderSettings = ProviderSettings()
     openai: OpenAISettings = OpenAISettings()
     anthropic: AnthropicSettings = AnthropicSettings()
     batch: BatchSettings = BatchSettings()

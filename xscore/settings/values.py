@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 T = TypeVar("T")
 RepoMay = Annotated[T, Meta(extra={"repo": True})]
@@ -10,6 +10,7 @@ RepoMay = Annotated[T, Meta(extra={"repo": True})]
 RepoMayTurnOff = Annotated[T, Meta(extra={"repo": "off"})]
 Fixed = Annotated[T, Meta(extra={"fixed": True})]
 
+Globs = Annotated[tuple[str, ...], Meta(max_length=1_000)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
@@ -22,6 +23,21 @@ LayerName = Literal["session", "project", "user", "governance", "graph", "vector
 Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
 SignalName = Literal["accept", "adoption", "reject", "override"]
+
+
+PriceRule = Literal["auto", "vendor", "free"]
+
+DEFAULT_JUDGE = "openai:gpt-6-luna"
+"""Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
+DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
+"""Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
+OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
+"""Used instead of the default when only they have a key; at the same prices, like the answering models below."""
+OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
+
+
+class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """A frozen group of settings."""
 
 
 class Secret:
