@@ -86,6 +86,12 @@ INNOCENT = [
     '"password": "Your password must contain at least 8 characters."',
     "password = request.POST['password']",
     "postgresql://user:password@localhost/x",
+    "postgresql+psycopg2://scott:tiger@localhost/test",
+    "https://user:password123@example.org/",
+    "    Use ``https://user:secret-word@proxy.example.com`` or http://me:letmein@localhost:8080.",
+    '"Authorization": "Basic dXNlcm5hbWU6cGFzc3dvcmQ=",',
+    "password: OAuthToken",
+    "    password=getpass",
     "https://${USER}:${TOKEN}@github.com/x",
     "url = f'https://{user}:{password}@{host}'",
     "see https://example.org:8080/a@b",
@@ -109,12 +115,76 @@ def test_code_that_speaks_of_secrets_is_left_alone(text: str) -> None:
     assert redact(text).text == text
 
 
+PROSE = [
+    "use password={} for staging",
+    "log in with password={}, then go on",
+    "the db password is {}",
+    "The password is {} and the user is bob.",
+    "the staging password for bob is {} on host db1",
+    "the password was changed to {}!",
+    'The password is "{}"',
+    "db password: {}, user: bob",
+    "  password = {}",
+]
+SAID = ["hunter2", "tigerlily", "letmeinplease", "correct-horse", "Winter2024!x", "pa$$eTrVNxQ", "471182x"]
+
+
+@pytest.mark.parametrize("form", PROSE)
+@pytest.mark.parametrize("secret", SAID)
+def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
+    """P01: what people say of a password, in a memory, a task or a settings file, does not stay."""
+    found = redact(form.format(secret), prose=True)
+    assert secret not in found.text and found.count == 1, found.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: pa$$eTrVNxQ",
+        "password: paSSeTrVNqz",
+        "password=letmeinplease",
+        "db.password=tigerlily",
+        "DATABASE_URL=postgres://app:tigerlily@db/prod",
+        "postgres://app:tigerlily@db.corp.io/prod",
+        "https://me:h7x9qwer@localhost/x",
+    ],
+)
+def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
+    """P01: lines of `.yaml`, `.ini`, `.properties` and `.env` hold their values without quotes."""
+    assert redact(line).count == 1
+    assert redact(f"[db]\nport=5\n{line}\nuser=me\n").count == 1
+
+
+NO_SECRET_SAID = [
+    "the password is required",
+    "The password is hashed with bcrypt.",
+    "The password is stored in Vault, and the token is refreshed every hour.",
+    "the password is wrong.",
+    "password is always sha256.",
+    "The password is 12 characters long",
+    "Reset password: click the link",
+    "the password is case-sensitive.",
+    "the password is the user's birthday",
+    "the secret to success is practice",
+    "password was lost",
+    "connect(password=pw)",
+    "password=getpass()",
+]
+
+
+@pytest.mark.parametrize("text", NO_SECRET_SAID)
+def test_sentences_about_passwords_are_left_alone(text: str) -> None:
+    """What a password must be, and where it is kept, tells no password."""
+    assert redact(text, prose=True).text == text
+
+
 forged = st.integers(0, 10_000).map(Forge)
 fragment = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
         [*INNOCENT, "<SECRET:password>", "<SECRET:", 'password = "', "'", '"', "\\", "\n", "-----", "://", "@", "="]
     ),
+    st.tuples(st.sampled_from(PROSE), st.sampled_from(SAID)).map(lambda pair: pair[0].format(pair[1])),
     st.tuples(forged, st.sampled_from(ASSIGNMENTS)).map(lambda pair: pair[1].format(pair[0].password())),
     forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
@@ -122,11 +192,12 @@ fragment = st.one_of(
 )
 
 
-@given(st.lists(fragment, max_size=8).map("".join))
-def test_twice_is_once_and_lines_stay(text: str) -> None:
+@pytest.mark.parametrize("prose", [False, True])
+@given(text=st.lists(fragment, max_size=8).map("".join))
+def test_twice_is_once_and_lines_stay(text: str, prose: bool) -> None:
     """Redacting again changes nothing, and the number of lines never changes."""
-    once = redact(text)
-    assert redact(once.text).text == once.text
+    once = redact(text, prose=prose)
+    assert redact(once.text, prose=prose).text == once.text
     assert once.text.count("\n") == text.count("\n")
     assert (once.count == 0) == (once.text == text)
 
@@ -156,13 +227,17 @@ ADVERSARIAL = [
     " " * 100 + "\n",
     "x" * 100 + "password",
     "--password-",
+    "password is ",
+    "password for x ",
 ]
 
 
 @pytest.mark.parametrize("unit", ADVERSARIAL)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, not sixty-four."""
-    assert_growth(lambda size: redact(unit * (size // len(unit) + 1)), small=15_000, large=120_000, at_most=24)
+    assert_growth(
+        lambda size: redact(unit * (size // len(unit) + 1), prose=True), small=15_000, large=120_000, at_most=24
+    )
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def complete_turn(
     diff, changed = _uncommitted_work(root, now) if use_git and root.is_git else ("", ())
     return replace(
         turn,
-        task=clean(task).text,
+        task=clean(redact(task, prose=True).text).text,
         errors=clean(turn.errors[-_SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
         file=file,
         file_text=_file_text(file, root) if file else "",

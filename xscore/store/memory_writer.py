@@ -58,6 +58,9 @@ def truncate(text: str, most: int) -> str:
 STALE_MARK = "[stale: the code this cites has changed since]\n"
 """Prefix of a stale memory's text for the judge, and so part of its content hash."""
 
+_QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
+"""Said by people and by models: code stands in their text. What a person asked is redacted as prose before."""
+_SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
 _WITHIN = " > "
 """Separates the headings or suites of an entity."""
 _OF_KEY = "layer = ? AND scope = ? AND key = ? AND key <> ''"
@@ -107,6 +110,8 @@ def make_memory(*, ordinal: int = 0, allow_pii: bool = False, **parts: Unpack[Me
         (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session),
         screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
         cuts=not from_file,
+        prose=raw.kind is Kind.CONFIG
+        or (raw.path.endswith(_SETTINGS_FILES) if from_file else raw.kind not in _QUOTES_CODE),
     )
     entity = redactor.redact_name(raw.entity)
     if entity != raw.entity:  # two headings that differ only in their secrets must not become one memory
@@ -168,9 +173,9 @@ def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
 class _Redactor:
     """Redacts and counts. Short names are checked together, and one by one only if that finds a secret."""
 
-    def __init__(self, names: Iterable[str], *, screens: bool, cuts: bool) -> None:
+    def __init__(self, names: Iterable[str], *, screens: bool, cuts: bool, prose: bool) -> None:
         self.count = 0
-        self._screens, self._cuts = screens, cuts
+        self._screens, self._cuts, self._prose = screens, cuts, prose
         self._clean("\n".join(names).replace(_WITHIN, "\n"))
         self._names_are_clean, self.count = not self.count, 0
 
@@ -224,7 +229,7 @@ class _Redactor:
         return tuple(clean)
 
     def _clean(self, text: str) -> str:
-        found = redact(text)
+        found = redact(text, prose=self._prose)
         self.count += found.count
         if not self._screens:
             return found.text

@@ -1,44 +1,24 @@
 """Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold only secrets.
 
 The rules are data (`secrets.toml`). Each starts with a literal found by plain search; a bounded pattern is tried only
-there, so clean text costs a few searches. PEM bodies are found whole, escaped into one line, or truncated. The number
-of lines never changes, and redacting twice changes nothing. Trade-offs: random-looking strings without a prefix or name
-are missed; when in doubt, a literal beside a secret-looking name is redacted.
+there, so clean text costs a few searches. In code an unquoted word is mostly a variable, so it stays; in prose and
+configuration it is redacted beside a secret-looking name. PEM bodies are found whole, escaped into one line, or
+truncated. The number of lines never changes, and redacting twice changes nothing. Trade-offs: random-looking strings
+without a prefix or name are missed; when in doubt, a literal beside a secret-looking name is redacted.
 """
 
 import re
-import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from functools import cache
-from importlib.resources import files
 from itertools import takewhile
-from math import log2
 
-import msgspec
 from msgspec import Struct
+
+from xscore.store.secret_rules import CHECKS, SecretName, compile_rule, secret_rules
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
-MIXED_BITS = 3.0
-"""Shannon entropy, bits per character, of the shortest keys in use; words and identifiers are near or below it."""
-
-ENTROPY_CHARS = 256
-"""Entropy is measured on this many characters."""
-NAME_CHARS = 80
-"""Longer values are not names."""
-
-_OPERATORS = "!&*~+-@"
-"""Operators that may precede a name in code."""
-_DIGIT = re.compile(r"\d")
-_LETTER = re.compile(r"[^\W\d_]")
-_SPACE = re.compile(r"\s")
-_VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
-
-Check = Callable[[str], bool]
 
 
 class SecretSpan(Struct, frozen=True):
@@ -49,81 +29,21 @@ class SecretSpan(Struct, frozen=True):
     type: str
 
 
-class _Shape(Struct, frozen=True):
-    """A secret that is recognized by its shape."""
-
-    type: str
-    literals: tuple[str, ...]
-    pattern: str
-    check: str
-    case: bool = False
-    """Whether case matters."""
-
-
-class _Name(Struct, frozen=True):
-    """Words that name a secret."""
-
-    type: str
-    words: tuple[str, ...]
-    after: str = ""
-    """Pattern that must precede the word."""
-    weak: bool = False
-    """Without that pattern, the word still counts for values that look like secrets."""
-
-
-class _Form(Struct, frozen=True):
-    """How a value is written beside its name."""
-
-    tail: str
-    check: str
-    lead: str = ""
-    weak_check: str = ""
-    upper: bool = False
-
-
-class _SecretFiles(Struct, frozen=True):
-    globs: tuple[str, ...]
-    ssh: str
-
-
-class _Rules(Struct, frozen=True):
-    parts: dict[str, str]
-    shape: tuple[_Shape, ...]
-    name: tuple[_Name, ...]
-    form: tuple[_Form, ...]
-    pem: dict[str, str]
-    placeholders: dict[str, frozenset[str]]
-    files: _SecretFiles
-
-
-@cache
-def _rules() -> _Rules:
-    data = tomllib.loads(files("xscore.store").joinpath("secrets.toml").read_text("utf-8"))
-    return msgspec.convert(data, _Rules)
-
-
-@cache
-def _compile(pattern: str, *, minds_case: bool = False) -> re.Pattern[str]:
-    for name, part in _rules().parts.items():
-        pattern = pattern.replace(f"@{name}@", part)
-    return re.compile(pattern, re.MULTILINE | (0 if minds_case else re.IGNORECASE))
-
-
-def _rule_matches(text: str) -> Iterator[SecretSpan]:
+def _rule_matches(text: str, *, prose: bool) -> Iterator[SecretSpan]:
     """Yield what the rules find, in no order, overlapping where two rules agree."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    for shape in _rules().shape:
+    for shape in secret_rules().shape:
         for literal in shape.literals:
             for place in _places(text if shape.case else lowered, literal):
-                match = _compile(shape.pattern, minds_case=shape.case).match(text, place)
-                if match and _CHECKS[shape.check](match["secret"]):
+                match = compile_rule(shape.pattern, minds_case=shape.case).match(text, place)
+                if match and CHECKS[shape.check](match["secret"]):
                     yield SecretSpan(*match.span("secret"), shape.type)
-    for name in _rules().name:
+    for name in secret_rules().name:
         for word in name.words:
             for place in _places(lowered, word):
-                yield from _named(text, name, place, place + len(word))
+                yield from _named(text, name, (place, place + len(word)), prose=prose)
 
 
 def _places(text: str, literal: str) -> Iterator[int]:
@@ -133,84 +53,25 @@ def _places(text: str, literal: str) -> Iterator[int]:
         place = text.find(literal, place + 1)
 
 
-def _named(text: str, name: _Name, start: int, stop: int) -> Iterator[SecretSpan]:
+def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
     """Try the forms on a word that names a secret. The tails fail fast nearly everywhere."""
+    start, stop = word
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
-    for form in _rules().form:
-        if form.lead.startswith("@line@") and not near_line_start:
+    for form in secret_rules().form:
+        if (form.prose and not prose) or (form.lead.startswith(("@line@", "^")) and not near_line_start):
             continue
-        match = _compile(form.tail).match(text, stop)
+        match = compile_rule(form.tail).match(text, stop)
         if match is None or (form.upper and not text[start:stop].isupper()):
             continue
         lead = text[max(line_break + 1, floor) : start]
-        if form.lead and not _compile(form.lead + r"\Z").search(lead):
+        if form.lead and not compile_rule(form.lead + r"\Z").search(lead):
             continue
-        is_named = not name.after or _compile(name.after + r"\Z").search(lead) is not None
+        is_named = not name.after or compile_rule(name.after + r"\Z").search(lead) is not None
         check = form.check if is_named else form.weak_check if name.weak else ""
-        if check and _CHECKS[check](match["secret"]):
+        if check and CHECKS[check](match["secret"]):
             yield SecretSpan(*match.span("secret"), name.type)
-
-
-def _is_mixed(value: str) -> bool:
-    """Whether a value has letters, digits and the entropy of a key of its length."""
-    if not (_DIGIT.search(value) and _LETTER.search(value)):
-        return False
-    sample = value[:ENTROPY_CHARS]
-    bits = -sum(n / len(sample) * log2(n / len(sample)) for n in Counter(sample).values())
-    return bits >= min(MIXED_BITS, log2(len(sample)) * 0.8)
-
-
-def _is_value(value: str) -> bool:
-    """Whether a literal can be a secret: no placeholder, name, example, path, address or prose."""
-    lowered = value.lower()
-    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value) or _VERSION.match(value):
-        return False
-    if any(part in lowered for part in _rules().placeholders["parts"]):
-        return False
-    if value[0] in "<{$%/[" or value.endswith(("}", ">")) or lowered.startswith(("http://", "https://", "./", "../")):
-        return False
-    if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
-        return True
-    words = {word.lower() for word in _WORD.findall(value)}
-    return not words or not words <= _rules().placeholders["words"]
-
-
-def _is_shape(value: str) -> bool:
-    return len(set(value[-16:])) > 2
-
-
-def _is_token(value: str) -> bool:
-    return len(value) >= 8 and _is_mixed(value) and _is_value(value) and not _is_dotted(value)
-
-
-def _is_plain(value: str) -> bool:
-    if not _is_value(value) or _is_dotted(value) or value.lower() in _rules().placeholders["types"]:
-        return False
-    if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
-        return False
-    known = {word for name in _rules().name for word in name.words}
-    return not (_IDENTIFIER.match(value) and known & {word.lower() for word in _WORD.findall(value)})
-
-
-def _is_word(value: str) -> bool:
-    inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
-    return _is_plain(value) and (not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (inner_digit and len(value) >= 8))
-
-
-def _is_dotted(value: str) -> bool:
-    return "." in value and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS))) and max(map(len, value.split("."))) < 24
-
-
-_CHECKS: dict[str, Check] = {
-    "shape": _is_shape,
-    "mixed": _is_mixed,
-    "value": _is_value,
-    "token": _is_token,
-    "plain": _is_plain,
-    "word": _is_word,
-}
 
 
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
@@ -268,7 +129,7 @@ def _without_edges(text: str, start: int, stop: int) -> tuple[int, int]:
 
 @cache
 def _fence() -> re.Pattern[str]:
-    kinds = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _rules().pem.items())
+    kinds = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in secret_rules().pem.items())
     return re.compile(rf"-----(?P<side>BEGIN|END) (?:{kinds})-----")
 
 
@@ -287,11 +148,14 @@ class Redacted(Struct, frozen=True):
     """Sorted distinct types."""
 
 
-def redact(text: str) -> Redacted:
-    """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule occurs."""
+def redact(text: str, *, prose: bool = False) -> Redacted:
+    """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule occurs.
+
+    prose: the text was said by people or is configuration; an unquoted word after a secret-looking name is a value.
+    """
     count, types = 0, set[str]()
     for _ in range(MAX_PASSES):
-        found = _disjoint([*_rule_matches(text), *_pem_bodies(text)])
+        found = _disjoint([*_rule_matches(text, prose=prose), *_pem_bodies(text)])
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
@@ -350,7 +214,7 @@ def _outside(marks: list[tuple[int, int]], found: list[SecretSpan]) -> list[Secr
 
 @cache
 def _file_patterns() -> tuple[re.Pattern[str], tuple[str, ...]]:
-    known = _rules().files
+    known = secret_rules().files
     names = [translate(glob) for glob in known.globs if "/" not in glob]
     endings = tuple(glob for glob in known.globs if "/" in glob)
     return re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])), endings

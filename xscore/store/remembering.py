@@ -392,7 +392,7 @@ def normalise_text(text: str) -> str:
 
 
 def _redact_and_count(text: str, *, allow_pii: bool) -> tuple[str, int]:
-    found = redact(text)
+    found = redact(text, prose=True)
     if allow_pii:
         return found.text, found.count
     screened = redact_pii(found.text)

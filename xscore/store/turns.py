@@ -103,7 +103,7 @@ def begin_turn(
     isolated: not the user's work (an evaluation), so it does not become the latest turn.
     """
     identifier = turn.id or "t_" + secrets.token_hex(8)
-    task = redact(turn.task).text
+    task = redact(turn.task, prose=True).text
     context = TurnContext(
         errors=redact(turn.errors).text,
         file=turn.file if is_safe_name(turn.file) else "",

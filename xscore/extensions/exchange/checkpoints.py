@@ -170,7 +170,7 @@ def _checked(name: str) -> str:
 
 
 def _kept(text: str, what: str) -> str:
-    said = redact_pii(redact(text.strip()).text).text
+    said = redact_pii(redact(text.strip(), prose=True).text).text
     if len(said) > NOTE_CHARS:
         raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
     return said

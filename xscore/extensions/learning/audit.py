@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from xscore.records.memory import Citation, Layer, Memory, MemoryStatus
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import evidence, memory_rows
 from xscore.store.lookup import STATED_LAYERS
@@ -93,7 +93,10 @@ def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFi
         said = memory.particulars
         texts = (memory.text, memory.card, memory.title, memory.entity, memory.key, said.rationale, said.resolution)
         whole = "\n".join((*texts, *said.alternatives, *said.links, *said.paths))
-        types = {*redact(whole).types, *(() if allow_pii else redact_pii(whole).types)}
+        types = {
+            *redact(whole, prose=memory.kind is not Kind.EXCHANGE).types,
+            *(() if allow_pii else redact_pii(whole).types),
+        }
         if types:
             yield _finding(AuditProblem.SECRET, [memory], f"it looks as if it held {', '.join(sorted(types))}")
 

@@ -88,7 +88,8 @@ def exchange_memory(
     exchange: ImportedExchange, root: RepositoryRoot, *, now: float, allow_pii: bool = False
 ) -> ExchangeMemory:
     """Make the memory of an exchange. now: unix seconds; later times are clipped to it."""
-    asked, answered = (_shorten(text, MAX_EXCHANGE_CHARS) for text in (exchange.asked, exchange.answered))
+    question = redact(_shorten(exchange.asked, MAX_EXCHANGE_CHARS), prose=True)
+    asked, answered = question.text, _shorten(exchange.answered, MAX_EXCHANGE_CHARS)
     failed = [_shortened_failure(each) for each in exchange.failures]
     paths = dict.fromkeys(relative_path(root, exchange.cwd, path) for path in exchange.paths)
     paths.pop("", None)
@@ -108,7 +109,7 @@ def exchange_memory(
         allow_pii=allow_pii,
     )
     kept = tuple(each for each in failed if _is_worth_remembering(each, answered))
-    return ExchangeMemory(memory, kept, answered, secrets)
+    return ExchangeMemory(memory, kept, answered, secrets + question.count)
 
 
 def _title(asked: str, *, allow_pii: bool) -> str:

@@ -1,0 +1,206 @@
+"""The rules of redaction, read from `secrets.toml`, and the checks that a value passes to count as a secret.
+
+A check looks at the value alone, and refuses placeholders, names, examples, paths and prose. What depends on the text
+around a value is in the pattern of its rule. Trade-off: a password that is an example elsewhere
+(`tiger`, `changeme`) is not redacted.
+"""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from math import log2
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+MIXED_BITS = 3.0
+"""Shannon entropy, bits per character, of the shortest keys in use; words and identifiers are near or below it."""
+
+ENTROPY_CHARS = 256
+"""Entropy is measured on this many characters."""
+NAME_CHARS = 80
+"""Longer values are not names."""
+
+SHORT_WORDS = 2.5
+"""Letters a word, on average, up to which mixed case is no name."""
+
+_OPERATORS = "!&*~+-@"
+"""Operators that may precede a name in code."""
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
+_SPACE = re.compile(r"\s")
+_VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
+_ALGORITHM = re.compile(r"(?:sha|md|base|utf|aes|rsa|pbkdf|argon|hs|rs|v)[-_]?\d+(?:[-_]\w+)?\Z", re.IGNORECASE)
+_DESCRIBES = re.compile(r"(?:ed|ing|able|ible)\Z", re.IGNORECASE)
+
+Check = Callable[[str], bool]
+
+
+class Shape(Struct, frozen=True):
+    """A secret that is recognized by its shape."""
+
+    type: str
+    literals: tuple[str, ...]
+    pattern: str
+    check: str
+    case: bool = False
+    """Whether case matters."""
+
+
+class SecretName(Struct, frozen=True):
+    """Words that name a secret."""
+
+    type: str
+    words: tuple[str, ...]
+    after: str = ""
+    """Pattern that must precede the word."""
+    weak: bool = False
+    """Without that pattern, the word still counts for values that look like secrets."""
+
+
+class Form(Struct, frozen=True):
+    """How a value is written beside its name."""
+
+    tail: str
+    check: str
+    lead: str = ""
+    weak_check: str = ""
+    upper: bool = False
+    prose: bool = False
+    """Only where no code is expected."""
+
+
+class SecretFiles(Struct, frozen=True):
+    """Names of files that hold only secrets."""
+
+    globs: tuple[str, ...]
+    ssh: str
+
+
+class SecretRules(Struct, frozen=True):
+    """The content of `secrets.toml`."""
+
+    parts: dict[str, str]
+    shape: tuple[Shape, ...]
+    name: tuple[SecretName, ...]
+    form: tuple[Form, ...]
+    pem: dict[str, str]
+    placeholders: dict[str, frozenset[str]]
+    files: SecretFiles
+
+
+@cache
+def secret_rules() -> SecretRules:
+    """Read the rules, once."""
+    data = tomllib.loads(files("xscore.store").joinpath("secrets.toml").read_text("utf-8"))
+    return msgspec.convert(data, SecretRules)
+
+
+@cache
+def compile_rule(pattern: str, *, minds_case: bool = False) -> re.Pattern[str]:
+    """Compile a pattern of the rules, with its parts filled in."""
+    for name, part in secret_rules().parts.items():
+        pattern = pattern.replace(f"@{name}@", part)
+    return re.compile(pattern, re.MULTILINE | (0 if minds_case else re.IGNORECASE))
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether a value has letters, digits and the entropy of a key of its length."""
+    if not (_DIGIT.search(value) and _LETTER.search(value)):
+        return False
+    sample = value[:ENTROPY_CHARS]
+    bits = -sum(n / len(sample) * log2(n / len(sample)) for n in Counter(sample).values())
+    return bits >= min(MIXED_BITS, log2(len(sample)) * 0.8)
+
+
+def _is_value(value: str) -> bool:
+    """Whether a literal can be a secret: no placeholder, name, example, path, address or prose."""
+    lowered = value.lower()
+    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value) or _VERSION.match(value):
+        return False
+    if any(part in lowered for part in secret_rules().placeholders["parts"]):
+        return False
+    if value[0] in "<{$%/[" or value.endswith(("}", ">")) or lowered.startswith(("http://", "https://", "./", "../")):
+        return False
+    if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
+        return True
+    words = {word.lower() for word in _WORD.findall(value)}
+    return not words or not words <= secret_rules().placeholders["words"]
+
+
+def _is_shape(value: str) -> bool:
+    return len(set(value[-16:])) > 2
+
+
+def _is_token(value: str) -> bool:
+    return len(value) >= 8 and _is_mixed(value) and _is_value(value) and not _is_dotted(value)
+
+
+def _is_plain(value: str) -> bool:
+    if not _is_value(value) or _is_dotted(value) or value.lower() in secret_rules().placeholders["types"]:
+        return False
+    if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
+        return False
+    known = {word for name in secret_rules().name for word in name.words}
+    return not (_IDENTIFIER.match(value) and known & {word.lower() for word in _WORD.findall(value)})
+
+
+def _is_word(value: str) -> bool:
+    if not _is_plain(value):
+        return False
+    inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
+    return not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (len(value) >= 8 and (inner_digit or _is_jumbled(value)))
+
+
+def _is_jumbled(value: str) -> bool:
+    """Whether the case changes too often for a name: `paSSeTrVNq` has words of two letters."""
+    words = _WORD.findall(value)
+    return "$" in value[1:-1] or (len(words) > 2 and sum(map(len, words)) <= SHORT_WORDS * len(words))
+
+
+def _is_spoken(value: str) -> bool:
+    has_sign = _LETTER.search(value) and re.search(r"\w[^\w\s.'’/-]+\w", value)
+    return _is_value(value) and not _ALGORITHM.match(value) and (has_sign is not None or _is_mixed(value))
+
+
+def _is_clause_end(value: str) -> bool:
+    known = secret_rules().placeholders
+    words = {word.lower() for word in _WORD.findall(value)}
+    if words and words <= known["words"] | known["ordinary"]:
+        return False
+    return _is_value(value) and not _ALGORITHM.match(value) and not _DESCRIBES.search(value)
+
+
+def _is_url_password(value: str) -> bool:
+    return _is_value(unquote(value))
+
+
+def _is_url_example(value: str) -> bool:
+    value = unquote(value)
+    stem = re.match("[a-z]{4,}", value.lower())
+    is_known = stem is not None and stem[0] in secret_rules().placeholders["words"]  # password123
+    return _is_value(value) and _is_mixed(value) and not is_known
+
+
+def _is_dotted(value: str) -> bool:
+    return "." in value and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS))) and max(map(len, value.split("."))) < 24
+
+
+CHECKS: dict[str, Check] = {
+    "shape": _is_shape,
+    "mixed": _is_mixed,
+    "value": _is_value,
+    "token": _is_token,
+    "plain": _is_plain,
+    "word": _is_word,
+    "spoken": _is_spoken,
+    "clause": _is_clause_end,
+    "url": _is_url_password,
+    "example": _is_url_example,
+}
