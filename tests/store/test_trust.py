@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
@@ -58,6 +59,8 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
         open_at(tmp_path / "planted", user_dir)
     with pytest.raises(StoreUntrusted, match="is not what a store has there"):
         opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+    encryption.restore_note(place, user_data_dir=user_dir)  # `store encrypt` asks this first
+    assert not list(place.parent.glob("*-key"))
 
 
 def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:

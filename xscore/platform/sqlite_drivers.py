@@ -232,6 +232,8 @@ def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
 
 def looks_encrypted(path: Path) -> bool:
     """Whether a file that is not a readable database could be an encrypted one."""
+    if not path.is_file():  # reading a pipe would never end
+        return False
     try:
         with path.open("rb") as file:
             page = file.read(_PAGE_BYTES)

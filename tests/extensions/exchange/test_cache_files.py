@@ -216,6 +216,22 @@ def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> 
     assert untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0}
 
 
+def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path, second: Connection) -> None:
+    """In quarantine no signature tells: the end of the packed lines does, and nothing is taken over."""
+    whole = file.read_bytes()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with pytest.raises(UsageError, match="no export of a cache"):
+            import_untrusted(second, file)
+    for more in (b"\n", whole.partition(b"\n")[2]):
+        file.write_bytes(whole + more)
+        with pytest.raises(UsageError, match="goes on where it should end"):
+            import_untrusted(second, file)
+    assert count_untrusted(second) == 0
+    file.write_bytes(whole)
+    assert import_untrusted(second, file).added == 3
+
+
 def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few kilobytes that unfold into more rows than are taken, or into one endless line, are not unfolded."""
     monkeypatch.setattr(cache_files, "MAX_UNTRUSTED_ROWS", 1_000)

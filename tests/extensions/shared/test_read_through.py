@@ -132,7 +132,10 @@ async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> No
 NOBODY = "redis://127.0.0.1:{port}/0"
 
 
-@pytest.fixture(params=["down", "hanging", "garbage"])
+NESTED = b"*1\r\n" * 3_000 + b":1\r\n"
+
+
+@pytest.fixture(params=["down", "hanging", "garbage", "nested"])
 async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSettings]:
     """Settings that name what is no shared server: nobody, one that never answers, and others."""
 
@@ -141,7 +144,7 @@ async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSetti
         await reader.read(10)
         if request.param == "hanging":
             await reader.read()
-        writer.write(b"\x00\xff$-7\r\n*9999999999\r\n")
+        writer.write(NESTED if request.param == "nested" else b"\x00\xff$-7\r\n*9999999999\r\n")
         writer.close()
 
     opened: list[asyncio.StreamWriter] = []
@@ -178,6 +181,41 @@ async def test_without_the_server_the_local_store_goes_on(
     assert "going on with the local store alone" in once
     assert len(link.warnings()) == 1
     assert place.through.warnings() == ("3 judgments are in the local store alone: the shared server was away",)
+
+
+async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_up(
+    tmp_path: Path, link_of: Callable[..., ServerLink]
+) -> None:
+    """Once 3,000 nested arrays come instead of an answer, every candidate is still claimed and judged here."""
+    sane_left = 1
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sane_left
+        while asked := await reader.read(65_536):
+            if b"EVALSHA" not in asked:
+                writer.write(b"+OK\r\n" * asked.count(b"SETINFO"))
+            else:
+                writer.write(b"*1\r\n$1\r\no\r\n" if sane_left else NESTED)
+                sane_left = 0
+        writer.close()
+
+    said: list[str] = []
+    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = NOBODY.format(port=serving.sockets[0].getsockname()[1])
+    link = link_of(SharedSettings(url=Secret(url)), note=said.append, timeout_s=2)
+    async with GroupCommit(tmp_path / "memory.db") as commits, serving:
+        place = Place(tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link))
+        async with place.claims() as claims:
+            for content in "abc":
+                (found,) = await claims.claim([[content]], at_most=1)
+                assert found.share is ClaimState.OURS and link.is_unavailable == (content != "a")
+                await place.judge(content)
+        await place.through.aclose()
+        assert list(place.stored()) == ["a", "b", "c"]
+        await link.aclose()
+    (once,) = said
+    assert "going on with the local store alone" in once
+    assert len(link.warnings()) == 1 and len(place.through.warnings()) == 1
 
 
 async def test_a_required_server_stops_the_run(

@@ -6,7 +6,6 @@ before the first is written. A judgment that is there wins, so a killed import i
 `since` goes by when a turn was last asked here; judgments of unknown contents come in too, until a prune drops them.
 """
 
-import io
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
@@ -43,6 +42,8 @@ MAX_ROWS = 10_000_000
 MAX_UNTRUSTED_ROWS = 1_000_000
 _MAX_LINE_BYTES = 8_000
 _MAX_WINDOW_BYTES = 8 << 20
+_PIECE_BYTES = 1_024
+"""Unpacked at a time: at most 32 MB come out of so little."""
 _OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
@@ -209,18 +210,32 @@ class _Body(Struct, frozen=True):
     def rows(self) -> Iterator[ExchangeRow]:
         """Yield the rows, each checked. Raises UsageError for a value that no judgment has."""
         decoder, number = msgspec.json.Decoder(ExchangeRow), 0
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
-        lines = io.BufferedReader(unpacker.stream_reader(io.BytesIO(self.data)), 1 << 20)
         try:
-            while line := lines.readline(_MAX_LINE_BYTES):
-                number += 1
-                if number > self.max_rows:
+            for line in self._lines():
+                if number == self.max_rows:
                     hint = "Have less exported at a time: `xscore store export --since 30d`."
                     raise UsageError(f"{self.path} holds more than {self.max_rows:,} judgments", hint=hint)
-                yield decoder.decode(line)
+                found = decoder.decode(line)
+                number += 1
+                yield found
         except (ValueError, zstandard.ZstdError) as error:
-            reason = f"{self.path} is no export of a cache: judgment {number:,}: {str(error)[:200]}"
+            reason = f"{self.path} is no export of a cache: judgment {number + 1:,}: {str(error)[:200]}"
             raise UsageError(reason, hint=EXPORT_HINT) from error
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the unpacked lines. Raises ValueError for a file that is cut short or goes on after its end."""
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+        begun, at = b"", 0
+        while at < len(self.data) and not unpacker.eof:
+            *whole, begun = (begun + unpacker.decompress(self.data[at : at + _PIECE_BYTES])).split(b"\n")
+            at += _PIECE_BYTES
+            if len(begun) > _MAX_LINE_BYTES:
+                raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
+            yield from whole
+        if not unpacker.eof:
+            raise ValueError("the file ends in the middle: it is cut short")
+        if begun or unpacker.unused_data or at < len(self.data):
+            raise ValueError("the file goes on where it should end")
 
 
 def _import_rows(

@@ -9,11 +9,11 @@ process keeps a few connections open (`MOST_OPEN`).
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -22,11 +22,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.shared.server import (
+    BAD_ANSWER,
     CHECK_IT,
     bucket_capacity,
     decode_claims,
     displayed_url,
     encode_judgments,
+    finite,
+    unavailable,
 )
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
@@ -47,6 +50,7 @@ _RIGHTS = (
 _SIGNS = "Write signs of user and password that mean something in a URL as %…: @ is %40, / is %2F, % is %25."
 
 _PgConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+T = TypeVar("T")
 
 
 class PostgresServer:
@@ -64,10 +68,8 @@ class PostgresServer:
         """Return version and whether what it acknowledges is on its disk."""
         await self.heartbeat("check", lease_s=0.001)
         names = ("synchronous_commit", "fsync")
-        found = await self._rows(
-            "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)", names
-        )
-        version, *values = found[0]
+        asked = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
+        version, *values = await self._asked(asked, names, lambda row: row)
         off = [name for name, value in zip(names, values, strict=True) if value == "off"]
         keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
         return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
@@ -78,14 +80,11 @@ class PostgresServer:
         """Claim whole packs of content hashes."""
         contents = [content for pack in packs for content in pack]
         terms = (self._tenant, _turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
-        told = await self._rows(
-            "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)", terms
+        return await self._asked(
+            "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
+            terms,
+            lambda row: decode_claims(names, packs, row[0], row[1] or (), row[2] or ()),
         )
-        try:
-            letters, places, entries = told[0]
-            return decode_claims(names, packs, letters, places or (), entries or ())
-        except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise self._unavailable(error) from error
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Keep judgments and settle the claims on them."""
@@ -107,10 +106,8 @@ class PostgresServer:
         rates = [float(limits[kind]) for kind in amounts]
         capacities = list(map(bucket_capacity, rates))
         terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
-        found = await self._rows(
-            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms
-        )
-        return float(found[0][0])
+        statement = "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])"
+        return await self._asked(statement, terms, lambda row: finite(row[0]))
 
     async def reserve(
         self,
@@ -125,16 +122,22 @@ class PostgresServer:
         """Have a reservation hold these dollars of a day; return what the cap has room for after it."""
         cap = None if cap_usd is None else int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
         terms = (self._tenant, day, reservation, _pico(usd), _pico(spent), cap, lease_s)
-        found = await self._rows(
-            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)", terms
-        )
-        return Decimal(found[0][0]) / PICO
+        statement = "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)"
+        return await self._asked(statement, terms, lambda row: Decimal(row[0]) / PICO)
 
     async def aclose(self) -> None:
         """Release connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
             await _close(connection)
+
+    async def _asked(self, statement: str, terms: Sequence[object], read: Callable[[tuple[Any, ...]], T]) -> T:
+        """Ask for one row and read it. Raises SharedUnavailable for what cannot be read, StoreDamaged."""
+        rows = await self._rows(statement, terms)
+        try:
+            return read(rows[0])
+        except BAD_ANSWER as error:
+            raise self._unavailable(error) from error
 
     async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
         """Ask once; once more on a new connection where one that was kept open turns out to be closed."""
@@ -147,7 +150,7 @@ class PostgresServer:
                 except asyncio.CancelledError:
                     await self.aclose()  # where one was silent, the others may be
                     raise
-                except (psycopg.Error, OSError, ValueError) as error:
+                except (psycopg.Error, *BAD_ANSWER) as error:
                     await _close(connection)
                     if is_kept and isinstance(error, psycopg.OperationalError | OSError):
                         await self.aclose()
@@ -163,7 +166,7 @@ class PostgresServer:
             connection = await psycopg.AsyncConnection.connect(**self._terms, autocommit=True, prepare_threshold=None)
             if not self._is_made:
                 await self._made(connection)
-        except (psycopg.Error, OSError, ValueError) as error:
+        except (psycopg.Error, *BAD_ANSWER) as error:
             raise self._unavailable(error) from error
         return connection
 
@@ -188,9 +191,7 @@ class PostgresServer:
         self._is_made = True
 
     def _unavailable(self, error: BaseException) -> SharedUnavailable:
-        why = one_line(" ".join(str(error).split())) or type(error).__name__
-        hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else CHECK_IT
-        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
+        return unavailable(self.name, error, _RIGHTS if isinstance(error, states.InsufficientPrivilege) else CHECK_IT)
 
 
 def _read(url: str) -> dict[str, Any]:

@@ -6,11 +6,10 @@ dollars of a day after three. All time is the server's own. What a write that wa
 decide (`appendonly`, `appendfsync`). Trade-off: scripts block the server, so what one asks of it at once is bounded.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from importlib.resources import files
-from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import redis.asyncio as redis
@@ -21,11 +20,13 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.shared.server import (
-    CHECK_IT,
+    BAD_ANSWER,
     bucket_capacity,
     decode_claims,
     displayed_url,
     encode_judgments,
+    finite,
+    unavailable,
 )
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
@@ -40,6 +41,13 @@ MOST_AT_ONCE = 2_000
 """Contents of one script: some milliseconds in which the server does nothing else."""
 
 _OPTIONS = "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+
+
+T = TypeVar("T")
+
+
+def _as_is(told: Any) -> Any:
+    return told
 
 
 class RedisServer:
@@ -61,7 +69,7 @@ class RedisServer:
         """Return version and what it keeps of its writes."""
         await self.heartbeat("check", lease_s=0.001)
         try:
-            found = await self._asked(self._client.info("server", "persistence", "memory"))
+            found: dict[str, Any] = await self._asked(self._client.info("server", "persistence", "memory"), dict)
         except SharedUnavailable as error:
             if isinstance(error.__cause__, NoPermissionError):
                 return "Redis"  # it does all that a run needs, and tells nothing of itself
@@ -77,11 +85,10 @@ class RedisServer:
         """Claim whole packs of content hashes."""
         sizes, contents = map(len, packs), [content for pack in packs for content in pack]
         keys = (*self._keys(names), f"{self._space}:runners")
-        told = await self._run("claim", keys, [runner, _ms(lease_s), at_most, DAY_S, len(packs), *sizes, *contents])
-        try:
-            return decode_claims(names, packs, told[0].decode(), told[1::2], told[2::2])
-        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-            raise self._unavailable(error) from error
+        terms: list[str | int] = [runner, _ms(lease_s), at_most, DAY_S, len(packs), *sizes, *contents]
+        return await self._run(
+            "claim", keys, terms, lambda told: decode_claims(names, packs, told[0].decode(), told[1::2], told[2::2])
+        )
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Keep judgments and settle the claims on them."""
@@ -102,7 +109,7 @@ class RedisServer:
         terms: list[str | float] = []
         for kind, amount in amounts.items():
             terms += [kind, amount, limits[kind], bucket_capacity(limits[kind])]
-        return self._number(await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms))
+        return await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms, finite)
 
     async def reserve(
         self,
@@ -118,8 +125,8 @@ class RedisServer:
         cap = "" if cap_usd is None else int((cap_usd * NANO).to_integral_value(ROUND_FLOOR))
         lease = "" if lease_s is None else _ms(lease_s)
         keys = [f"{self._space}:usd:{day}", f"{self._space}:usd:{day}:leases"]
-        told = await self._run("reserve", keys, [reservation, _nano(usd), _nano(spent), cap, lease, DOLLARS_KEPT_S])
-        return Decimal(int(self._number(told))) / NANO
+        terms: list[str | int] = [reservation, _nano(usd), _nano(spent), cap, lease, DOLLARS_KEPT_S]
+        return await self._run("reserve", keys, terms, lambda told: Decimal(int(finite(told))) / NANO)
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -130,28 +137,17 @@ class RedisServer:
         turn = digest(*map(str, names))
         return f"{self._space}:judged:{turn}", f"{self._space}:claims:{turn}"
 
-    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
-        return await self._asked(self._scripts[script](keys=list(keys), args=list(arguments)))
+    async def _run(
+        self, script: str, keys: Sequence[str], terms: Sequence[str | int | float], read: Callable[[Any], T] = _as_is
+    ) -> T:
+        return await self._asked(self._scripts[script](keys=list(keys), args=list(terms)), read)
 
-    async def _asked(self, request: Awaitable[Any]) -> Any:
-        """Await an answer. Raises SharedUnavailable for whatever went wrong with it."""
+    async def _asked(self, request: Awaitable[Any], read: Callable[[Any], T] = _as_is) -> T:
+        """Await an answer and read it. Raises SharedUnavailable for whatever went wrong with it, StoreDamaged."""
         try:
-            return await request
-        except (RedisError, OSError, EOFError, ValueError, TypeError, LookupError) as error:
-            raise self._unavailable(error) from error
-
-    def _number(self, told: Any) -> float:
-        try:
-            number = float(told)
-            if not isfinite(number):
-                raise ValueError("it counts to no end")
-        except (ValueError, TypeError) as error:
-            raise self._unavailable(error) from error
-        return number
-
-    def _unavailable(self, error: BaseException) -> SharedUnavailable:
-        why = one_line(str(error)) or type(error).__name__
-        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=CHECK_IT)
+            return read(await request)
+        except (RedisError, *BAD_ANSWER) as error:
+            raise unavailable(self.name, error) from error
 
 
 def _client(url: str) -> "redis.Redis":

@@ -9,13 +9,15 @@ import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 from zlib import crc32
 
 from xscore.cache.keys import JudgmentKey
-from xscore.platform.errors import StoreDamaged, UsageError
+from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.platform.text import one_line
 from xscore.providers.rate_limits import BURST_SHARE
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 
@@ -27,6 +29,8 @@ _FORMS = (
     "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and characters of a"
     " password that mean something in a URL as %…: @ is %40, / is %2F."
 )
+BAD_ANSWER = (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a driver, or the reading of its answer, raises where the server answers nonsense: such a server is away."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 
 
@@ -53,6 +57,20 @@ def parse_server_url(url: str) -> SplitResult:
     return parts
 
 
+def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> SharedUnavailable:
+    """Return the error for a server that cannot be asked, or that answers nonsense."""
+    why = one_line(" ".join(str(error).split())) or type(error).__name__
+    return SharedUnavailable(f"the shared server {name} cannot be asked: {why}", hint=hint)
+
+
+def finite(told: float | str | bytes) -> float:
+    """Read a number. Raises ValueError for one that is not finite."""
+    number = float(told)
+    if not isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number
+
+
 def encode_judgments(names: JudgmentKey, judgments: Sequence[Judgment]) -> list[tuple[str, str]]:
     """Return content hash and text of each."""
     rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
@@ -73,7 +91,7 @@ def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | byte
             if crc32(reason.encode("utf-8", "surrogatepass"), checksum) != told:
                 raise ValueError("a judgment does not fit its checksum")
             found.append(Judgment(content, score, reason, pack, position, prior))
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError, struct.error) as error:
+    except (*BAD_ANSWER, struct.error) as error:
         raise StoreDamaged(
             f"what the shared server holds of a turn is damaged: {error}",
             hint="Delete the tenant's keys there, or set shared.url to empty; your own store is not touched.",
@@ -90,7 +108,7 @@ def decode_claims(
 ) -> list[ClaimResult]:
     """Read the answer to a claim: a letter a pack, then place (from 1) and text of each content that is judged.
 
-    Raises StoreDamaged for a judgment, and ValueError, KeyError, TypeError or IndexError for what is no answer.
+    Raises StoreDamaged for a judgment, and one of `BAD_ANSWER` for what is no answer.
     """
     contents = [content for pack in packs for content in pack]
     judged = [(contents[place - 1], entry) for place, entry in zip(places, entries, strict=True)]
