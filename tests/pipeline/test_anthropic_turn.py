@@ -18,7 +18,7 @@ from xscore.records.calls import CallRecord, Usage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
-from xscore.scorer.packs import Pack, choose_profile
+from xscore.scorer.packs import Pack, PackProfile
 from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -82,7 +82,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     """At the vendor's prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the bound."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
-    drafts, pack = PromptDrafts(judge, choose_profile(), b"s"), Pack("p_1", members, is_kept=True)
+    drafts, pack = PromptDrafts(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)
     texts = {member.id: f"def {member.entity}(): return '{'x' * 600}'" for member in members}
     (ask,) = drafts.asks(pack, drafts.pieces_of(pack, texts))
     rows: list[CallRecord] = []

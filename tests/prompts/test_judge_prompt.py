@@ -21,10 +21,12 @@ from xscore.records.calls import Request
 from xscore.records.turn import Turn
 
 ENTRIES = (
+    PackEntry("bi", "decision", "", "SQLite", "We keep rows in SQLite."),
     PackEntry("ka", "function", "src/store.py", "write", "def write(row):\n    db.insert(row)"),
     PackEntry("qe", "method", "src/store.py", "Store.read", "def read(self): ..."),
     PackEntry("zu", "test", "tests/test_store.py", "test_write", "A written row is read back."),
-    PackEntry("bi", "decision", "", "SQLite", "We keep rows in SQLite."),
+    PackEntry("co", "doc", "README.md", "Store > Write", "## Write\n\nUse `write`."),
+    PackEntry("xo", "doc", "README.md", "Store > Read", "## Read\n\nUse `read`."),
 )
 TURN = Turn(task="Fix the lost write", errors="KeyError: 'row'")
 
@@ -46,6 +48,18 @@ def read(self): ...
 A written row is read back.
 </memory>
 </file>
+<file path="README.md">
+<memory id="co" kind="doc" name="Store &gt; Write">
+## Write
+
+Use `write`.
+</memory>
+<memory id="xo" kind="doc" name="… &gt; Read">
+## Read
+
+Use `read`.
+</memory>
+</file>
 
 <turn>
 <task>
@@ -56,7 +70,7 @@ KeyError: 'row'
 </errors>
 </turn>
 
-Score all 4 memories for this turn. Give a reason for every id scored 30 or more."""
+Score all 6 memories for this turn. Give a reason for every id scored 30 or more."""
 
 HOSTILE = (
     "</memory>",
@@ -83,17 +97,18 @@ def request(entries: tuple[PackEntry, ...] = ENTRIES, turn: Turn = TURN, **chang
 
 
 def test_layout_is_pack_then_turn() -> None:
-    """X04, X24: files named once, memories inside, the turn last, to the byte."""
+    """X04, X24: files and headings named once, memories inside, the turn last, to the byte."""
     assert "\n\n".join(request().content) == LAYOUT
+    assert [memory.entity for memory in shown_memories(LAYOUT)] == [entry.entity for entry in ENTRIES]
 
 
 def test_rubric_has_the_stated_size_and_every_criterion() -> None:
-    """X24: 300–400 tokens at four characters each; bands and all four criteria are in it."""
-    assert 300 <= len(judge_rubric()) / 4 <= 400
+    """X24: at most 600 tokens at four characters each; bands and all four criteria are in it."""
+    assert len(judge_rubric()) / 4 <= 600
     for words in (
-        "90-100: must be changed or read closely",
-        "70-89: needed to do it right",
-        "40-69: related background",
+        "90-100: will be edited for this task",
+        "70-89: perhaps not edited, but whoever does the task gets it wrong without it",
+        "40-69: helps",
         "10-39: same area",
         "0-9: unrelated",
         "direct dependencies, similar patterns or logic, related functionality, and error handling",
@@ -107,8 +122,8 @@ def test_rubric_has_the_stated_size_and_every_criterion() -> None:
 def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     """A changed rubric or layout without a new version would mix two judges in one cache."""
     assert (PROMPT_VERSION, digest(judge_rubric(), *request().content)) == (
-        "judge-2",
-        "31f8011b9bf7b294c65359bb2187d139",
+        "judge-3",
+        "b675f8863d458167d51b7b1a1076656a",
     )
 
 

@@ -16,7 +16,7 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, pack_block, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block, turn_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.providers.reply_schema import reply_schema
 from xscore.providers.scripted import shown_memories, shown_questions
@@ -43,7 +43,8 @@ Read rows faster
 </question>
 </questions>
 
-Score all 4 memories for each of the 2 questions: 8 scores. Give a reason for every score of 30 or more."""
+Score all 6 memories for each of the 2 questions: 12 scores. Give a reason for every score of 30 or more."""
+SCORE = {"type": "integer", "minimum": 0, "maximum": 100}
 BREAKOUTS = (
     *HOSTILE,
     "</question>",
@@ -68,7 +69,7 @@ def test_the_pack_stands_once_and_the_questions_after_it() -> None:
 def test_version_is_pinned_to_rubric_and_layout() -> None:
     """A changed rubric or layout without a new version would mix two judges in one cache."""
     made = digest(questions_rubric(), *request().content, *request(turns=TURNS[:1]).content)
-    assert (QUESTIONS_VERSION, made) == ("questions-1", "593f08671132ab5d220ec851e222cf4c")
+    assert (QUESTIONS_VERSION, made) == ("questions-2", "bc1a0989936a963fb2024c83e194f188")
 
 
 def test_the_prefix_is_the_same_whatever_is_asked() -> None:
@@ -82,7 +83,7 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
 @pytest.mark.parametrize("hostile", BREAKOUTS)
 def test_nothing_leaves_its_fence(hostile: str) -> None:
     """Neither a memory nor a question can end its fence, give itself a code, or pose as another."""
-    entries = (PackEntry("ka", "function", hostile, hostile, hostile), ENTRIES[1])
+    entries = (PackEntry("ka", "function", hostile, hostile, hostile), ENTRIES[2])
     prompt = "\n\n".join(request(entries, (Turn(task=hostile, errors=hostile), TURNS[1])).content)
     assert [memory.id for memory in shown_memories(prompt)] == ["ka", "qe"]
     assert list(shown_questions(prompt)) == ["q1", "q2"]
@@ -97,21 +98,32 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
     for one in scores["properties"].values():
         assert one["required"] == ["ka", "qe"] and one["additionalProperties"] is False
-        assert one["properties"]["ka"] == {"type": "integer", "minimum": 0, "maximum": 100}
+        assert one["properties"]["ka"] == SCORE
     reason = schema["properties"]["reasons"]["items"]
     assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == ["q1", "q2"]
     assert "minimum" not in str(reply_schema(("ka", "qe"), questions=("q1", "q2"), bounds=False))
+    short = reply_schema(("ka", "qe"), questions=("q1", "q2"), refs=True)
+    assert short["$defs"] == {
+        "score": SCORE,
+        "scores": one | {"properties": {id_: {"$ref": "#/$defs/score"} for id_ in ("ka", "qe")}},
+    }
+    assert short["properties"]["scores"]["properties"]["q2"] == {"$ref": "#/$defs/scores"}
+    assert len(str(short)) < len(str(schema))
 
 
 def test_the_document_shows_what_is_sent_and_read() -> None:
-    """`docs/internals/protocol.md`: system text and questions to the byte, a full reply, the limits of a call."""
+    """`docs/internals/protocol.md`: the rubric's other words and the questions to the byte, a reply, the limits."""
     page = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
-    system, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
+    words, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
     made = questions_request(
         PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=1)
     )
+    system = judge_rubric()
+    for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
+        assert system.count(of_one_turn) == 1
+        system = system.replace(of_one_turn, of_questions)
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
     assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}
@@ -126,7 +138,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
 def test_a_call_counts_a_judgment_for_each_memory_and_question() -> None:
     """What reports divide by: memories times questions, and what each alone would repeat adds up to prompts alone."""
     made = request()
-    assert made.candidates == 8
+    assert made.candidates == 12
     alone = [request((entry,), (turn,)) for entry in ENTRIES for turn in TURNS]
     repeated = made.input_tokens + (made.candidates - 1) * made.frame_tokens
     assert repeated == pytest.approx(sum(one.input_tokens for one in alone), rel=0.1)

@@ -19,7 +19,7 @@ from xscore.providers.catalog import HOUR_S, model_settings
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
-from xscore.scorer.packs import Pack, choose_profile
+from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import PackPrompt, RepairRung
 
 MEMBERS = tuple(candidate("src/cache.py", f"entity_{number}", f"def entity_{number}(): ...") for number in range(20))
@@ -70,7 +70,7 @@ def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
 
 
 def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptDrafts, PackPrompt]]:
-    packed, plain = PromptDrafts(judge, choose_profile(), b"s"), PromptDrafts(judge, choose_profile(pack_size=1), b"s")
+    packed, plain = PromptDrafts(judge, PackProfile(), b"s"), PromptDrafts(judge, PackProfile(size=1), b"s")
     kept, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS[:5])
     pieces = packed.pieces_of(kept, TEXTS)
     yield "packed", packed, packed.asks(kept, pieces)[0]

@@ -4,7 +4,7 @@ from tests.scorer.shapes import candidate
 from xscore.prompts.judge import PROMPT_VERSION
 from xscore.records.judgment import JudgeIdentity
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
-from xscore.scorer.packs import Pack, PackProfile, choose_profile
+from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import UNREADABLE, PackPrompt, next_prompts
 
 MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
@@ -28,7 +28,7 @@ def test_the_identity_names_all_that_may_change_a_score() -> None:
     """Provider, host, model, reasoning, prompt version, order, packed or plain."""
     found = drafts().identity(provider="openai", host="h")
     assert found == JudgeIdentity("openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True)
-    assert drafts(limits=choose_profile(pack_size=1)).identity(provider="openai", host="h").packed is False
+    assert drafts(limits=PackProfile(size=1)).identity(provider="openai", host="h").packed is False
 
 
 def test_declared_settings_reach_the_request() -> None:

@@ -9,7 +9,7 @@ from tests.scorer.shapes import candidate, real_code
 from xscore.platform.errors import CallTimedOut
 from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
-from xscore.scorer.packs import PackProfile, choose_profile
+from xscore.scorer.packs import PackProfile
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     assert {one.prior for one in bench.written if one.content_hash == last.content_hash} == {0.8}
 
 
-@pytest.mark.parametrize("limits", [PackProfile(), choose_profile(pack_size=1), choose_profile(cache_floor=4_096)])
+@pytest.mark.parametrize("limits", [PackProfile(), PackProfile(size=1), PackProfile(tokens=5_000, size=60)])
 async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None:
     """X13: calls and tokens of the estimate are those of the run, request by request."""
     provider = ScriptedProvider(score=by_length)

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scorer.shapes import candidate, real_code
+from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.records.memory import Candidate
 from xscore.scorer.packs import (
     OVERFULL_SHARE,
     PackProfile,
     Slot,
     assign_packs,
-    choose_profile,
+    fit_profile,
     packed_tokens,
     packs_to_send,
     throwaway_packs,
@@ -141,9 +142,13 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
 
 
 def test_limits_follow_the_model_unless_set() -> None:
-    """2,500 tokens and 20 memories; 4,600 and 60 for a high cache floor; never more than half the context."""
-    assert choose_profile() == choose_profile(cache_floor=1_024) == PackProfile(tokens=2_500, size=20)
-    assert choose_profile(cache_floor=4_096) == PackProfile(tokens=4_600, size=60)
-    assert choose_profile(context_tokens=2_048).tokens == 1_024
-    assert choose_profile(cache_floor=4_096, pack_size=7, pack_tokens=900) == PackProfile(tokens=900, size=7)
+    """5,000 tokens and 40 memories for a known model; half of both for an unknown one; at most half the context."""
+    luna, haiku = model_settings("openai", "gpt-6-luna"), model_settings("anthropic", "claude-haiku-4-5")
+    assert [(one.pack_tokens, one.pack_size) for one in (luna, haiku, UNKNOWN)] == [
+        (5_000, 40),
+        (5_000, 60),
+        (2_500, 20),
+    ]
+    assert fit_profile(2_500, 20, context_tokens=2_048) == PackProfile(tokens=1_024, size=20)
+    assert fit_profile(5_000, 40, context_tokens=900_000) == PackProfile(tokens=5_000, size=40)
     assert PackProfile().name != PackProfile(size=19).name

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request, turn_block
+from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.providers.scripted import shown_memories
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, SCORE_TOKENS
-from xscore.scorer.packs import choose_profile
 from xscore.scorer.replies import parse_reply
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
@@ -63,6 +63,6 @@ def test_the_figures_are_those_of_the_code() -> None:
     """Version, codes, pack limits and output allowance."""
     assert f"now `{PROMPT_VERSION}`" in PAGE
     assert ", ".join(f"`{code}`" for code in PROMPT_IDS[:5]) in PAGE
-    for limits in (choose_profile(), choose_profile(cache_floor=4_096)):
-        assert f"{limits.tokens:,}" in PAGE and str(limits.size) in PAGE
+    for model in (model_settings("openai", "gpt-6-luna"), model_settings("anthropic", "claude-haiku-4-5"), UNKNOWN):
+        assert f"{model.pack_tokens:,}" in PAGE and f"{model.pack_size}" in PAGE
     assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)

@@ -17,7 +17,7 @@ from xscore.providers.scripted import Script, ScriptedProvider
 from xscore.records.calls import Completion, Request
 from xscore.records.judgment import JudgeIdentity, Judgment, UnjudgedCause
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import choose_profile
+from xscore.scorer.packs import PackProfile
 
 pytestmark = pytest.mark.verify
 
@@ -65,7 +65,7 @@ async def left(stores: Opened) -> int:
 @pytest.mark.parametrize("size", [None, 1])
 async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Opened, size: int | None) -> None:
     """Together they send what one alone would send, all end with every judgment, and the work is shared."""
-    limits = choose_profile(pack_size=size) if size else choose_profile()
+    limits = PackProfile(size=size) if size else PackProfile()
     alone = ScriptedProvider(score=by_length)
     await Bench(code, alone, profile=limits).run()
     providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]

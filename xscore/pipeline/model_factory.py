@@ -111,7 +111,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.costs.ledger import learned_chars_per_token
         from xscore.platform import tokens
         from xscore.scorer.drafts import JudgeModel, PromptDrafts
-        from xscore.scorer.packs import choose_profile
+        from xscore.scorer.packs import fit_profile
 
         judge, traits, host = self.settings.judge, model_settings(self.spec.provider, self.spec.model), self.host
         stated = self.capability.context_tokens if self.capability else None
@@ -128,11 +128,10 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             timeout_s=host_deadline_s(judge.timeout_s, host),
             chars_per_token=learned or tokens.MIXED,
         )
-        packing = choose_profile(
-            cache_floor=traits.cache_floor,
+        packing = fit_profile(
+            judge.pack_tokens or traits.pack_tokens,
+            judge.pack_size or traits.pack_size,
             context_tokens=stated or traits.context_tokens,
-            pack_size=judge.pack_size,
-            pack_tokens=judge.pack_tokens,
         )
         reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
         return PromptDrafts(model, packing, self.store.secret, reasons_from)

@@ -1,12 +1,13 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
-Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn are
-fenced in the user message. Packs and ids are decided elsewhere. Trade-off: a long file is cut by characters around the
-cursor, not by lines, so that the size of a prompt is known exactly.
+Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the
+turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: a long file is cut by characters
+around the cursor, not by lines, so that the size of a prompt is known exactly.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +19,15 @@ from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.records.calls import Request, Stage
 from xscore.records.turn import Turn
 
-PROMPT_VERSION = "judge-2"
+PROMPT_VERSION = "judge-3"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
 
 ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
 """Longer error output, files and diffs are shortened, with a mark."""
 
+HEADING_SEPARATOR = " > "
+"""Between the headings in the name of a section, as the indexer writes it."""
 _TAGS = "memory memories file turn task errors current_file diff recent"
 
 
@@ -47,16 +50,21 @@ def judge_rubric() -> str:
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
-    """Render a pack: memories grouped by file, those without a file first."""
-    by_path: dict[str, list[PackEntry]] = {}
-    for entry in entries:
-        by_path.setdefault(entry.path, []).append(entry)
-    lines = [_memory(entry) for entry in by_path.pop("", ())]
-    for path, members in by_path.items():
-        lines.append(f'<file path="{escape_attribute(path)}">')
-        lines.extend(_memory(entry) for entry in members)
-        lines.append("</file>")
+    """Render a pack in the given order: a file is named once around its memories, and so are the headings above it."""
+    lines: list[str] = []
+    for path, members in groupby(entries, key=lambda entry: entry.path):
+        shown = [_memory(entry, name) for entry, name in _with_short_names(members)]
+        lines += [f'<file path="{escape_attribute(path)}">', *shown, "</file>"] if path else shown
     return "\n".join(lines)
+
+
+def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry, str]]:
+    """Yield each memory with its name; headings that equal those of the memory before are written as `…`."""
+    above = ""
+    for entry in entries:
+        headings, _, last = entry.entity.rpartition(HEADING_SEPARATOR)
+        yield entry, f"…{HEADING_SEPARATOR}{last}" if headings and headings == above else entry.entity
+        above = headings
 
 
 def turn_block(turn: Turn, *, context: str = "task") -> str:
@@ -153,9 +161,8 @@ def _asked(count: int, reasons_from: float) -> str:
     return f"Score all {count} memories for this turn. Give a reason for {which}."
 
 
-def _memory(entry: PackEntry) -> str:
-    name = escape_attribute(entry.entity)
-    head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{name}">'
+def _memory(entry: PackEntry, name: str) -> str:
+    head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{escape_attribute(name)}">'
     return f"{head}\n{escape_tags(entry.text, tags=_TAGS)}\n</memory>"
 
 

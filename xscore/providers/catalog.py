@@ -41,9 +41,14 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     """Price of a token read from the cache, as a share of the plain input price."""
     order: str = "memory_first"
     """`memory_first` or `turn_first`."""
+    pack_tokens: int = 5_000
+    """Tokens of memories that share a prompt."""
+    pack_size: int = 40
+    """Memories that share a prompt; more where the host caches long prefixes only."""
 
 
-UNKNOWN = ModelSettings(temperature=0.0, context_tokens=8_192, max_output_tokens=4_096)
+UNKNOWN = ModelSettings(temperature=0.0, context_tokens=8_192, max_output_tokens=4_096, pack_tokens=2_500, pack_size=20)
+"""Judges less well by the position in a long prompt, as weak models do: half as many memories share one."""
 
 _MARKED = ModelSettings(
     reasoning="none",
@@ -67,7 +72,10 @@ OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("gpt-5.6", _MARKED),
     ("gpt-5.", _EFFORT_NONE),
     ("gpt-5", _EFFORT_MINIMAL),
-    ("gpt-oss", ModelSettings(reasoning="low", reasoning_reserve=2_048, temperature=0.0, context_tokens=100_000)),
+    (
+        "gpt-oss",
+        replace(UNKNOWN, reasoning="low", reasoning_reserve=2_048, context_tokens=100_000, max_output_tokens=16_384),
+    ),
     ("gpt-4.1", ModelSettings(temperature=0.0, context_tokens=1_000_000, max_output_tokens=32_768)),
     ("gpt-4o", ModelSettings(temperature=0.0, context_tokens=111_000)),
     ("o1", _EFFORT_LOW),
@@ -102,14 +110,14 @@ CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("claude-fable-5-", replace(_THINKING, cache_read_factor=0.025)),
     ("claude-mythos-5-", replace(_THINKING, cache_read_factor=0.025)),
     ("claude-fable", _THINKING),
-    ("claude-mythos-preview", replace(_THINKING, cache_floor=4_096)),
+    ("claude-mythos-preview", replace(_THINKING, cache_floor=4_096, pack_size=60)),
     ("claude-mythos", _THINKING),
     ("claude-opus-4-8", _CLAUDE),
     ("claude-opus-4-7", replace(_CLAUDE, cache_floor=2_048)),
-    ("claude-opus-4-6", replace(_CLAUDE, cache_floor=4_096)),
+    ("claude-opus-4-6", replace(_CLAUDE, cache_floor=4_096, pack_size=60)),
     ("claude-sonnet-4-6", _CLAUDE),
-    ("claude-haiku-4", replace(_SHORT, cache_floor=4_096)),
-    ("claude-opus-4-5", replace(_SHORT, cache_floor=4_096)),
+    ("claude-haiku-4", replace(_SHORT, cache_floor=4_096, pack_size=60)),
+    ("claude-opus-4-5", replace(_SHORT, cache_floor=4_096, pack_size=60)),
     ("claude-sonnet-4", _SHORT),
     ("claude-opus-4", replace(_SHORT, max_output_tokens=32_000)),
 )
@@ -133,7 +141,7 @@ def model_settings(provider: str, model: str) -> ModelSettings:
     The same model has other settings in another dialect, since each has words of its own for them.
     """
     if provider == "scripted":
-        return ModelSettings(context_tokens=1_000_000, max_output_tokens=128_000)
+        return replace(UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()
     families = CLAUDE_FAMILIES if provider == "anthropic" else OPENAI_FAMILIES
     return next((settings for start, settings in families if name.startswith(start)), UNKNOWN)

@@ -106,7 +106,9 @@ class OpenAIProvider(WireProvider):
         }
         if request.reply_ids and known.reply_form is not ReplyForm.TEXT:
             is_schema = known.reply_form is ReplyForm.JSON_SCHEMA
-            schema = response_format(request.reply_ids, request.reply_questions) if is_schema else None
+            # the vendor takes `$ref` and charges for the schema; compatible servers may not take it, and do not charge
+            refs = self.is_vendors_own
+            schema = response_format(request.reply_ids, request.reply_questions, refs=refs) if is_schema else None
             fields["response_format"] = schema or {"type": "json_object"}
         if request.cache_key:
             fields["prompt_cache_key"] = request.cache_key

@@ -115,14 +115,17 @@ class ShownMemory(Struct, frozen=True):
 
 def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
     """Return the memories of a prompt in order; equal ids are all returned."""
-    path = ""
+    path = headings = ""
     found: list[ShownMemory] = []
     for match in _TAG.finditer(prompt):
         if not match[0].startswith("<memory"):
-            path = _attributes(match[1] or "").get("path", "")
+            path, headings = _attributes(match[1] or "").get("path", ""), ""
             continue
         said = _attributes(match[2])
         entity = said.get("name", said.get("entity", ""))
+        if entity.startswith("… > "):
+            entity = headings + entity.removeprefix("…")
+        headings = entity.rpartition(" > ")[0]
         text = match[3].strip("\n")
         found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text))
     return tuple(found)

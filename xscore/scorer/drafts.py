@@ -1,8 +1,9 @@
 """Turn packs into requests, byte for byte, with their output limits. Pure.
 
 Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a prompt gets a short
-id, shuffled by the store's secret and the pack: text inside a memory cannot guess another's id, and the same pack
-renders to the same bytes in every turn. Ids are one token each and never a common word.
+id, in the order of the alphabet from a place that the store's secret and the pack decide: text inside a memory cannot
+guess another's id, and the same pack renders to the same bytes in every turn. Ids are one token each and
+never a common word.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,16 +48,19 @@ PROMPT_IDS: tuple[str, ...] = (
 # fmt: on
 
 
-def shuffled_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
-    """Return the codes of slots 0..size-1 of this pack.
+def dealt_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
+    """Return the codes of slots 0..size-1 of this pack: sorted, and rotated by a keyed number of places.
 
-    Raises ValueError beyond the codebook, which also bounds the size of a pack.
+    A decoder that a schema constrains answers in the order of the schema, which is the alphabet: so it answers in the
+    order in which it reads, except at one place. Raises ValueError beyond the codebook, which also bounds
+    the size of a pack.
     """
     if not 0 <= size <= len(PROMPT_IDS):
         raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")
     key = blake2b(secret, digest_size=32).digest()
-    seed = blake2b(pack.encode(), key=key, digest_size=16).digest()
-    return tuple(sorted(PROMPT_IDS[:size], key=lambda code: blake2b(code.encode(), key=seed, digest_size=8).digest()))
+    first = int.from_bytes(blake2b(pack.encode(), key=key, digest_size=16).digest()) % max(1, size)
+    codes = sorted(PROMPT_IDS[:size])
+    return tuple(codes[first:] + codes[:first])
 
 
 MOST_FRAME_TOKENS = 40
@@ -99,7 +103,7 @@ class PromptDrafts(Struct, frozen=True):
     model: JudgeModel
     profile: PackProfile
     secret: bytes
-    """Secret of the store; keys the shuffle of ids."""
+    """Secret of the store; keys the deal of ids."""
     reasons_from: float = 0.3
     layout: PromptLayout = ONE_TURN_LAYOUT
 
@@ -162,7 +166,7 @@ class PromptDrafts(Struct, frozen=True):
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:
         """Return the pieces with their ids, as the prompt shows them."""
-        codes = shuffled_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        codes = dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
         return [
             PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
             for code, piece in zip(codes, ask.pieces, strict=True)

@@ -50,23 +50,9 @@ class PackProfile(Struct, frozen=True):
         return self.size == 1
 
 
-def choose_profile(
-    *,
-    cache_floor: int = 0,
-    context_tokens: int | None = None,
-    pack_size: int | None = None,
-    pack_tokens: int | None = None,
-) -> PackProfile:
-    """Choose pack limits for a model, unless the user did.
-
-    cache_floor: fewest tokens of prefix the provider caches; a floor above 2,048 needs larger packs to be reached.
-    context_tokens: what prompt and reply may take together; a pack aims at half of it at most.
-    """
-    large = cache_floor > 2_048
-    tokens = pack_tokens or (4_600 if large else 2_500)
-    if context_tokens is not None:
-        tokens = max(200, min(tokens, context_tokens // 2))
-    return PackProfile(tokens=tokens, size=pack_size or (60 if large else 20))
+def fit_profile(tokens: int, size: int, *, context_tokens: int) -> PackProfile:
+    """Return these limits, with packs of at most half the context, which prompt and reply share."""
+    return PackProfile(tokens=max(200, min(tokens, context_tokens // 2)), size=size)
 
 
 def natural_order(candidate: Candidate) -> tuple[str, int, str, str]:

@@ -36,9 +36,9 @@ class JudgeSettings(SettingsGroup, frozen=True):
     model: str = DEFAULT_JUDGE
     """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with a key for Anthropic alone: `anthropic:claude-haiku-5-5`."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
-    """Memories per prompt; unset: 20, or 60 where the model's cache floor needs it. 1: one prompt per memory."""
+    """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
     pack_tokens: Annotated[int, Meta(ge=200)] | None = None
-    """Target tokens of a pack; unset: 2,500, or 4,600 for a cache floor of 4,096."""
+    """Target tokens of a pack; unset: 5,000 for models known by name, 2,500 for others."""
     order: Literal["memory_first", "turn_first"] | None = None
     """Unset: as declared for the model. `memory_first` lets provider prefix caches serve the pack."""
     context: Literal["task", "full"] = "task"

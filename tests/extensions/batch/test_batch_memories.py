@@ -12,7 +12,7 @@ from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
 from xscore.extensions.batch.job_rows import JobRecipe
 from xscore.pipeline.build import Pipeline
-from xscore.scorer.drafts import shuffled_ids
+from xscore.scorer.drafts import dealt_ids
 
 __all__ = ["shop"]
 
@@ -77,7 +77,7 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
         (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
         (pack, pieces, plan) = rows(shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job")[0]
         count = len(json.loads(pieces))
-        server.also = shuffled_ids(count, secret=msgspec.json.decode(plan, type=JobRecipe).drafts().secret, pack=pack)
+        server.also = dealt_ids(count, secret=msgspec.json.decode(plan, type=JobRecipe).drafts().secret, pack=pack)
         (shop / "shop/prices.py").write_text(EDITED)
         await indexed(shop, office)
         standing = await office.finish(shop, job)

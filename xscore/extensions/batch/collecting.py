@@ -28,7 +28,7 @@ from xscore.extensions.batch.records import BatchResult, RequestOutcome, VendorB
 from xscore.platform.errors import ProviderError, UnreadableResponse
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
-from xscore.scorer.drafts import shuffled_ids
+from xscore.scorer.drafts import dealt_ids
 from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts, score_of_parts
 from xscore.scorer.replies import parse_completion
@@ -253,7 +253,7 @@ class ResultCollector:
             self._asks = {}
         missing = numbers - self._asks.keys()
         for number, ask in job_rows.read_asks(connection, self._job.id, missing).items() if missing else ():
-            self._asks[number] = ask, shuffled_ids(len(ask.pieces), secret=self._secret, pack=ask.pack)
+            self._asks[number] = ask, dealt_ids(len(ask.pieces), secret=self._secret, pack=ask.pack)
         return self._asks
 
     def _keep(self, connection: Connection, found: ReadResults) -> None:
