@@ -32,7 +32,7 @@ help:
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
-	@printf '%s' "$$Q" | $(BIN)/xscore context - --judge lexical
+	@printf '%s' "$$Q" | $(BIN)/xscore ask - --judge lexical --no-answer
 
 test: .venv/.installed-test
 	$(BIN)/ruff check .
@@ -69,7 +69,7 @@ clean:
 # Installed in place, so a changed source needs no new install; a changed pyproject.toml does.
 .venv/.installed: pyproject.toml .venv/bin/python
 	@echo 'installing xscore into .venv …' >&2
-	@$(PIP) --editable .
+	@$(PIP) --quiet --editable .
 	@touch $@
 
 .venv/.installed-test: pyproject.toml .venv/bin/python

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from xscore.cli.config import mask_key
 from xscore.settings import setting_names
@@ -32,6 +34,24 @@ def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
 def test_short_keys_show_nothing() -> None:
     """A key so short that its end would give it away shows nothing of itself."""
     assert (mask_key(""), mask_key("abcdef"), mask_key(KEY)) == ("", "…", "…cdef")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://me:hunter22@localhost:9/v1?api_key=abcdefghijk#frag", "http://…@localhost:9/v1?api_key=…#…"),
+        ("https://host/v1/" + KEY, "https://host/v1/"),
+        ("http://localhost:8080/v1", "http://localhost:8080/v1"),
+    ],
+)
+def test_a_url_shows_no_password_and_no_key(url: str, shown: str, xscore: Run, tmp_path: Path) -> None:
+    """User, password, query and keys in a path are masked; the host stays."""
+    for form in ((), ("--json",)):
+        done = xscore("config", "show", *form, cwd=tmp_path, environ={"OPENAI_BASE_URL": url})
+        assert shown in done.stdout
+        assert not [secret for secret in ("hunter22", "abcdefghijk", "frag", KEY) if secret in done.stdout]
+    shared = xscore("config", "show", cwd=tmp_path, environ={"XSCORE_SHARED_URL": "redis://user:se/cret@host"})
+    assert "redis://…@host" in shared.stdout and "cret" not in shared.stdout
 
 
 def test_what_a_repository_may_not_set(xscore: Run, tmp_path: Path) -> None:

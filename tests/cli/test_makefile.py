@@ -48,5 +48,5 @@ def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -
     done = subprocess.run(
         ["make", "ask", *given], cwd=checkout, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"{question} [context - --judge lexical]"
+    assert done.stdout == f"{question} [ask - --judge lexical --no-answer]"
     assert not [path for path in checkout.iterdir() if path.name.startswith("made-by")]

@@ -46,6 +46,25 @@ def test_a_reading_command_makes_no_store(
     assert everything(folder, own_home) == before
 
 
+@pytest.mark.parametrize("command", ["index", "ask what", "context what", "estimate what"])
+@pytest.mark.parametrize("files", [{}, {"a.png": b"\x89PNG", "b": bytes(range(256)) * 9}], ids=["empty", "binary"])
+def test_a_folder_without_text_gets_no_store(
+    command: str, files: dict[str, bytes], xscore: Run, tmp_path: Path, own_home: Path
+) -> None:
+    """It is said that there is nothing to read and why; exit 1, nothing written. One file of text is enough."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    before = everything(folder, own_home)
+    done = xscore(*command.split(), cwd=folder)
+    assert done.returncode == 1 and "nothing to read" in done.stderr
+    assert ("2 binary" if files else "is empty") in done.stderr
+    assert everything(folder, own_home) == before
+    (folder / "c.py").write_text("x = 1\n")
+    assert xscore(*command.split(), cwd=folder).returncode == 0
+
+
 @pytest.mark.parametrize("command", ["report", "status"])
 def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, make_repo: MakeRepo) -> None:
     """The object without a store has the fields of the one with an empty store."""

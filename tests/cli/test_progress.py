@@ -1,13 +1,12 @@
 """What is said while a turn runs, on a terminal and elsewhere."""
 
-import os
-import pty
 import subprocess
 import sys
 from decimal import Decimal
 
 import pytest
 
+from tests.cli.terminals import shown_on_terminal
 from xscore.cli.phrases import render_progress
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
@@ -40,35 +39,10 @@ watch.close()
 CLEARED = "\x1b[2K"
 
 
-def drained(terminal: int) -> str:
-    """Read a pseudo-terminal until its other end is closed, and close it."""
-    seen = b""
-    while True:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(terminal)
-    return seen.decode()
-
-
-def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None) -> str:
-    """Run a turn's worth of telling with stdout and stderr on a pseudo-terminal; return all that arrived."""
-    ours, theirs = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", TURN.format(quiet=quiet)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**environment, "TERM": "xterm-256color", "COLUMNS": "120", **(environ or {})},
-    )
-    os.close(theirs)
-    seen = drained(ours)
-    assert process.wait(timeout=20) == 0, seen
+def on_a_terminal(*, quiet: bool = False) -> str:
+    """Run a turn's worth of telling with stdout and stderr on a terminal; return all that arrived."""
+    seen, code = shown_on_terminal(["-c", TURN.format(quiet=quiet)], columns=120)
+    assert code == 0, seen
     return seen
 
 

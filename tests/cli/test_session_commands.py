@@ -35,6 +35,8 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo
     git(root, "checkout", "-q", "-b", "feat/ABC-7")
     first = xscore("ask", EVIL, *flags, cwd=root)
     assert first.returncode == 0 and "You were working on" not in first.stderr
+    soon = xscore("ask", EVIL, *flags, cwd=root)
+    assert "You were working on" not in soon.stderr, "who asked a minute ago knows"
     asleep(root, 2.1)
     again = xscore("ask", "and then?", *flags, cwd=root)
     said = 'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'

@@ -3,13 +3,16 @@
 It abridges the figures of `--json` and computes only sums.
 """
 
+import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 
 from xscore.cli.phrases import describe_limits, describe_unjudged
-from xscore.cli.terminal import bold, faint, render_table
+from xscore.cli.terminal import bold, faint, render_table, truncate
 from xscore.platform.text import (
     counted,
+    escape_controls,
     format_dollars,
     format_place,
     format_seconds,
@@ -19,45 +22,83 @@ from xscore.platform.text import (
 )
 from xscore.records.calls import Usage
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.receipt import Answer, Selected, StageUsage
+from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 
 MISSES_SHOWN = 3
+BEST_SHOWN = 5
+"""Where nothing reached the threshold, so many of the nearest are shown."""
 DETAILS_SHOWN = 3
+LINES_OF_EACH = 3
+INDEX_SHOWN_FROM_S = 1.0
+"""An index run shorter than this is not told apart from the turn."""
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
 NO_MEMORIES = (
     "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
 )
+NOTHING_CHOSEN_HINT = (
+    "Lower --threshold, name the file you are in with --file, or say the task in the words of the code."
+)
+_INDENT = " " * 6
 
 
-def render_selection(answer: Answer) -> str:
-    """Render the chosen memories, best first, or say that nothing was chosen and what to do."""
-    if not answer.selected:
-        return _render_nothing_chosen(answer)
-    return "\n".join(line for memory in answer.selected for line in _entry(memory))
+def shown_memories(answer: Answer) -> tuple[Selected, ...]:
+    """Return what the ranking shows: the chosen memories, or else those that came nearest."""
+    return answer.selected or tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score > 0)
 
 
-def render_near_misses(answer: Answer) -> str:
-    """Render the near misses on one line; empty if there are none."""
-    missed = [miss for miss in answer.near_misses if miss.score >= WITHIN_REACH * answer.threshold]
-    if not missed or not answer.selected:
-        return ""
-    names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in missed[:MISSES_SHOWN])
-    more = f" and {len(missed) - MISSES_SHOWN} more" if len(missed) > MISSES_SHOWN else ""
-    passing = missed[0].score >= answer.threshold
-    way = "raise --top-k" if passing else "lower --threshold or use --min-keep"
-    return faint(f"{'not kept' if passing else f'just below {answer.threshold:g}'}: {names}{more} ({way})")
+def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, width: int | None = None) -> str:
+    """Render the chosen memories, best first; or say that nothing was chosen, what came nearest and what to do.
+
+    texts: text by memory id, of which the lines nearest to the task are shown, cut to `width` columns.
+    """
+    lines = [] if answer.selected else [_nothing_chosen(answer)]
+    for memory in shown_memories(answer):
+        lines += _entry(memory, threshold=answer.threshold)
+        for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
+            lines.append(truncate(f"{_INDENT}{line}", width))
+    if answer.near_misses and not answer.selected:
+        lines.append(NOTHING_CHOSEN_HINT)
+    return "\n".join(lines)
 
 
-def _render_nothing_chosen(answer: Answer) -> str:
+def _nothing_chosen(answer: Answer) -> str:
     judged = answer.coverage.candidates - answer.coverage.unjudged
     if not judged:
         return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
-    lines = [f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}."]
-    lines += [f"  nearest  {miss.score:.2f}  {_name(miss)}" for miss in answer.near_misses[:MISSES_SHOWN]]
-    lines.append("  Lower --threshold, name the file you are in with --file, or say the task in the words of the code.")
-    return "\n".join(lines)
+    nearest = " The nearest:" if shown_memories(answer) else ""
+    return f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}.{nearest}"
+
+
+def _telling_lines(text: str, task: str) -> list[str]:
+    """Return the first line of a text, and the two that have most words of the task (by their first five letters)."""
+    import textwrap
+
+    lines = [line for line in textwrap.dedent(escape_controls(text).expandtabs(4)).splitlines() if line.strip()]
+    words = {word[:5] for word in re.findall(r"\w{4,}", task.casefold())}
+    hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
+    best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:LINES_OF_EACH]
+    return [lines[at] for at in sorted(best)]
+
+
+def render_near_misses(answer: Answer) -> str:
+    """Name the best of what was not kept, one line for what passed and one for what did not; empty if nothing."""
+    if not answer.selected:
+        return ""
+    passed = [miss for miss in answer.near_misses if miss.score >= answer.threshold]
+    missed = [miss for miss in answer.near_misses if WITHIN_REACH * answer.threshold <= miss.score < answer.threshold]
+    lines = (
+        _misses("passed, but not kept", passed, "raise --top-k"),
+        _misses(f"just below {answer.threshold:g}", missed, "lower --threshold or use --min-keep"),
+    )
+    return "\n".join(filter(None, lines))
+
+
+def _misses(what: str, found: Sequence[Selected], way: str) -> str:
+    names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in found[:MISSES_SHOWN])
+    more = f" and {len(found) - MISSES_SHOWN} more" if len(found) > MISSES_SHOWN else ""
+    return faint(f"{what}: {names}{more} ({way})") if found else ""
 
 
 def render_unjudged(answer: Answer) -> str:
@@ -124,7 +165,7 @@ def render_cost_line(answer: Answer) -> str:
         parts.append("lexical, no model judged")
     parts.extend(_tokens(stages))
     cost = format_dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
-    parts += [cost + _assumption(answer), format_seconds(answer.latency.total), f"turn {answer.turn_id}"]
+    parts += [cost + _assumption(answer), _took(answer.latency), f"turn {answer.turn_id}"]
     return faint(" · ".join(parts))
 
 
@@ -132,6 +173,12 @@ def _assumption(answer: Answer) -> str:
     assumed = {answer.judge.assumed_price, answer.primary.assumed_price if answer.primary else ""}
     words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
     return f" ({', '.join(words)})" if words else ""
+
+
+def _took(latency: Latency) -> str:
+    if latency.index < INDEX_SHOWN_FROM_S:
+        return format_seconds(latency.total)
+    return f"index {format_seconds(latency.index)} + {format_seconds(max(0.0, latency.total - latency.index))}"
 
 
 def _tokens(stages: list[StageUsage]) -> list[str]:
@@ -162,14 +209,14 @@ def _name(memory: Selected) -> str:
     return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
 
 
-def _entry(memory: Selected) -> list[str]:
+def _entry(memory: Selected, *, threshold: float) -> list[str]:
     where = format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
     head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"
-    if memory.boosts:
-        head += faint(f"  ({memory.raw_score:.2f}{''.join(f' +{b.amount:.2f} {b.name}' for b in memory.boosts)})")
-    if memory.below_threshold:
-        head += faint("  (below threshold)")
+    if memory.below_threshold or memory.score < threshold:
+        head += faint(f"  (below {threshold:g})")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
-    return [head, f"      {one_line(memory.reason)}"] if memory.reason else [head]
+    boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)
+    why = f"{one_line(memory.reason)}{f' ({memory.raw_score:.2f}{boosts})' if boosts else ''}".strip()
+    return [head, faint(f"{_INDENT}{why}")] if why else [head]

@@ -1,6 +1,6 @@
 """`xscore ask`, `context` and `continue`: one turn, its result on stdout, what it rests on and cost on stderr."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from xscore.cli.options import (
     tuning,
 )
 from xscore.cli.progress import TurnObserver
-from xscore.cli.terminal import Terminal, print_json, write_stdout
+from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.extension import load
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import UsageError
@@ -66,7 +66,7 @@ def ask(task: str | None, flags: Flags) -> int:
 
     TASK is the question or the change you want to make; `-` reads it from standard input. The index is brought up to
     date first. The answer goes to standard output; the chosen memories, near misses and the cost go to standard error.
-    Without a key the lexical judge scores and the chosen context is printed instead of an answer.
+    Without a key the lexical judge scores; a terminal is shown the ranking instead of an answer, a pipe the context.
     """
     batch: Path | None = flags.given["batch"]
     if batch is not None and task is not None:
@@ -101,11 +101,21 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
     answers, output, settings = not flags.given["no_answer"], flags.given["output"], read_settings(flags)
     streams = not flags.terminal.as_json and output is None
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
-    answer = run_turn(flags, lambda open_: work(open_, answers), settings=settings, watch=watch)
+    texts: dict[str, str] = {}
+
+    async def work_and_read(open_: "Pipeline") -> Answer:
+        answer = await work(open_, answers)
+        if streams and answer.answer is None and stdout_columns():  # the ranking shows the first lines of each
+            from xscore.cli.answer_text import shown_memories
+
+            found = open_.parts.store.memories([memory.id for memory in shown_memories(answer)])
+            texts.update({id_: memory.text for id_, memory in found.items()})
+        return answer
+
+    answer = run_turn(flags, work_and_read, settings=settings, watch=watch)
     wants_answer = answers and not settings.settings.judge.replay
-    return print_turn(
-        answer, flags.terminal, streamed="".join(watch.streamed), wants_answer=wants_answer, output=output
-    )
+    streamed = "".join(watch.streamed)
+    return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
 
 
 @command(TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)
@@ -143,8 +153,13 @@ def print_turn(
     wants_answer: bool = False,
     output: Path | None = None,
     is_context: bool = False,
+    texts: Mapping[str, str] | None = None,
 ) -> int:
-    """Print a turn and return its exit code. streamed: the part of the answer already on stdout."""
+    """Print a turn and return its exit code.
+
+    Without an answer, a terminal gets the ranking and a pipe or file the bundle. streamed: the part of the answer
+    already on stdout. texts: text by memory id, for the ranking.
+    """
     if terminal.as_json:
         print_json(to_json(answer))
         terminal.notes(answer.warnings)
@@ -153,15 +168,15 @@ def print_turn(
 
     if streamed:
         terminal.stream("" if streamed.endswith("\n") else "\n")
-    result = answer.answer
-    if result is None and (is_context or (answer.selected and answer.exit_code != INTERRUPTED)):
+    result, columns = answer.answer, stdout_columns()
+    if result is None and answer.exit_code != INTERRUPTED and (is_context or output or not columns):
         result = answer.bundle or None
-    selection = answer_text.render_selection(answer)
+    selection = answer_text.render_selection(answer, texts, width=columns)
     if result is not None:
         if streamed != result:  # a call that broke while streaming was made again
             _write_result(result, terminal, output)
         terminal.lines(selection if is_context else f"\n{selection}")
-    elif answer.selected and not answer.bundle:
+    elif answer.selected or columns:
         write_stdout(selection)
     else:
         terminal.lines(selection)

@@ -3,8 +3,8 @@
 It changes no setting. A key shows only its last characters, and a URL no user or password.
 """
 
+import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 from msgspec.structs import asdict
@@ -18,6 +18,8 @@ from xscore.records.reports import EffectiveSetting
 if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
 
+_USER = re.compile(r"://\S*@")
+_QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=|#)[^&#\s]+")
 KEY_TAIL = 4
 SHORTEST_KEY_SHOWN = 12
 
@@ -56,27 +58,23 @@ def show_config(origin: bool, flags: Flags) -> None:
 
 
 def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
-    """Return every setting with its formatted value and origin; keys and URL passwords are masked."""
+    """Return every setting with its formatted value and origin; keys and what is secret in URLs are masked."""
     found = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
-        if name == "shared.url" and value.reveal():
-            value = _url_without_password(value.reveal())
-        found.append(EffectiveSetting(name, format_setting(value), origin))
+        shown = value.reveal() if name == "shared.url" else format_setting(value)
+        if name == "shared.url" and shown and "://" not in shown:
+            shown = "(unreadable)"
+        found.append(EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin))
     return found
 
 
-def _url_without_password(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "(unreadable)"
-    if not parts.scheme or not parts.hostname:
-        return "(unreadable)"
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+def _without_credentials(text: str) -> str:
+    """Mask the user, password and query values of each URL in a text, and anything else that looks like a key."""
+    from xscore.store.redaction import redact
+
+    return redact(_QUERY_VALUE.sub(r"\1…", _USER.sub("://…@", text))).text
 
 
 def format_setting(value: object) -> str:

@@ -13,7 +13,7 @@ from xscore.cli.ask import print_turn
 from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, PeriodType, command
 from xscore.cli.phrases import format_age, quote_task
-from xscore.cli.terminal import Terminal, faint, print_json, render_table, stdout_columns, write_stdout
+from xscore.cli.terminal import Terminal, faint, print_json, render_table, stdout_columns, truncate, write_stdout
 from xscore.costs.ledger import calls_of_turn
 from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
 from xscore.pipeline.stored_receipt import read_receipt, receipt_body
@@ -25,7 +25,7 @@ from xscore.platform.text import counted, format_dollars, format_seconds, format
 from xscore.records.calls import CallRecord
 from xscore.records.receipt import Answer, AnswerState, ListedTurn
 from xscore.store.call_rows import parse_timestamp
-from xscore.store.turn_history import STATES, TurnFilter, find_turn_id, list_turns, load_listed_turn
+from xscore.store.turn_history import LATEST_TURN, STATES, TurnFilter, find_turn_id, list_turns, load_listed_turn
 from xscore.store.turns import PastTurn, past_turn
 
 CALL_HEADS = ("at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model")
@@ -33,6 +33,8 @@ CALL_FIGURES = {"at", "took", "in", "out", "dollars", "memories"}
 TURN_HEADS = ("turn", "when", "state", "dollars", "took", "kept", "by", "task")
 USER_MEMORY_REASON = "(one of your own memories: a receipt keeps no words of it)"
 TURNS_SHOWN = 20
+ONE_LINE_FROM = 110
+"""In a narrower window each task has a line of its own."""
 
 
 @command()
@@ -77,7 +79,14 @@ def _turn_json(turn: ListedTurn) -> dict[str, Json]:
 
 def _render_turns(turns: Sequence[ListedTurn], *, now: float, width: int | None) -> str:
     rows = [_turn_cells(turn, now=now) for turn in turns]
-    return render_table(TURN_HEADS, rows, right=TURN_HEADS[3:5], width=width) if rows else ""
+    if not rows:
+        return ""
+    if width is None or width >= ONE_LINE_FROM:
+        return render_table(TURN_HEADS, rows, right=TURN_HEADS[3:5], width=width)
+    figures = render_table(TURN_HEADS[:-1], [row[:-1] for row in rows], right=TURN_HEADS[3:5], width=width)
+    head, *lines = figures.split("\n")
+    tasks = [truncate(f"  {row[-1]}", width) for row in rows]
+    return "\n".join([head, *(f"{line}\n{task}" for line, task in zip(lines, tasks, strict=True))])
 
 
 def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
@@ -96,12 +105,12 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
 
 
 @command()
-@click.argument("turn", metavar="T")
+@click.argument("turn", metavar="T", default=LATEST_TURN)
 @click.option("--calls", is_flag=True, help="Also list every attempt: stage, model, outcome, seconds, tokens, dollars.")
 def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
     """Print what turn T printed: its answer, the chosen memories, near misses, warnings and cost. Nothing is sent.
 
-    T is an ID, the beginning of one, or `latest`. With --json it is the stored receipt as it is.
+    T is an ID, the beginning of one, or `latest` (the default). With --json it is the stored receipt as it is.
     """
     with opened_store(flags, make=False) as store:
         found, now = find_turn_id(store.connection, decode_path_argument(turn)), store.clock()

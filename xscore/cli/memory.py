@@ -48,6 +48,7 @@ MEMORIES_SHOWN = 50
 _MOST_BYTES = 4_000_000
 """Limit on a text from standard input."""
 _LAYER_OF_SCOPE = {"user": Layer.USER, "project": Layer.PROJECT}
+SCOPES = [*map(str, MemoryScope), *_LAYER_OF_SCOPE]
 _DEFAULT_KINDS = {Layer.GOVERNANCE: Kind.DECISION, Layer.USER: Kind.PREFERENCE}
 _STATED_KINDS = [str(kind) for kind in LAYERS_BY_KIND]
 _UNIT_INTERVAL = click.FloatRange(0, 1)
@@ -56,7 +57,7 @@ NARROWING = [
     option("--layer", type=click.Choice(list(map(str, Layer))), multiple=True, help="Only this layer. Repeatable."),
     option(
         "--scope",
-        type=click.Choice([*map(str, MemoryScope), *_LAYER_OF_SCOPE]),
+        type=click.Choice(SCOPES),
         multiple=True,
         help="Only this scope. Repeatable.",
     ),
@@ -123,10 +124,15 @@ def _stated(flags: Flags) -> dict[str, Any]:
 @click.argument("text")
 @click.option("--kind", metavar="KIND", type=click.Choice(_STATED_KINDS), help=f"{', '.join(_STATED_KINDS)}.")
 @click.option("--layer", type=click.Choice(["project", "user", "governance"]), help="Default: the layer of the kind.")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    help="How far it reaches; user and project are layers. Default: the repository, of your own memories everywhere.",
+)
 @click.option("--inferred", is_flag=True, help="It was inferred, not stated: lower confidence.")
 @click.option("--occurrence", metavar="NAME", default="", help="Of a failure: count this occurrence once.")
 def add_memory(
-    text: str, *, kind: str | None, layer: str | None, inferred: bool, occurrence: str, flags: Flags
+    text: str, *, kind: str | None, layer: str | None, scope: str | None, inferred: bool, occurrence: str, flags: Flags
 ) -> None:
     """Remember TEXT (`-`: standard input). The same words twice are one memory, with more evidence.
 
@@ -134,10 +140,12 @@ def add_memory(
     context. Of a failure TEXT is the error as it was shown: errors that differ in numbers, addresses, times and folders
     alone count as one failure; one that repeats often becomes a pattern to avoid.
     """
-    where = Layer(layer) if layer else None
+    where = Layer(layer) if layer else _LAYER_OF_SCOPE.get(scope or "")
+    if layer and where != _LAYER_OF_SCOPE.get(scope or "", where):
+        raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
     sort = Kind(kind) if kind else _DEFAULT_KINDS.get(where, Kind.CONTEXT) if where else Kind.CONTEXT
     fix, is_failure = flags.given["fix"], sort is Kind.FAILURE
-    if is_failure and (layer or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}):
+    if is_failure and (layer or scope or inferred or flags.given["cite"] or _stated(flags).keys() - {"because"}):
         raise UsageError("a failure takes only --because, --fix and --occurrence", hint="Leave out the other options.")
     if not is_failure and (fix or occurrence):
         raise UsageError("--fix and --occurrence are for failures", hint="Add --kind failure.")
@@ -151,6 +159,7 @@ def add_memory(
             text=_read_text(text),
             kind=sort,
             layer=where,
+            scope=MemoryScope(scope) if scope and scope not in _LAYER_OF_SCOPE else None,
             confidence=store.settings.inferred_confidence if inferred else 1.0,
             source=MemorySource.INFERRED if inferred else MemorySource.EXPLICIT,
             **_stated(flags),

@@ -4,6 +4,7 @@ One place applies the flags, so no command can forget one such as `--no-user-lea
 """
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
-from xscore.platform.errors import UsageError
+from xscore.cli.terminal import render_counts
+from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
+from xscore.platform.text import counted
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -61,6 +64,9 @@ def run_turn(
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
 
+    if make:
+        _refuse_empty_folder(start, loaded.settings)
+
     async def inside() -> T:
         async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
             return await work(pipeline)
@@ -96,6 +102,27 @@ def opened_store(
         settings=chosen.memory,
     ) as store:
         yield store
+
+
+def _refuse_empty_folder(start: Path, settings: "Settings") -> None:
+    """Raise NothingMatched, before a store is made, where there is no file to read."""
+    from xscore.store.opening import has_store
+
+    root = find_root(start.resolve())
+    if has_store(root.store_dir):
+        return
+    from xscore.indexer.index import nothing_to_read
+
+    found = nothing_to_read(root, settings.index, now=time.time())
+    if found is None:
+        return
+    kept_out = found.files.excluded.by_reason
+    if kept_out:
+        count = counted(found.files.seen, "file")
+        message = f"there is nothing to read in {root.path}: {count}, all kept out ({render_counts(kept_out)})"
+    else:
+        message = f"there is nothing to read in {root.path}: the folder is empty"
+    raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")
 
 
 def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 SECONDS_BETWEEN_LINES = 10.0
+BREAK_S = 1_800.0
+"""Someone who asked within half an hour is not told what they were working on."""
 STAGES = {
     "index": "bringing the index up to date",
     "pool": "gathering the candidates",
@@ -86,9 +88,10 @@ class TurnObserver(Observer):
         self._terminal.note(message, say=self._board.print_above if self._board else None)
 
     def session(self, session: SessionInfo) -> None:
-        """Say what was worked on before the break; under --json the receipt has it."""
-        if session.resumed and not self._terminal.as_json:
-            self.note(describe_resumed_session(session, now=time.time()))
+        """Say what was worked on before a break; under --json the receipt has it."""
+        now = time.time()
+        if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
+            self.note(describe_resumed_session(session, now=now))
 
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived. A closed pipe does not stop a call that is being paid for."""

@@ -35,7 +35,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     Exit code 3 if something needs fixing. Nothing is sent unless you say --probe, which may cost a fraction of a
     cent and sends nothing of the repository.
     """
-    found = run_turn(flags, lambda open_: open_.doctor(probe=probe))
+    found = run_turn(flags, lambda open_: open_.doctor(probe=probe), make=False)
     flags.terminal.print_result(found, _render_diagnosis)
     return 0 if all(finding.ok for finding in found.findings) else TO_FIX
 
@@ -129,10 +129,13 @@ def status(flags: Flags) -> None:
 
 
 def _render_status(found: StoreStatus) -> str:
-    trusted = " (not there yet)" if not found.bytes else "" if found.trusted else " (not trusted)"
+    root = ("root", one_line(found.root))
+    if not found.bytes:  # a note has said that there is no store
+        return render_facts([root])
+    trusted = "" if found.trusted else " (not trusted)"
     facts = render_facts(
         [
-            ("root", one_line(found.root)),
+            root,
             ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
             ("files", f"{found.files:,}"),
             ("memories", f"{found.memories:,}"),

@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
 from xscore.store import index_rows
+from xscore.store.opening import open_empty_store
 
 if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
@@ -67,6 +69,21 @@ def index_repository(
         run.parse_changed()
     _link(connection)
     return run.report(duration_s=time.perf_counter() - started)
+
+
+def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: float) -> IndexReport | None:
+    """Return the report of a folder in which no file would be indexed; None if there is one. Stores nothing.
+
+    It reads until the first file that is text, so it costs little more than the listing.
+    """
+    started = time.perf_counter()
+    with closing(open_empty_store()) as connection:
+        run = _IndexRun(connection, root, settings, now=now, allow_pii=False)
+        run.survey()
+        if next(run._jobs(run.changed), None) is not None:
+            return None
+        run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run._refused]
+        return run.report(duration_s=time.perf_counter() - started)
 
 
 class _IndexRun:

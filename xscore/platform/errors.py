@@ -35,6 +35,14 @@ This module does not format for the terminal and knows no SDK; adapters translat
 
 from typing import ClassVar
 
+INSTALL_FROM = "."
+"""What hints give to `pip install`: the checkout, until the package is published under a name of our own."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the hint for a feature whose optional packages are missing."""
+    return f"In the checkout: `pip install '{INSTALL_FROM}[{extra}]'`, or a release's wheel in place of the dot."
+
 
 class XscoreError(Exception):
     """Root of the tree; raised bare only for a broken invariant of our own."""

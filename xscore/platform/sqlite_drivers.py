@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
-from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.errors import StoreDamaged, StoreError, install_hint
 from xscore.platform.files import FileRefused, read_named_file, write_private_file
 
 BUSY_TIMEOUT_S = 30.0
@@ -25,7 +25,7 @@ REBUILD_USER_HINT = (
     "Rebuild it with `xscore store rebuild --user`: its readable, valid rows are kept,"
     " and no project's store is touched."
 )
-INSTALL_CRYPT_HINT = "Install the extra: `pip install 'xscore[crypt]'`."
+INSTALL_CRYPT_HINT = install_hint("crypt")
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
 _REASONS = {

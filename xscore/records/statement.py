@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from xscore.records.memory import Kind, Layer, Memory, MemorySource
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
@@ -31,6 +31,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     kind: Kind = Kind.CONTEXT
     layer: Layer | None = None
     """None: the first of `LAYERS_BY_KIND`."""
+    scope: MemoryScope | None = None
+    """None: everywhere for your own memories, else the repository."""
     title: str = ""
     key: str = ""
     """Its subject; the statement replaces the active memory of its layer with the same key."""

@@ -286,7 +286,7 @@ def memory_from_statement(
         ordinal=integer_id("said", key, worded.words, *([str(attempt)] if attempt else [])),
         particulars=worded.particulars,
         key=key,
-        scope=MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
+        scope=statement.scope or (MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY),
         importance=statement.weight,
         confidence=statement.confidence,
         evidence_count=statement.evidence_count,

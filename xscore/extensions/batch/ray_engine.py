@@ -41,7 +41,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
@@ -167,7 +167,7 @@ WAVE = 4_000_000
 def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError where actors cannot judge lists of this repository."""
     if find_spec("ray") is None:
-        raise UsageError("--ray needs the extra `ray`", hint="pip install 'xscore[ray]'")
+        raise UsageError("--ray needs the extra `ray`", hint=install_hint("ray"))
     if not parts.settings.shared.url.reveal():
         raise UsageError(
             "--ray needs a shared server, through which its actors know what is judged and paid for",

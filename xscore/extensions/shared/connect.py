@@ -17,7 +17,7 @@ from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
 from xscore.pipeline.resources import SpendingStores
-from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.errors import SharedUnavailable, UsageError, install_hint
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records.reports import DoctorFinding
@@ -36,7 +36,7 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
     is_redis = parse_server_url(url).scheme in REDIS
     extra, driver = ("redis", "redis") if is_redis else ("postgres", "psycopg")
     if find_spec(driver) is None:
-        raise UsageError(f"shared.url needs the extra `{extra}`", hint=f"pip install 'xscore[{extra}]'")
+        raise UsageError(f"shared.url needs the extra `{extra}`", hint=install_hint(extra))
 
     def open_server() -> SharedServer:
         if is_redis:

@@ -22,7 +22,7 @@ from xscore.extensions.telemetry.attributes import (
     stage_attributes,
     turn_attributes,
 )
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.text import one_line
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def import_exporter() -> None:
     except ImportError as error:
         raise UsageError(
             "telemetry.otel is set, and OpenTelemetry is not installed",
-            hint="pip install 'xscore[otel]', or set telemetry.otel = false.",
+            hint=f"{install_hint('otel')} Or set telemetry.otel = false.",
         ) from error
 
 

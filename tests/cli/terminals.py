@@ -1,0 +1,46 @@
+"""A pseudo-terminal of a given width, for what a program shows people."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def drained(terminal: int) -> str:
+    """Read a pseudo-terminal until its other end is closed, and close it."""
+    seen = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(terminal)
+    return seen.decode().replace("\r\n", "\n")
+
+
+def shown_on_terminal(
+    program: Sequence[str], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None, columns: int = 80
+) -> tuple[str, int]:
+    """Run Python with these arguments on a terminal; return what it shows, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}}
+    process = subprocess.Popen(
+        [sys.executable, *program],
+        cwd=cwd,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environment, "TERM": "xterm-256color", **(environ or {})},
+    )
+    os.close(theirs)
+    seen = drained(ours)
+    return seen, process.wait(timeout=20)
