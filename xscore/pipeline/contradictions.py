@@ -29,7 +29,7 @@ def days_since(moment: float, now: float) -> float:
 
 
 def last_seen(memory: Memory) -> float:
-    """Return when a memory was last said, changed or used (unix seconds)."""
+    """Return when a memory was last said, changed, imported or used (unix seconds)."""
     return max(memory.created_at, memory.updated_at, memory.accessed_at)
 
 

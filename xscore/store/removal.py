@@ -100,9 +100,9 @@ def remove_untrusted_scores(connection: sqlite3.Connection, hashes: Collection[s
 
 
 def write_tombstones(
-    connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float, forget: bool = False
+    connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float, forget: bool
 ) -> None:
-    """Record the removal. forget: imports must not restore them; imported memories are never restored."""
+    """Record an erasure. forget: imports must not restore them; imported memories are never restored."""
     for id_ in sorted(memories):
         emit_event(connection, EventName.REMOVED, at=now, subject=id_)
     connection.executemany(
@@ -112,12 +112,18 @@ def write_tombstones(
 
 
 def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
-    """Remove expired memories; return how many. now: Unix seconds. Raises UsageError, StoreError."""
+    """Remove expired memories; return how many. now: Unix seconds. Raises UsageError, StoreError.
+
+    Their age bars no import: the session files they came from are read again by the next one.
+    """
     count = 0
     for connection in store.connections():
         with database.transaction(connection):
             memories = read_removable(connection, ids)
             remove_memory_rows(connection, memories)
-            write_tombstones(connection, memories, now=now)
+            for id_ in sorted(memories):
+                emit_event(connection, EventName.REMOVED, at=now, subject=id_)
+            origins = {memory.particulars.origin for memory in memories.values()} - {""}
+            connection.execute(f"DELETE FROM session_file WHERE origin {AMONG}", (json.dumps(sorted(origins)),))
             count += len(memories)
     return count

@@ -113,14 +113,6 @@ def test_long_unused_is_archived_and_then_pruned(store: Store) -> None:
     }
 
 
-def test_an_imported_memory_that_was_pruned_does_not_come_back(store: Store) -> None:
-    """L06: its id is remembered, so that the next import leaves it out."""
-    old = made("From a session of long ago", source=MemorySource.IMPORT, days_ago=400)
-    put(store, old)
-    run(store)
-    assert store.connection.execute("SELECT memory_id FROM erased_memory").fetchall() == [(old.id,)]
-
-
 def test_a_layer_over_its_cap_gives_up_the_least_valuable(store: Store) -> None:
     """L11: rows over the cap are archived, least valuable first; the index's own are not counted."""
     memories = [made(f"Fact number {n} of this", importance=n / 10) for n in range(3, 8)]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import git
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
+from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
 from xscore.extensions.recovery import rebuild
 from xscore.extensions.sessions.importing import import_sessions
@@ -20,6 +21,7 @@ from xscore.store import memory_rows
 from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
+YEAR = 365 * 86_400.0
 
 
 def rows(store: Store, sql: str) -> list[Any]:
@@ -98,6 +100,22 @@ def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Sto
     log.says("longer answer").write(own_home, "resumed")
     assert run().known == 1
     assert rows(store, "SELECT status FROM memory WHERE kind = 'exchange'") == [("archived",)]
+
+
+def test_age_counts_from_the_import_and_bars_no_other(
+    root: Path, own_home: Path, store: Store, run: Import, past: Past
+) -> None:
+    """L06: a conversation of long ago is kept for a year after its import; pruned then, it can be imported again."""
+    told(root, own_home, "one", "KeyError: 'umlaut'")
+    years_later = NOW + 4 * YEAR
+    assert run(now=years_later).added == 1
+    names = {memory.id for memory in (*past(), *of_kind(store, Kind.FAILURE))}
+    consolidate(store, store.settings, now=years_later)
+    assert {memory.id for memory in (*past(), *of_kind(store, Kind.FAILURE))} == names
+    consolidate(store, store.settings, now=years_later + 1.1 * YEAR)
+    assert past() == of_kind(store, Kind.FAILURE) == []
+    report = run(now=years_later + 1.2 * YEAR)
+    assert (report.added, report.forgotten, len(past())) == (1, 0, 1)
 
 
 def test_worktrees_and_neighbours_are_others(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:

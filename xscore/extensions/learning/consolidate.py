@@ -289,7 +289,7 @@ def _summarise(
 def _erase(store: Store, work: ConsolidationState, *, now: float) -> None:
     erased = [*work.repository.erased, *work.user.erased]
     if erased:
-        remove_expired(store, erased, now=now)  # which remembers the ids of what was imported
+        remove_expired(store, erased, now=now)
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):

@@ -2,8 +2,9 @@
 
 Each exchange becomes one memory of the session layer; only failures with a way out become failures of the project.
 Question and answer are shortened with a mark, after secrets are removed, so that no cut leaves half of one. Exchanges
-that are known, erased, archived or changed by the user are left alone; one that continued is updated. Trade-off: a file
-with more exchanges than a batch is stored in steps, and read again from its start if that is cut short.
+that are known, erased, archived or changed by the user are left alone; one that continued is updated. Their age counts
+from the import. Trade-off: a file with more exchanges than a batch is stored in steps, and read again from its start if
+that is cut short.
 """
 
 import json
@@ -39,6 +40,10 @@ COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
+_IMPORTED_NOW = """
+    UPDATE memory SET accessed_at = max(accessed_at, ?) WHERE id IN (SELECT value FROM json_each(?))
+"""
+"""What was imported today is not a year unused, however old the session is: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 3
@@ -256,6 +261,8 @@ class ExchangeWriter:
         ]
         if failed:
             link_mentions(self._connection, failed)
+        taken = json.dumps([*failed, *(one.memory.id for one in chosen)])
+        self._connection.execute(_IMPORTED_NOW, (self._now, taken))
         first = chosen[0].memory
         payload = {"layer": first.layer, "kind": first.kind, "source": first.source, "memories": len(chosen)}
         emit_event(self._connection, EventName.STORED, at=self._now, payload=payload)
