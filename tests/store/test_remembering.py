@@ -1,13 +1,16 @@
 """What is said, kept: once, under its key, with its history and its events."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import MakeRepo, git
 from tests.statements import decide, facts, list_decisions, list_events, prefer, say
 from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
+from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Citation, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
@@ -33,6 +36,25 @@ SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 def happened(store: Store) -> Counter[str]:
     """Count the events of the repository's store by name."""
     return Counter(event.name.value for event in list_events(store.connection))
+
+
+def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> None:
+    """H09: by git's name, or as it was said; who says the same again is not its author; the view and export have it."""
+    bo = "Bo <bo" + "@" + "corp-x.io>"
+    root = make_repo({"a.py": "x = 1\n"})
+    git(root, "config", "user.name", "Anna Arch")
+    with Store.open(find_root(root), user_data_dir=own_home / "data") as store:
+        by_git = decide(store, "we use tenacity").memory
+        said = remember(store, Statement(text="no ORM", kind=Kind.DECISION, author=bo)).memory
+        again = remember(store, Statement(text="we use tenacity", kind=Kind.DECISION, author="Cy")).memory
+        context = remember(store, Statement(text="the CI runs on Fridays")).memory
+        authors = [one.particulars.author for one in (by_git, said, again, context)]
+        assert authors == ["Anna Arch", "Bo <<PII:email>>", "Anna Arch", ""]
+        view = store.connection.execute("SELECT created_by FROM decisions ORDER BY created_by").fetchall()
+        assert view == [("Anna Arch",), ("Bo <<PII:email>>",)]
+        assert update_memory(store, by_git.id, MemoryChange(author="Di")).memory.particulars.author == "Di"
+        exported = {one.particulars.author for one in exported_memories(store, MemoryFilter())}
+        assert exported == {"Di", "Bo <<PII:email>>", ""}
 
 
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:

@@ -60,6 +60,7 @@ def render_memory(memory: Memory, citations: Iterable[Citation], *, now: float) 
         ("layer", f"{memory.layer}, {memory.kind}, reaches {memory.scope}"),
         ("key", one_line(memory.key)),
         ("place", format_place(memory.path, memory.start_line, memory.end_line) if memory.path else ""),
+        ("by", one_line(details.author)),
         ("source", str(memory.source) + (f", read in {one_line(details.origin)}" if details.origin else "")),
         ("status", str(memory.status) + (f" by {memory.superseded_by}" if memory.superseded_by else "")),
         ("importance", f"{memory.importance:g}"),

@@ -105,6 +105,11 @@ def _filters_off(root: Path) -> list[str] | None:
     return [part for one in off + [f"{name}.required=false" for name in names] for part in ("-c", one)]
 
 
+def git_user(root: Path) -> str:
+    """Return the name under which commits would be made in `root`; empty if there is none."""
+    return (run_git(root, "config", "user.name") or "").strip().encode("utf-8", "replace").decode("utf-8")
+
+
 def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:
     """Return (unix seconds, path) of the files that the newest commits touched, newest first, each path once."""
     printed = run_git(root, "log", f"-n{commits}", "--no-merges", "--relative", "--name-only", "-z", "--format=%x01%ct")

@@ -198,6 +198,7 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
 """Added to every decision."""
+MAX_AUTHOR_CHARS = 60
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans; count the rest."""
 
@@ -243,7 +244,8 @@ def _who(entry: BundleEntry, age: str) -> str:
         case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:
             return f"from earlier work, {age}"
         case MemorySource.EXPLICIT:
-            return f"said by the user {age}"
+            name = re.sub(r"[^\w .,'’-]+", "-", memory.particulars.author)
+            return f"said by {name[:MAX_AUTHOR_CHARS] or 'the user'} {age}"
         case _:
             return f"written {age}" if memory.kind is Kind.DECISION else ""
 

@@ -108,6 +108,8 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     """Where it was imported from, e.g. `claude-code`; empty: stated here."""
     session: str = ""
     paths: tuple[str, ...] = ()
+    author: str = ""
+    """Who decided or said it, as git or `--by` names them; empty: unknown."""
 
 
 class Citation(Struct, frozen=True):

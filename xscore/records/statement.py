@@ -39,6 +39,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     because: str = ""
     alternatives: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    author: str = ""
+    """Who says so; empty: for a decision, git's `user.name`."""
     importance: float | None = None
     """0..1; None: the default of its kind (see `weight`)."""
     confidence: float = 1.0

@@ -107,7 +107,7 @@ def make_memory(*, ordinal: int = 0, allow_pii: bool = False, **parts: Unpack[Me
     facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
     names = (facts.signature, *facts.imports, *facts.dependencies)
     redactor = _Redactor(
-        (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session),
+        (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session, particulars.author),
         screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
         cuts=not from_file,
         prose=raw.kind is Kind.CONFIG
@@ -218,6 +218,7 @@ class _Redactor:
             origin=self.redact_name(said.origin),
             session=self.redact_name(said.session),
             paths=self._redact_all(said.paths, LINE_CHARS),
+            author=self.redact_name(said.author),
         )
 
     def _redact_all(self, texts: Iterable[str], most: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
+from xscore.platform.git import git_user
 from xscore.platform.hashing import integer_id
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
@@ -28,6 +29,7 @@ from xscore.store.redaction import redact
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
+_NOTHING_KNOWN = MemoryDetails()
 _KEPT = ("id", "created_at", "accessed_at", "access_count")
 
 
@@ -41,6 +43,7 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
     because: str | None = None
     alternatives: tuple[str, ...] | None = None
     links: tuple[str, ...] | None = None
+    author: str | None = None
     resolution: str | None = None
     importance: float | None = None
     confidence: float | None = None
@@ -56,13 +59,17 @@ def remember(
 ) -> StoredStatement:
     """Store a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
 
+    A decision that a person states without naming its author is by git's `user.name`.
     Raises UsageError for an empty text, a layer that is off, or a citation in the user's own store.
     """
     cited = tuple(citations)
     layer = layer_of_statement(statement)
     _refuse_citing(layer, cited)
     connection = store.home_of(layer)
-    statement = replace(statement, allow_pii=store.settings.allow_pii)
+    author = statement.author
+    if not author and statement.kind is Kind.DECISION and statement.source is MemorySource.EXPLICIT:
+        author = git_user(store.root.path)
+    statement = replace(statement, allow_pii=store.settings.allow_pii, author=author)
     with database.transaction(connection):
         return remember_within(connection, statement, citations=cited, now=store.now_or_clock(now))
 
@@ -73,7 +80,7 @@ def remember_within(
     *,
     now: float,
     citations: tuple[Citation, ...] = (),
-    known: MemoryDetails | None = None,
+    known: MemoryDetails = _NOTHING_KNOWN,
 ) -> StoredStatement:
     """Store a statement; call it inside a transaction of its layer's database.
 
@@ -88,7 +95,7 @@ def remember_within(
             made, redacted = memory_from_statement(statement, said, now=now, attempt=next(attempts))
         memory = made
     else:
-        said = merge_particulars(statement, _merged(before.particulars, known))
+        said = merge_particulars(statement, before.particulars, known)
         made, redacted = memory_from_statement(statement, said, now=now)
         memory = _restated(before, made, renewed=bool(citations))
         if statement.title:
@@ -166,13 +173,6 @@ def _restated(before: Memory, made: Memory, *, renewed: bool) -> Memory:
     return memory_writer.with_status(merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
 
 
-def _merged(before: MemoryDetails, known: MemoryDetails | None) -> MemoryDetails:
-    """Return the earlier particulars, with gaps filled from `known`."""
-    if known is None:
-        return before
-    return MemoryDetails(**{name: getattr(before, name) or getattr(known, name) for name in before.__struct_fields__})
-
-
 def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool, allow_pii: bool) -> tuple[Memory, int]:
     """Return the changed memory, redacted again, with its old id; and how many secrets were redacted."""
     words = statement_text(before) if wanted.text is None else normalise_text(wanted.text)
@@ -206,14 +206,14 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
 
 
 def _changed_particulars(known: MemoryDetails, wanted: MemoryChange) -> MemoryDetails:
-    given: dict[str, object] = {}
-    for field, text in (("rationale", wanted.because), ("resolution", wanted.resolution)):
-        if text is not None:
-            given[field] = normalise_text(text)
+    texts = {"rationale": wanted.because, "resolution": wanted.resolution}
+    given: dict[str, object] = {name: normalise_text(text) for name, text in texts.items() if text is not None}
     if wanted.alternatives is not None:
         given["alternatives"] = tuple(filter(None, map(normalise_text, wanted.alternatives)))
     if wanted.links is not None:
         given["links"] = tuple(filter(None, (checked_line("link", link) for link in wanted.links)))
+    if wanted.author is not None:
+        given["author"] = checked_line("name", wanted.author)
     return replace(known, **given)
 
 
@@ -227,17 +227,9 @@ def _move_to_key(
     now: float,
 ) -> StoredStatement:
     """Store a memory under its new key as a new memory that supersedes the old one."""
-    statement = Statement(
-        text=statement_text(after),
-        kind=after.kind,
-        layer=after.layer,
-        title=after.title,
-        key=after.key,
-        importance=after.importance,
-        confidence=after.confidence,
-        source=after.source,
-        allow_pii=True,  # it was redacted just now
-    )
+    names = ("kind", "layer", "title", "key", "importance", "confidence", "source")
+    told_again = {name: getattr(after, name) for name in names}
+    statement = Statement(text=statement_text(after), allow_pii=True, **told_again)  # it was redacted just now
     cited = evidence.citations_of(connection, [before.id]).get(before.id, ()) if citations is None else citations
     told = remember_within(connection, statement, now=now, citations=cited, known=after.particulars)
     old = replace(memory_writer.with_status(before, MemoryStatus.SUPERSEDED), superseded_by=told.memory.id)
@@ -368,15 +360,18 @@ def statement_text(memory: Memory) -> str:
     return memory.text.removesuffix(details_text(memory.particulars))
 
 
-def merge_particulars(statement: Statement, known: MemoryDetails | None = None) -> MemoryDetails:
-    """Return the particulars of a statement; missing ones are taken from `known`."""
-    known = known or MemoryDetails()
+def merge_particulars(statement: Statement, *known: MemoryDetails) -> MemoryDetails:
+    """Return the particulars of a statement; missing ones are taken from the first of `known` that has them."""
+    told = MemoryDetails()
+    for one in known:
+        told = MemoryDetails(**{name: getattr(told, name) or getattr(one, name) for name in told.__struct_fields__})
     links = filter(None, (checked_line("link", link) for link in statement.links))
     return replace(
-        known,
-        rationale=normalise_text(statement.because) or known.rationale,
-        alternatives=tuple(filter(None, map(normalise_text, statement.alternatives))) or known.alternatives,
-        links=tuple(dict.fromkeys([*known.links, *links])),
+        told,
+        rationale=normalise_text(statement.because) or told.rationale,
+        alternatives=tuple(filter(None, map(normalise_text, statement.alternatives))) or told.alternatives,
+        links=tuple(dict.fromkeys([*told.links, *links])),
+        author=told.author or checked_line("name", statement.author),
     )
 
 

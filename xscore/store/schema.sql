@@ -493,7 +493,7 @@ CREATE VIEW nodes AS
 CREATE VIEW decisions AS
     SELECT id, title, text AS description, json_extract(attrs, '$.rationale') AS rationale,
            json_extract(attrs, '$.alternatives') AS alternatives_json, json_extract(attrs, '$.links') AS links_json,
-           source AS created_by, created_at
+           coalesce(json_extract(attrs, '$.author'), source) AS created_by, created_at
     FROM memory WHERE kind = 'decision' AND status = 'active';
 CREATE VIEW session_state AS                    -- the most recent working session
     SELECT 1 AS id, (SELECT value FROM meta WHERE key = 'store_id') AS project_id, active_task, active_ticket,

@@ -63,6 +63,7 @@ class SavedParticulars(Struct, frozen=True, forbid_unknown_fields=True, omit_def
     origin: BoundedLine = ""
     session: BoundedLine = ""
     paths: BoundedLines = ()
+    author: BoundedLine = ""
 
 
 class SavedCitation(Struct, frozen=True, forbid_unknown_fields=True):
