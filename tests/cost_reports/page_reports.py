@@ -6,7 +6,17 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from xscore.cost_reports.records import Accuracy, Comparison, CostReport, Group, Spent, Timing, TurnDetail, TurnLine
+from xscore.cost_reports.records import (
+    Accuracy,
+    Comparison,
+    CostReport,
+    Group,
+    ScoreHistogram,
+    Spent,
+    Timing,
+    TurnDetail,
+    TurnLine,
+)
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.judgment import Boost
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
@@ -92,6 +102,10 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
         coverage=coverage, unjudged_by_cause={"budget": 31, "deadline": 12, "too_long": 2}, kept=15 * len(lines),
         near=4 * len(lines),
         scores=SCORES,
+        histograms=(
+            ScoreHistogram(judge=MODELS[0], turns=len(lines), scores=SCORES, threshold=0.7),
+            ScoreHistogram(judge="lexical", turns=2, scores=SCORES[::-1], threshold=0.5),
+        ),
         threshold=0.7, spent=spent,
         comparison=Comparison(
             actual_usd=total, without_cache_usd=total * Decimal("2.7"), without_packs_usd=total * 4,

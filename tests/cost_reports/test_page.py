@@ -139,16 +139,26 @@ def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
 
     for words in (
         "0.91", "0.82", "+0.09 dependency: called by ask", "it settles what was reserved", "TokenBucket.acquire",
-        "xscore/providers/limits.py:12-40", "stale", "below threshold", "cached", "Nothing came near.",
+        "xscore/providers/limits.py:12-40", "stale", "below threshold", "cached", "There are no near misses.",
     ):  # fmt: skip
         assert words in page.text
 
 
-def test_an_empty_ledger_has_a_page() -> None:
-    """Of nothing, each plot and table says that there is nothing; no figure is made up."""
-    page = Reader(render_page(empty()).split("</style>")[1].split("<script>")[0]).text
+def test_what_was_asked_and_chosen_stands_first() -> None:
+    """Tasks come before figures, each with its first choices; a report of one turn shows them all unfolded."""
+    page = render_page(report_of(30, 12))
+    assert page.index('id="choices"') < page.index('id="headline"') < page.index('id="figures"')
+    assert "15 chosen: " in page and "2 earlier turns" in page
+    assert '<details class="turn" open>' not in page
+    assert '<details class="turn" open>' in render_page(report_of(30, 1))
 
-    assert "No turn lies in this period of the ledger." in page
+
+def test_an_empty_ledger_has_a_page() -> None:
+    """Of nothing, a line stands for each plot and table, no empty card; no figure is made up."""
+    whole = render_page(empty())
+    page = Reader(whole.split("</style>")[1].split("<script>")[0]).text
+
+    assert "<figure" not in whole and "Cost per turn: there are no turns in this period." in page
     assert "No call was made." in page
     assert not re.search(r"\b(nan|none|inf)\b", page, re.IGNORECASE)
 
@@ -160,10 +170,11 @@ def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
         base.turns[0], state="interrupted", coverage=None, kept=None, near=None, threshold=None, latency=None
     )
     page = render_page(replace(base, turns=(killed, base.turns[1]), near=None, threshold=None))
-    row = page[page.index("interrupted") :]
+    table = page[page.index('class="sortable turns"') :]
+    row = table[table.index("interrupted") :]
     assert row[: row.index("<tr")].count("<td>–") == 7
     assert "threshold 0.00" not in page
-    assert "near the threshold" not in page
+    assert "of the threshold" not in page
 
 
 def test_unpriced_is_not_free() -> None:
@@ -174,7 +185,7 @@ def test_unpriced_is_not_free() -> None:
     page = Reader(render_page(replace(base, spent=spent, turns=(line,)))).text
 
     assert "unpriced" in page
-    assert "No call of these turns has a price." in page
+    assert "no call of these turns has a known price" in page
 
 
 def test_a_line_says_what_is_not_in_its_dollars() -> None:

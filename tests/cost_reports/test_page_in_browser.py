@@ -115,6 +115,17 @@ async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path,
         assert await tab.run(SIDEWAYS) == 0
 
 
+async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_path: Path) -> None:
+    """At 400 pixels every table wider than the screen says in its caption that it scrolls, and shades its far side."""
+    await tab.look(width=400)
+    await show(tab, report_of(30, 3), tmp_path)
+    scrolls = """Array.from(document.querySelectorAll('section > .wide'))
+        .filter(one => one.scrollWidth > one.clientWidth)
+        .map(one => getComputedStyle(one.querySelector('caption'), '::after').content.includes('scroll')
+            && getComputedStyle(one).backgroundImage.includes('gradient'))"""
+    assert await tab.run(scrolls) == [True] * 5
+
+
 @pytest.mark.parametrize("width", [360, 1200])
 async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path: Path, width: int) -> None:
     """Labels of a plot stand apart from each other and within its drawing, narrow and wide, and are not tiny."""
@@ -166,13 +177,16 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
     figures = [name for role, name in told if role == "figure"]
     drawings = [name for role, name in told if role in {"image", "img"}]
     assert figures == [
-        "Cost per turn", "Cache hit rate", "Latency by stage", "Calls and retries", "Scores",
-        "What it would have cost otherwise",
+        "Cost per turn", "Cache hit rate", "Latency by stage", "Calls and retries", "Scores by openai:gpt-5-nano",
+        "Scores by lexical", "What it would have cost otherwise",
     ]  # fmt: skip
     assert drawings == figures
-    assert [name for role, name in told if role == "heading"][:3] == ["Cost and latency", "In short", "Plots"]
+    assert [name for role, name in told if role == "heading"][:2] == [
+        "xscore report",
+        "What was asked, and what was chosen",
+    ]
     assert all(name for role, name in told if role in {"table", "region", "button", "link", "heading", "navigation"})
-    assert "Turns, the newest first" in [name for role, name in told if role == "table"]
+    assert "Turns, newest first" in [name for role, name in told if role == "table"]
 
 
 async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Path) -> None:
@@ -182,8 +196,8 @@ async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Pa
     told = await tree(tab)
 
     assert [name for role, name in told if role == "button" and "ight" in name] == []
-    assert len([role for role, _ in told if role == "figure"]) == 6
-    assert "Turns, the newest first" in [name for role, name in told if role == "table"]
+    assert len([role for role, _ in told if role == "figure"]) == 7
+    assert "Turns, newest first" in [name for role, name in told if role == "table"]
 
     await tab.send("Page.navigate", url=path.as_uri() + "#turn-3")
     await tab.until("document.querySelectorAll('details.turn')[2].open")

@@ -1,5 +1,6 @@
 """A report over ledgers: every figure against rows that were added up by hand."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from sqlite3 import Connection
@@ -9,6 +10,7 @@ import pytest
 from tests.cost_reports.ledger_rows import ADOLLAR, DAY, NOW, add_call, add_figures, add_turn, reported
 from xscore.cost_reports.records import CostReport, ReportQuery, Timing
 from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.cost_reports.report_text import render_report
 from xscore.records.receipt import Coverage
 from xscore.store.opening import connect_store
 
@@ -47,6 +49,22 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
     assert (found.kept, found.near, found.threshold, sum(found.scores)) == (5, 3, 0.7, 38)
     assert found.prefix_hit_rate == 400 / 2_000
     assert [group.name for group in found.by_model] == ["openai:small", "openai:strong"]
+
+
+def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> None:
+    """Each judge has a histogram with its own threshold, that of the newest turn first."""
+    for number, (judge, threshold, bin_) in enumerate(
+        [("lexical", 0.5, 4), ("openai:small", 0.7, 9), ("lexical", 0.4, 4)]
+    ):
+        add_turn(reader, f"t_{number}", DAY + number)
+        scores = [0] * bin_ + [38] + [0] * (19 - bin_)
+        add_figures(reader, f"t_{number}", judge=judge, threshold=threshold, scores=json.dumps(scores))
+    found = reported(reader)
+    told = [(one.judge, one.turns, one.threshold, one.scores[4], one.scores[9]) for one in found.histograms]
+    assert told == [("lexical", 2, 0.4, 76, 0), ("openai:small", 1, 0.7, 0, 38)]
+    assert (found.scores, found.threshold) == (found.histograms[0].scores, 0.4)
+    page = render_report(found)
+    assert "scores, lexical" in page and "scores, openai:small" in page
 
 
 def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:

@@ -115,6 +115,17 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     expected: Expected | None
 
 
+class ScoreHistogram(Struct, frozen=True, kw_only=True):
+    """Final scores of one judge: scores of two judges are not on one scale."""
+
+    judge: str
+    turns: int
+    scores: tuple[int, ...]
+    """In bins of 0.05."""
+    threshold: float
+    """Of its newest turn."""
+
+
 class OfflineTotals(Struct, frozen=True, kw_only=True):
     """Totals of lists of questions that were judged offline."""
 
@@ -155,8 +166,9 @@ class CostReport(Struct, frozen=True, kw_only=True):
     kept: int
     near: int | None
     scores: tuple[int, ...]
+    """Of the judge of the newest turn, as the first of `histograms`."""
     threshold: float | None
-    """Of the newest turn that has one, for the line in the histogram; None: none has."""
+    """Of the newest turn; None: no turn has figures."""
     spent: Spent
     comparison: Comparison
     by_model: tuple[Group, ...]
@@ -173,6 +185,8 @@ class CostReport(Struct, frozen=True, kw_only=True):
     left_out: int = 0
     """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
     offline: OfflineTotals = field(default_factory=OfflineTotals)
+    histograms: tuple[ScoreHistogram, ...] = ()
+    """One a judge, that of the newest turn first."""
 
 
 Figure = Decimal | float | int

@@ -21,6 +21,7 @@ from xscore.cost_reports.records import (
     CostReport,
     OfflineTotals,
     ReportQuery,
+    ScoreHistogram,
     Spent,
     TurnDetail,
     TurnLine,
@@ -154,15 +155,32 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
     for one in figures:
         causes.update(one.unjudged_by_cause)
     near = [one.near for one in figures if one.near is not None]
-    scores = [one.scores for one in figures if one.scores]
+    histograms = _histograms(figures)
     return {
         "coverage": sum((one.coverage for one in figures), NOTHING_JUDGED),
         "unjudged_by_cause": dict(sorted(causes.items())),
         "kept": sum(one.kept for one in figures),
         "near": sum(near) if near else None,
-        "scores": tuple(map(sum, zip(*scores, strict=True))) if scores else (0,) * SCORE_BINS,
+        "scores": histograms[0].scores if histograms else (0,) * SCORE_BINS,
         "threshold": figures[0].threshold if figures else None,
+        "histograms": histograms,
     }
+
+
+def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
+    """Add up the scores of each judge by itself. figures: of turns, the newest first."""
+    by_judge: dict[str, list[TurnFigures]] = {}
+    for one in figures:
+        by_judge.setdefault(one.judge, []).append(one)
+    return tuple(
+        ScoreHistogram(
+            judge=judge,
+            turns=len(own),
+            scores=tuple(map(sum, zip(*(one.scores for one in own if one.scores), strict=True))) or (0,) * SCORE_BINS,
+            threshold=own[0].threshold,
+        )
+        for judge, own in by_judge.items()
+    )
 
 
 def _prefix_hit_rate(judging: Usage) -> float | None:

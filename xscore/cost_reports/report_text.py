@@ -9,7 +9,15 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from xscore.cli.terminal import bold, faint, render_facts, render_table, stdout_columns
-from xscore.cost_reports.records import Comparison, CostReport, Group, Spent, TurnLine, counts_candidates
+from xscore.cost_reports.records import (
+    Comparison,
+    CostReport,
+    Group,
+    ScoreHistogram,
+    Spent,
+    TurnLine,
+    counts_candidates,
+)
 from xscore.platform.text import (
     DASH,
     counted,
@@ -22,9 +30,10 @@ from xscore.platform.text import (
     one_line,
 )
 
-EMPTY_LEDGER = "The ledger holds nothing here yet: `xscore ask` makes the first turn."
-EMPTY_PERIOD = "There is nothing in this period; without --last, --since and --until everything is added up."
+EMPTY_LEDGER = "No turn is recorded here yet; `xscore ask` makes the first one."
+EMPTY_PERIOD = "No turn is recorded in this period; leave out --last, --since and --until to see all of them."
 GROUPS_SHOWN = 40
+HISTOGRAMS_SHOWN = 4
 EVALUATIONS_SHOWN = 10
 _TASK_CHARS = 60
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -50,17 +59,17 @@ class CostAlternative(NamedTuple):
     @property
     def words(self) -> str:
         """Return its dollars in words."""
-        return "not known" if self.usd is None else format_dollars(self.usd)
+        return "unknown" if self.usd is None else format_dollars(self.usd)
 
 
 def cost_alternatives(comparison: Comparison) -> list[CostAlternative]:
-    """Return the way it was paid, then the other ways."""
+    """Return what was paid, then what the other ways would have cost."""
     return [
-        CostAlternative("as it was", comparison.actual_usd),
-        CostAlternative("without our cache (about)", comparison.without_cache_usd),
-        CostAlternative("without packs (about)", comparison.without_packs_usd),
-        CostAlternative("without prefix caching", comparison.without_prefix_cache_usd),
-        CostAlternative("judged by Batch API", comparison.by_batch_usd),
+        CostAlternative("actual", comparison.actual_usd),
+        CostAlternative("without the cache of judgments (approx.)", comparison.without_cache_usd),
+        CostAlternative("with one memory per prompt (approx.)", comparison.without_packs_usd),
+        CostAlternative("without prefix caching by hosts", comparison.without_prefix_cache_usd),
+        CostAlternative("with judging by the Batch API", comparison.by_batch_usd),
     ]
 
 
@@ -105,7 +114,7 @@ def summary_rows(report: CostReport) -> list[tuple[str, str]]:
         ("calls", _calls(report.spent)),
         ("tokens", _tokens(report)),
         ("dollars", format_spent(report.spent)),
-        ("other ways", " · ".join(f"{way.words} {way.name}" for way in cost_alternatives(report.comparison)[1:])),
+        ("would have cost", " · ".join(f"{way.words} {way.name}" for way in cost_alternatives(report.comparison)[1:])),
         ("estimate", _estimate(report)),
         ("offline", _offline(report)),
     ]
@@ -114,7 +123,7 @@ def summary_rows(report: CostReport) -> list[tuple[str, str]]:
 def _turns(report: CostReport) -> str:
     whole = sum(report.turns_by_state.values())
     states = ", ".join(f"{count:,} {state}" for state, count in report.turns_by_state.items())
-    cached = f" · {report.turns_cached:,} made no judging call" if report.turns_cached else ""
+    cached = f" · {report.turns_cached:,} needed no judging call" if report.turns_cached else ""
     return f"{whole:,}" + (f": {states}" if states else "") + cached
 
 
@@ -128,7 +137,7 @@ def _candidates(report: CostReport) -> str:
 
 
 def _kept(report: CostReport) -> str:
-    near = "" if report.near is None else f" · {counted(report.near, 'score')} less than 0.1 from the threshold"
+    near = "" if report.near is None else f" · {counted(report.near, 'score')} within 0.1 of the threshold"
     return f"{report.kept:,}{near}"
 
 
@@ -137,7 +146,7 @@ def _calls(spent: Spent) -> str:
     if spent.attempts > spent.calls:
         attempts = counted(spent.attempts, "attempt")
         words += f" of {attempts}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
-    return words + (f" · tokens of {spent.estimated:,} are our estimate" if spent.estimated else "")
+    return words + (f" · the tokens of {spent.estimated:,} are estimated" if spent.estimated else "")
 
 
 def _tokens(report: CostReport) -> str:
@@ -145,11 +154,11 @@ def _tokens(report: CostReport) -> str:
     hits = "" if report.prefix_hit_rate is None else f" ({format_share(report.prefix_hit_rate, 1)} of the judging)"
     parts = [
         f"{format_tokens(usage.input_tokens)} in",
-        f"{format_tokens(usage.cached_input_tokens)} of it from prefix caches{hits}",
+        f"{format_tokens(usage.cached_input_tokens)} of them from prefix caches{hits}",
     ]
     parts += [f"{format_tokens(usage.cache_write_tokens)} written to them"] if usage.cache_write_tokens else []
     parts.append(f"{format_tokens(usage.output_tokens)} out")
-    parts += [f"{format_tokens(usage.reasoning_tokens)} of it reasoning"] if usage.reasoning_tokens else []
+    parts += [f"{format_tokens(usage.reasoning_tokens)} of them reasoning"] if usage.reasoning_tokens else []
     return ", ".join(parts)
 
 
@@ -166,8 +175,8 @@ def _estimate(report: CostReport) -> str:
     parts = [f"{what} {format_difference(now, before)}" for what, now, before in pairs]
     if expected.cost_usd is not None and actual.cost_usd is not None:
         missed = format_difference(float(actual.cost_usd), float(expected.cost_usd))
-        parts.append(f"dollars without prefix caching {missed}")
-    return f"{', '.join(parts)} (actual against estimate, {counted(known.turns, 'turn')})"
+        parts.append(f"dollars without prefix caching by hosts {missed}")
+    return f"{', '.join(parts)} (actual compared with estimate, {counted(known.turns, 'turn')})"
 
 
 def _offline(report: CostReport) -> str:
@@ -254,7 +263,11 @@ def render_report(report: CostReport) -> str:
         return f"{heading}\n{EMPTY_LEDGER if whole else EMPTY_PERIOD}"
     width = stdout_columns()
     facts = summary_rows(report)
-    facts.insert(3, ("scores", _histogram(report)))
+    several = len(report.histograms) > 1
+    facts[3:3] = [
+        (f"scores, {one_line(one.judge)}" if several else "scores", _histogram(one))
+        for one in report.histograms[:HISTOGRAMS_SHOWN]
+    ]
     tables = report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
     return "\n\n".join([heading, render_facts(facts), *(_set_table(table, width) for table in tables)])
 
@@ -265,11 +278,11 @@ def _set_table(table: ReportTable, width: int | None) -> str:
     return text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else "")
 
 
-def _histogram(report: CostReport) -> str:
-    most = max(report.scores, default=0)
-    if not most or report.threshold is None:
+def _histogram(of: ScoreHistogram) -> str:
+    most = max(of.scores, default=0)
+    if not most:
         return ""
-    bars = [_BARS[-(-count * (len(_BARS) - 1) // most)] for count in report.scores]
-    at = min(round(report.threshold * len(bars)), len(bars))
+    bars = [_BARS[-(-count * (len(_BARS) - 1) // most)] for count in of.scores]
+    at = min(round(of.threshold * len(bars)), len(bars))
     drawn = "".join(bars[:at]) + "|" + "".join(bars[at:])
-    return f"0 [{drawn.replace(' ', '.')}] 1, threshold {report.threshold:g} at |"
+    return f"0 [{drawn.replace(' ', '.')}] 1, threshold {of.threshold:g} at |"

@@ -18,6 +18,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
+from xscore.platform.near_names import nearest_names
 from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, SettingsGroup
 
@@ -181,12 +182,8 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Warn of variables that look like settings and are none, each with the nearest that is one."""
     known = [environment_variable(name) for name in setting_names()]
     unknown = sorted(name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS))
-    if not unknown:
-        return []
-    from difflib import get_close_matches  # only a misspelt name needs it
-
-    nearest = {name: get_close_matches(name, known, n=1, cutoff=0) for name in unknown}
-    return [f"environment: {name} sets nothing; the nearest setting is {nearest[name][0]}" for name in unknown]
+    nearest = {name: nearest_names(name, known, limit=1, likeness=0.0)[0] for name in unknown}
+    return [f"environment: {name} sets nothing; the nearest setting is {near}" for name, near in nearest.items()]
 
 
 def _tool_table(path: Path) -> object:

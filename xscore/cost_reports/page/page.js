@@ -13,7 +13,7 @@ theme.addEventListener("click", () => {
   const next = themes[(themes.indexOf(now) + 1) % themes.length];
   if (next === "automatic") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = next;
-  theme.textContent = "Light or dark: " + next;
+  theme.textContent = "Theme: " + next;
 });
 
 // Sorting: by figures before words, stable, in place; `1.2k` is 1200.
@@ -52,8 +52,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Turns: all open or all folded; the one that a link leads to; all of them on paper, and as they were after it.
-const turns = Array.from(document.querySelectorAll("details.turn"));
+// Turns, and the fold of the earlier ones: all open or all folded; the one that a link leads to; all of them on paper, and as they were after it.
+const turns = Array.from(document.querySelectorAll("details.turn, details.more"));
 const fold = document.getElementById("fold");
 const allOpen = () => turns.every((turn) => turn.open);
 fold.hidden = turns.length === 0;
@@ -63,7 +63,7 @@ fold.addEventListener("click", () => {
 });
 for (const turn of turns) {
   turn.addEventListener("toggle", () => {
-    fold.textContent = allOpen() ? "Fold all turns" : "Open all turns";
+    fold.textContent = allOpen() ? "Collapse all turns" : "Expand all turns";
   });
 }
 
@@ -71,7 +71,7 @@ function openLinked() {
   const linked = document.getElementById(location.hash.slice(1));
   const turn = linked && linked.closest("details");
   if (!turn) return;
-  turn.open = true;
+  for (let each = turn; each; each = each.parentElement.closest("details")) each.open = true;
   turn.querySelector("summary").focus({ preventScroll: true });
   turn.scrollIntoView();
 }

@@ -37,7 +37,9 @@ from xscore.platform.text import (
 )
 
 CELL_CHARS, TASK_CHARS = 90, 4_000
-CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, the newest first"}
+CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
+DETAILS_SHOWN = 10
+"""Turns whose choices are listed before those of the others, which one click shows."""
 """Of tables that hold no calls, by their first head."""
 
 
@@ -60,6 +62,7 @@ def render_page(report: CostReport) -> str:
             for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
         ],
         turns=_turns_table(report),
+        first=DETAILS_SHOWN,
         lines={line.id: line for line in report.turns},
         hrefs=[places.get(line.id, "") for line in report.turns],
     )

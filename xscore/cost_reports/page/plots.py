@@ -1,4 +1,4 @@
-"""The six plots of the page as SVG: cost, cache hits, latency, calls, scores, and what it would have cost otherwise.
+"""The plots of the page as SVG: cost, cache hits, latency, calls, scores by judge, and other ways to pay.
 
 The numbers of a plot stand in a table below it. Plots along turns go from the oldest to the newest; many turns are
 gathered into at most `MAX_BUCKETS` means. Trade-off: models past the fifth share one colour.
@@ -13,8 +13,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from xscore.cost_reports.page.drawing import Frame, anchor, bar, bars, label, line, shape, ticks, x_axis, y_axis
-from xscore.cost_reports.records import Comparison, CostReport, Timing, TurnLine
-from xscore.cost_reports.report_text import ReportTable, cost_alternatives
+from xscore.cost_reports.records import Comparison, CostReport, ScoreHistogram, Timing, TurnLine
+from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable, cost_alternatives
 from xscore.platform.clock import DAY_S
 from xscore.platform.text import (
     DASH,
@@ -32,7 +32,7 @@ MODELS = 5
 """Models with a colour of their own."""
 FASTEST_S = 0.001
 """What took less stands at the left edge."""
-NO_TURNS = "No turn lies in this period of the ledger."
+NO_TURNS = "there are no turns in this period"
 STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed")
 ZERO = Decimal(0)
 
@@ -98,7 +98,7 @@ def report_plots(report: CostReport) -> list[Figure]:
         hit_rate_plot(buckets),
         latency_plot(report.timings),
         calls_plot(buckets),
-        score_plot(report.scores, report.threshold),
+        *(score_plot(one) for one in report.histograms[:HISTOGRAMS_SHOWN]),
         counterfactual_plot(report.comparison),
     ]
 
@@ -108,7 +108,7 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     title, series = "Cost per turn", _model_series(buckets)
     most = max((bucket.cost() for bucket in buckets), default=ZERO)
     if not most:
-        why = "The calls of these turns cost nothing." if series else "No call of these turns has a price."
+        why = "the calls of these turns cost nothing" if series else "no call of these turns has a known price"
         return Figure(title=title, why_empty=why if buckets else NO_TURNS)
     frame, marks = Frame(), ticks(float(most))
     places = max(0, -floor(log10(marks[1]) + 1e-9))
@@ -122,9 +122,9 @@ def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
     ]
     return Figure(
         title=title,
-        summary=f"Dollars a turn, stacked by model; {_describe(buckets)}.",
+        summary=f"Dollars per turn, stacked by model ({_describe(buckets)}).",
         drawing=[
-            *y_axis(frame, marks, axis, "dollars a turn"),
+            *y_axis(frame, marks, axis, "dollars per turn"),
             *bars(frame, stacks, marks[-1], hints),
             *_time_axis(frame, buckets),
         ],
@@ -138,7 +138,7 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     """Draw the share of judgments that were known already, and of input tokens that prefix caches served."""
     title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
     if all(rate is None for pair in rates for rate in pair):
-        return Figure(title=title, why_empty="Nothing was judged and nothing sent." if buckets else NO_TURNS)
+        return Figure(title=title, why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS)
     frame, percents = Frame(), (0, 25, 50, 75, 100)
     names = ("judgments from the cache", "input tokens from prefix caches")
     rows = [
@@ -147,7 +147,7 @@ def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
     ]
     return Figure(
         title=title,
-        summary=f"Served from caches, not paid again; {_describe(buckets)}.",
+        summary=f"Share that came from a cache and was not paid in full again ({_describe(buckets)}).",
         drawing=[
             *y_axis(frame, percents, [f"{percent} %" for percent in percents], "share"),
             line(frame, [prefixes for _, prefixes in rates], "c2 dashed"),
@@ -172,18 +172,18 @@ def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
     retried = [[("c2", each[1]), ("c3", each[2])] for each in attempts]
     drawing = _time_axis(lower, buckets)
     for frame, stacks, name, most in (
-        (upper, answered, "answered, a turn", 4),
-        (lower, retried, "tried again or given up, a turn", 2),
+        (upper, answered, "answered per turn", 4),
+        (lower, retried, "without an answer, per turn", 2),
     ):
         marks = ticks(max(sum(height for _, height in stack) for stack in stacks), most)
         drawing += [*y_axis(frame, marks, list(map(format_mean, marks)), name)]
         drawing += bars(frame, stacks, marks[-1], hints)
     return Figure(
         title=title,
-        summary=f"Attempts a turn; {_describe(buckets)}. Below, on a scale of its own, what got no answer.",
+        summary=f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without an answer.",
         drawing=drawing,
         height=232,
-        legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429: over a limit")],
+        legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429, rate limit")],
         numbers=ReportTable(("from", "answered", "failed otherwise", "429s"), rows, words=1),
     )
 
@@ -194,7 +194,7 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     known = sorted((timing for timing in timings if timing.count), key=_stage_order)
     drawn = [timing for timing in known if timing.p99_s > 0 and isfinite(timing.p99_s)]
     if not drawn:
-        return Figure(title=title, why_empty="Nothing was timed.")
+        return Figure(title=title, why_empty="nothing was timed")
     frame = Frame(left=88, top=6, bottom=14 + 14 * len(drawn))
     slowest = max(timing.p99_s for timing in drawn)
     first = floor(log10(max(min(timing.p50_s for timing in drawn), FASTEST_S)) + 1e-9)
@@ -214,8 +214,8 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
         shapes.append(_spread(timing, y, *(frame.x((place - first) / (last - first)) for place in places)))
     return Figure(
         title=title,
-        summary="Time of stages and calls. Cached: turns without a judging call, calls served from a prefix cache.",
-        drawing=[*shapes, *x_axis(frame, marks, "a scale of powers of ten")],
+        summary="Seconds per stage and call. Cached: turns without a judging call, calls that a prefix cache served.",
+        drawing=[*shapes, *x_axis(frame, marks, "logarithmic scale")],
         height=round(frame.bottom) + 30,
         legend=[
             *(("c1", "live"), ("c2", "cached")),
@@ -225,11 +225,12 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     )
 
 
-def score_plot(counts: Sequence[int], threshold: float | None) -> Figure:
-    """Draw how many final scores fell in each bin, by powers of ten, with the line from which they are kept."""
-    title, bins, most = "Scores", len(counts), max(counts, default=0)
-    if threshold is None or not most:
-        return Figure(title=title, why_empty="No scores are known of these turns.")
+def score_plot(of: ScoreHistogram) -> Figure:
+    """Draw how many final scores of one judge fell in each bin, on a logarithmic scale, with the threshold."""
+    counts, threshold = of.scores, of.threshold
+    title, bins, most = f"Scores by {ellipsize(of.judge, 60)}", len(counts), max(counts, default=0)
+    if not most:
+        return Figure(title=title, why_empty="no scores are recorded")
     frame = Frame(top=34, bottom=174)
     marks = [0.0, *(10.0**power for power in range(1, len(str(most - 1)) + 1))]
     heights = [log10(1 + count) for count in counts]
@@ -243,13 +244,13 @@ def score_plot(counts: Sequence[int], threshold: float | None) -> Figure:
     tenths = [(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)]
     return Figure(
         title=title,
-        summary=f"Final scores of all judged candidates, in bins of {1 / bins:.2f}, with the newest threshold.",
+        summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}, with the latest threshold.",
         drawing=[
             *y_axis(
                 frame,
                 [log10(1 + mark) for mark in marks],
                 list(map(format_mean, marks)),
-                "candidates, by powers of ten",
+                "candidates (logarithmic scale)",
             ),
             *bars(frame, stacks, log10(1 + marks[-1]), [": ".join(row) for row in rows]),
             shape("line", x1=at, x2=at, y1=17, y2=frame.bottom, class_="threshold"),
@@ -268,7 +269,7 @@ def counterfactual_plot(comparison: Comparison) -> Figure:
     ways = cost_alternatives(comparison)
     most = max(way.usd for way in ways if way.usd is not None)
     if most == 0:
-        return Figure(title=title, why_empty="Nothing was paid, or no call has a price.")
+        return Figure(title=title, why_empty="nothing was paid, or no call has a known price")
     shapes = list[Markup]()
     for index, way in enumerate(ways):
         y, width = 14.0 + index * pitch, 0.0 if way.usd is None else float(way.usd / most) * room
@@ -276,7 +277,7 @@ def counterfactual_plot(comparison: Comparison) -> Figure:
         shapes.append(label(2 if way.usd is None else width + 7, y + 16, way.words, class_="strong"))
     return Figure(
         title=title,
-        summary="The same judgments and answers, paid in other ways.",
+        summary="What the same judgments and answers would have cost in other ways.",
         drawing=shapes,
         height=10 + len(ways) * pitch,
         numbers=ReportTable(("way", "dollars"), [(way.name, way.words) for way in ways], words=1),
@@ -297,7 +298,7 @@ def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
 
 def _describe(buckets: Sequence[TurnBucket]) -> str:
     size = len(buckets[0].turns)
-    return "each turn" if size == 1 else f"means of {size} turns"
+    return "each turn" if size == 1 else f"averages of {size} turns"
 
 
 def _in_seconds(power: int) -> str:
