@@ -1,7 +1,6 @@
 """Git is asked without ever running what a repository configures."""
 
 import os
-import subprocess
 import time
 from pathlib import Path
 
@@ -9,16 +8,7 @@ import pytest
 
 from tests.conftest import MakeRepo, git
 from xscore.indexer.discovery import discover_files
-from xscore.platform.git import (
-    DETACHED_HEAD,
-    TIMEOUT_S,
-    earlier_branch_names,
-    head_branch,
-    recent_commits,
-    run_git,
-    working_branch,
-    working_diff,
-)
+from xscore.platform.git import TIMEOUT_S, recent_commits, run_git, working_diff
 from xscore.platform.paths import find_root
 
 
@@ -162,59 +152,6 @@ def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
     assert working_diff(tmp_path) == ""
     assert recent_commits(tmp_path) == ()
     assert run_git(tmp_path / "nowhere", "status") is None
-
-
-def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
-    """HEAD names the branch; a detached head is its commit."""
-    root = make_repo({"a.py": "1\n"})
-    assert head_branch(root / ".git") == "main"
-    git(root, "checkout", "-q", "--detach")
-    assert len(head_branch(root / ".git")) == 40
-
-
-def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
-    """H28: a bisect counts as its branch, a detached head as none, and both are told by files alone."""
-    root = make_repo({"a.py": "1\n"})
-    assert working_branch(root / ".git") == "main"
-    git(root, "bisect", "start")
-    git(root, "checkout", "-q", "--detach")
-    assert working_branch(root / ".git") == "main"
-    git(root, "bisect", "reset", "HEAD")
-    assert working_branch(root / ".git") == DETACHED_HEAD
-
-
-def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None:
-    """H28: while a rebase waits for a conflict to be resolved, its branch is worked on."""
-    root = make_repo({"a.py": "1\n"})
-    for name, text in (("feat/x", "2\n"), ("main", "3\n")):
-        git(root, "checkout", "-q", *(("-b",) if name != "main" else ()), name)
-        (root / "a.py").write_text(text)
-        git(root, "commit", "-qam", name)
-    git(root, "checkout", "-q", "feat/x")
-    with pytest.raises(subprocess.CalledProcessError):
-        git(root, "rebase", "main")
-    assert len(head_branch(root / ".git")) == 40 and working_branch(root / ".git") == "feat/x"
-
-
-def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """H28: by the reflog, latest first, in a worktree too; a branch that was never renamed has none."""
-    root = make_repo({"a.py": "1\n"})
-    git(root, "checkout", "-q", "-b", "one")
-    git(root, "branch", "-m", "feat/two")
-    git(root, "branch", "-m", "three")
-    assert earlier_branch_names(root / ".git", "three") == ("feat/two", "one")
-    assert earlier_branch_names(root / ".git", "main") == earlier_branch_names(root / ".git", "") == ()
-    git(root, "checkout", "-q", "main")
-    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "three")
-    assert earlier_branch_names(root / ".git" / "worktrees" / "tree", "three") == ("feat/two", "one")
-
-
-def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
-    """A folder that only looks like a repository is a plain one, and has no branch."""
-    (tmp_path / ".git").mkdir()
-    os.mkfifo(tmp_path / ".git" / "HEAD")
-    assert head_branch(tmp_path / ".git") == ""
-    assert not find_root(tmp_path).is_git
 
 
 def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo) -> None:

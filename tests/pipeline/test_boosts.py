@@ -97,17 +97,64 @@ def test_tests_and_their_subjects() -> None:
     assert "test_link" not in {each.name for each in elsewhere.boosts}
 
 
+@pytest.mark.parametrize(("lines", "lifted"), [(((18, 18),), True), (((1, 9), (21, 40)), False), ((), False)])
+def test_an_uncommitted_edit_counts_as_the_file_at_hand(lines: tuple[tuple[int, int], ...], lifted: bool) -> None:
+    """A test of a function that the working tree changed is lifted without naming the file (X32)."""
+    outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
+    turn = Turn(task="t", changed=(ChangedFile("s.py", 0.0, lines),))
+    found = ranked(outcomes, [Edge("t", "s", Relation.TESTS)], turn=turn)["t"]
+    assert ("test_link" in {each.name for each in found.boosts}) is lifted
+
+
 def test_recency_halves_and_git_outranks_file_times() -> None:
-    """The boost halves every seven days; a file that git does not name as changed gets none (X30)."""
+    """The boost halves every seven days; where git is asked, a file that it does not name as changed has none (X30)."""
     settings = BoostSettings(recency=0.05)
+    old = [outcome(f"old{number}", 0.5, age=300 + number) for number in range(3)]
     for age, amount in ((0.0, 0.05), (7.0, 0.025), (14.0, 0.0125)):
-        aged = ranked([outcome("a", 0.5, age=age)], settings=settings)["a"]
-        assert aged.boosts[0].amount == pytest.approx(amount)
+        aged = ranked([outcome("a", 0.5, age=age), *old], settings=settings)
+        assert aged["a"].boosts[0].amount == pytest.approx(amount)
+        assert aged["old0"].boosts == ()
     turn = Turn(task="t", changed=(ChangedFile("a.py", 7.0),))
-    found = ranked([outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0)], turn=turn, settings=settings)
+    found = ranked(
+        [outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0), *old], turn=turn, settings=settings
+    )
     assert found["a"].boosts[0].amount == pytest.approx(0.025)
     assert found["b"].boosts == ()
-    assert ranked([outcome("a", 0.5, age=365)])["a"].boosts == ()
+    assert ranked([outcome("b", 0.5, age=0), *old], turn=Turn(task="t", changed=()))["b"].boosts == ()
+
+
+@pytest.mark.parametrize("from_git", [True, False])
+def test_a_date_that_most_files_share_is_no_recency(from_git: bool) -> None:
+    """After a clone or a first commit, only what changed later is recent."""
+    ages = {f"f{number}": 2.4 for number in range(6)} | {"new": 1.0, "older": 5.0}
+    changed = tuple(ChangedFile(f"{name}/x.py", age) for name, age in ages.items())
+    found = ranked(
+        [outcome(name, 0.5, age=age) for name, age in ages.items()],
+        turn=Turn(task="t", changed=changed if from_git else None),
+    )
+    assert [name for name, each in found.items() if each.boosts] == ["new"]
+
+
+def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
+    """The one file with uncommitted lines is recent, although all share the day."""
+    changed = (ChangedFile("f0/x.py", 0.0, ((1, 2),)), *(ChangedFile(f"f{number}/x.py", 0.0) for number in (1, 2, 3)))
+    found = ranked([outcome(f"f{number}", 0.5) for number in range(4)], turn=Turn(task="t", changed=changed))
+    assert [name for name, each in found.items() if each.boosts] == ["f0"]
+
+
+def test_recency_alone_lifts_nothing_over_the_cut() -> None:
+    """What passes only with its date stays where it is; what another boost carries over keeps both."""
+    edges = [calls("a", "b")]
+    outcomes = [
+        outcome("a", 0.9, age=9),
+        outcome("b", 0.65, age=0),
+        outcome("c", 0.68, age=0),
+        *(outcome(name, 0.1, age=9) for name in "xyz"),
+    ]
+    found = ranked(outcomes, edges)
+    assert (found["c"].score, found["c"].boosts) == (0.68, ())
+    assert [each.name for each in found["b"].boosts] == ["dependency", "recency"]
+    assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]])["c"].score == 0.53
 
 
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:

@@ -1,19 +1,30 @@
 """What a turn is completed with: what the moment shows, less what must not leave the machine."""
 
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import MakeRepo, git
-from xscore.pipeline.prepare import MAX_DIFF_CHARS, MAX_FILE_CHARS, MAX_TASK_CHARS, complete_turn
+from xscore.indexer import index_repository
+from xscore.pipeline.prepare import MAX_FILE_CHARS, MAX_TASK_CHARS, complete_turn
+from xscore.pipeline.uncommitted import MAX_DIFF_CHARS, UncommittedWork, edited_lines, uncommitted_work
+from xscore.platform.database import open_in_memory
 from xscore.platform.paths import find_root
 from xscore.records.turn import Turn
+from xscore.settings import IndexSettings
+from xscore.store.opening import SCHEMA
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
 
 
-def completed(root: Path, turn: Turn) -> Turn:
+def completed(root: Path, turn: Turn, **settings: Any) -> Turn:
     """The turn as it goes into prompts."""
-    return complete_turn(turn, find_root(root), use_git=True, now=0.0)
+    place = find_root(root)
+    connection = open_in_memory(SCHEMA)
+    index_repository(connection, place, IndexSettings(**settings), now=time.time() + 3600)
+    work = uncommitted_work(connection, place, IndexSettings(**settings), now=time.time())
+    return complete_turn(turn, place, work=work)
 
 
 def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make_repo: MakeRepo) -> None:
@@ -69,6 +80,31 @@ def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
     """P03: tasks and errors are stored and sent, so they are screened; a setting leaves them as they are."""
     asked = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
     root = find_root(shop)
-    screened = complete_turn(asked, root, use_git=False, now=0.0)
+    screened = complete_turn(asked, root, work=UncommittedWork())
     assert "lena.koch" not in screened.task + screened.errors
-    assert complete_turn(asked, root, use_git=False, now=0.0, allow_pii=True).task == asked.task
+    assert complete_turn(asked, root, work=UncommittedWork(), allow_pii=True).task == asked.task
+
+
+def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
+    """Hunks of files that are excluded by a glob, a class or their content stay here; deleted files go by name."""
+    files = {f"{name}.{end}": "one\n" for name, end in (("a", "py"), ("private/b", "py"), ("c", "lock"), ("d", "py"))}
+    root = make_repo(files | {"gone.py": "one\n", "private/gone.py": "one\n", "wide.py": "one\n"})
+    for name in files:
+        (root / name).write_text("two\n")
+    (root / "wide.py").write_text("x" * 9_000)
+    (root / "gone.py").unlink()
+    (root / "private" / "gone.py").unlink()
+    git(root, "mv", "d.py", "private/d.py")
+    turn = completed(root, Turn(task="x"), exclude=("private/",))
+    named = [line[6:] for line in turn.diff.splitlines() if line.startswith(("--- a/", "+++ b/"))]
+    assert named == ["a.py", "a.py", "d.py", "gone.py"]
+
+
+def test_edited_lines_are_those_after_the_change(make_repo: MakeRepo) -> None:
+    """Added lines by their number, removed ones by the lines around them; what only moved down is not edited."""
+    root = make_repo({"a.py": "".join(f"line {number}\n" for number in range(1, 31))})
+    lines = (root / "a.py").read_text().splitlines(keepends=True)
+    (root / "a.py").write_text("".join(["new\n", *lines[:9], "changed\n", *lines[10:24], *lines[25:]]))
+    (changed,) = completed(root, Turn(task="x")).changed or ()
+    assert (changed.path, changed.age_days, changed.lines) == ("a.py", 0.0, ((1, 1), (10, 11), (25, 26)))
+    assert edited_lines("no diff") == {}

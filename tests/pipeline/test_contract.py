@@ -37,6 +37,8 @@ async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snaps
     """X25: schema 1 holds; fields may be added to a snapshot, never renamed or removed."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
     (shop / "big.bin").write_bytes(b"\0" * 100)
+    with (shop / "shop" / "prices.py").open("a") as edited:
+        edited.write("\n# an edit of today\n")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         found = {
             "index": to_json(await pipeline.index()),

@@ -12,7 +12,7 @@ from xscore.cli.opening import opened_store
 from xscore.cli.options import Flags, command
 from xscore.cli.phrases import format_age, format_branch, quote_task, render_session_line
 from xscore.pipeline.json_form import record_json
-from xscore.platform.git import earlier_branch_names, working_branch
+from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.text import counted, escape_controls
 from xscore.store.session_summary import summarise_session
 from xscore.store.working_session import load_sessions, resume_session, session_of_branch, switch_session

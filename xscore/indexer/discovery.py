@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.git import run_git
+from xscore.platform.git_folder import claims_git
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded
 from xscore.store.redaction import is_secret_file, redact
@@ -72,6 +73,10 @@ class AdmissionRules:
         """Return why a file is excluded, by its name and metadata; empty: it is indexed."""
         if not stat.S_ISREG(info.st_mode):
             return _OTHER_TYPES.get(stat.S_IFMT(info.st_mode), "not_a_file")
+        return self.refusal_by_path(path) or ("too_large" if info.st_size > self._max_bytes else "")
+
+    def refusal_by_path(self, path: str) -> str:
+        """Return why a file of this name is excluded, whatever it holds; empty: it is not."""
         if is_secret_file(path) or redact(path).count:
             return "secret"
         if self._include is not None and not self._include.match_file(path):
@@ -79,8 +84,7 @@ class AdmissionRules:
         verdict = self._exclude.check_file(path).include if self._exclude is not None else None
         if verdict:
             return "excluded"
-        by_name = refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
-        return by_name or ("too_large" if info.st_size > self._max_bytes else "")
+        return refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
 
 
 def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
@@ -169,6 +173,11 @@ def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
     listing = walk_folder(root.path)
     if root.is_git and git:
         listing.notes.append("git could not list the files of this repository; its ignore rules were read without it")
+    elif git and claims_git(root.path):
+        listing.notes.append(
+            "the .git here leads out of this folder (by a link, shared objects or an included file):"
+            " git is not asked, and the folder was read as a plain one"
+        )
     return listing
 
 
@@ -207,9 +216,9 @@ def walk_folder(top: Path) -> FileListing:
             is_folder = entry.is_dir(follow_symlinks=False)
             if _is_ignored(name + "/" if is_folder else name, rules):
                 continue
-            if not is_folder:
+            if not is_folder and entry.name != ".git":
                 listing.paths.append(name)
-            elif _may_enter(top, name, listing):
+            elif is_folder and _may_enter(top, name, listing):
                 todo.append((name + "/", rules))
     listing.paths.sort()
     return listing

@@ -5,6 +5,7 @@ candidate boosts no other. A booster is a function `(Candidate, BoostContext) ->
 `boosts.boosters`, which a repository's file may not set. Trade-off: only the best neighbour counts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -39,7 +40,9 @@ class BoostContext(Struct, frozen=True, kw_only=True):
     degrees: Mapping[str, int]
     """Memory id -> how many memories it calls or is called by."""
     ages_days: Mapping[str, float]
-    """Path -> days since its last change in git; empty without git."""
+    """Path -> days since its last change; none for files that changed no later than most others."""
+    edited: Mapping[str, Sequence[tuple[int, int]]]
+    """Path -> lines of the uncommitted edits."""
 
 
 Booster = Callable[[Candidate, BoostContext], Boost | None]
@@ -82,14 +85,40 @@ def boost(
         tests=_grouped(tests),
         tested_by=_grouped((target, source) for source, target in tests),
         degrees=degrees,
-        ages_days={changed.path: changed.age_days for changed in reversed(turn.changed)},
+        ages_days=_telling_ages(ranked, turn, now),
+        edited={changed.path: changed.lines for changed in turn.changed or () if changed.lines},
     )
     for place, each in liftable:
         found = [lift for booster in boosters or BOOSTERS if (lift := booster(each.candidate, around))]
-        if boosts := _capped(found, settings.cap):
-            score = round(min(1.0, each.score + sum(lift.amount for lift in boosts)), 9)
-            ranked[place] = each._replace(boosts=boosts, score=score)
+        boosts = _capped(found, settings.cap)
+        if each.score < threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
+            lasting = _capped([lift for lift in found if lift.name != "recency"], settings.cap)
+            boosts = boosts if _lifted(each.score, lasting) >= threshold else lasting
+        if boosts:
+            ranked[place] = each._replace(boosts=boosts, score=_lifted(each.score, boosts))
     return tuple(ranked)
+
+
+def _lifted(score: float, boosts: Iterable[Boost]) -> float:
+    return round(min(1.0, score + sum(lift.amount for lift in boosts)), 9)
+
+
+def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str, float]:
+    """Return the age in days of each file whose change says something.
+
+    Git's dates count where git is asked, else those of the file system. After a clone, a first commit or a new layout
+    most of the repository shares one day: only files changed after that day are recent.
+    """
+    known = {changed.path: changed.age_days for changed in reversed(turn.changed or ())}
+    if turn.changed is None:
+        written = sorted((one.updated_at, one.path) for one, *_ in ranked if one.path and one.updated_at > 0)
+        known = {path: max(0.0, now - at) / SECONDS_PER_DAY for at, path in written}
+    edited = {changed.path for changed in turn.changed or () if changed.lines}
+    days = {path: -1 if path in edited else int(age) for path, age in known.items()}  # edits are later than any commit
+    counts = Counter(days[one.path] for one, *_ in ranked if one.path in days)
+    pool = sum(bool(one.path) for one, *_ in ranked)
+    shared = min((day for day, count in counts.items() if count > pool / 2), default=None)
+    return {path: age for path, age in known.items() if shared is None or days[path] < shared}
 
 
 def _raw_scores(judged: Sequence[Ranked], ends: AbstractSet[str]) -> dict[str, tuple[Candidate, float]]:
@@ -131,7 +160,7 @@ def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
             return _boost("test_link", around.settings.test_link, because)
     for _, subject_id in _neighbours(candidate, around.tests):
         subject, _raw = around.known.get(subject_id, (candidate, 0.0))
-        if subject is not candidate and _is_edited(subject, around.turn):
+        if subject is not candidate and _is_edited(subject, around):
             return _boost(
                 "test_link", around.settings.test_link, f"tests {_candidate_name(subject)}, which is being edited"
             )
@@ -139,12 +168,9 @@ def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
 
 
 def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
-    """Boost recent changes; halves every `recency_half_life_days`, by whole days, so that a repeated turn ranks alike.
-
-    File times count only without git.
-    """
-    age = around.ages_days.get(candidate.path) if candidate.path else None
-    if age is None and candidate.updated_at > 0 and not (candidate.path and around.ages_days):
+    """Boost recent changes; halves every `recency_half_life_days`. Whole days count, so a repeated turn is the same."""
+    age = around.ages_days.get(candidate.path)
+    if not candidate.path and candidate.updated_at > 0:
         age = max(0.0, around.now - candidate.updated_at) / SECONDS_PER_DAY
     if age is None:
         return None
@@ -184,10 +210,17 @@ def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> lis
     return sorted({(own, other) for own in _ids(candidate) for other in links.get(own, ())})
 
 
-def _is_edited(subject: Candidate, turn: Turn) -> bool:
-    if not turn.file or subject.path != turn.file or subject.kind is Kind.TEST:
+def _is_edited(subject: Candidate, around: BoostContext) -> bool:
+    """Whether the user works on it: it is at the current line, or an uncommitted edit touches it."""
+    if subject.kind is Kind.TEST or not subject.path:
         return False
-    return turn.line == 0 or subject.start_line == 0 or subject.start_line <= turn.line <= subject.end_line
+    turn, whole_file = around.turn, subject.start_line == 0
+    if subject.path == turn.file and (
+        turn.line == 0 or whole_file or subject.start_line <= turn.line <= subject.end_line
+    ):
+        return True
+    edits = around.edited.get(subject.path, ())
+    return any(whole_file or (first <= subject.end_line and last >= subject.start_line) for first, last in edits)
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:

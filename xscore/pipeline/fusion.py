@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
-from xscore.platform.git import head_branch, run_git
+from xscore.platform.git import run_git
+from xscore.platform.git_folder import head_branch
 from xscore.prompts.bundle_parts import CODE_KINDS, Bundle, BundleEntry, RepositoryContext, age_text
 from xscore.records.judgment import Selection
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus, Relation

@@ -18,15 +18,16 @@ from xscore.extension import implementations
 from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts, Stopwatch
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
+from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sections_among, shown_diff, uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
-from xscore.platform.git import earlier_branch_names, recent_commits, working_branch, working_diff
+from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.judge import turn_block
 from xscore.records.memory import IndexReport, Layer
 from xscore.records.reports import Estimate
-from xscore.records.turn import BundlePlan, ChangedFile, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
+from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store.naming import indexed_files
 from xscore.store.personal_data import redact_pii
@@ -35,29 +36,20 @@ from xscore.store.working_session import resume_session, session_of_branch
 
 MAX_TASK_CHARS = 100_000
 MAX_FILE_CHARS = 60_000
-MAX_DIFF_CHARS = 20_000
-MAX_RECENT_DAYS = 30.0
-SECONDS_PER_DAY = 86_400.0
-
-_SCREENED_FACTOR = 4
-"""Scan this many times the shown length for secrets, so that a cut does not hide half of one."""
-_DIFF_SECTION = r"(?m)^(?=diff --git )"
-_DIFF_NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
 
 
 def complete_turn(
     turn: Turn,
     root: RepositoryRoot,
     *,
-    use_git: bool,
-    now: float,
+    work: UncommittedWork,
     allow_pii: bool = False,
     indexed: Callable[[], Iterable[str]] = tuple,
 ) -> Turn:
     """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
 
-    allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
-    indexed: the paths among which an error finds those nearest to a file that is not there.
+    work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
+    and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
     """
     clean = redact if allow_pii else _redact_with_pii
     task = turn.task.strip()
@@ -72,11 +64,11 @@ def complete_turn(
         )
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""
     file = file if is_safe_name(file) else ""
-    diff, changed = _uncommitted_work(root, now) if use_git and root.is_git else ("", ())
+    given = sections_among(turn.diff, _is_not_secret) if "diff --git " in turn.diff else turn.diff
     return replace(
         turn,
         task=clean(redact(task, prose=True).text).text,
-        errors=clean(turn.errors[-_SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
+        errors=clean(turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
         file=file,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
@@ -84,10 +76,8 @@ def complete_turn(
             for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
             if is_safe_name(name)
         ),
-        diff=redact(_without_secret_files(turn.diff or diff)[: _SCREENED_FACTOR * MAX_DIFF_CHARS]).text[
-            :MAX_DIFF_CHARS
-        ],
-        changed=turn.changed or changed,
+        diff=shown_diff(given) if turn.diff else work.diff,
+        changed=work.changed if turn.changed is None else turn.changed,
     )
 
 
@@ -114,31 +104,14 @@ def _file_text(file: str, root: RepositoryRoot) -> str:
         return ""
     try:
         with path.open("rb") as opened:
-            text = redact(opened.read(_SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
+            text = redact(opened.read(SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
     except OSError:
         return ""
     return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
 
 
-def _without_secret_files(diff: str) -> str:
-    """Remove the parts of a diff that touch secret files."""
-    if not diff:
-        return ""
-    return "".join(
-        part
-        for part in re.split(_DIFF_SECTION, diff)
-        if not any(map(is_secret_file, re.findall(_DIFF_NAMES, part.partition("\n@@")[0])))
-    )
-
-
-def _uncommitted_work(root: RepositoryRoot, now: float) -> tuple[str, tuple[ChangedFile, ...]]:
-    diff = working_diff(root.path)
-    ages = {line[6:]: 0.0 for line in diff.splitlines() if line.startswith("+++ b/")}
-    for at, path in recent_commits(root.path):
-        days = max(0.0, (now - at) / SECONDS_PER_DAY)
-        if days <= MAX_RECENT_DAYS:
-            ages.setdefault(path, days)
-    return diff, tuple(ChangedFile(portable_name(path), days) for path, days in ages.items())
+def _is_not_secret(path: str) -> bool:
+    return not is_secret_file(path)
 
 
 _TASK_WORDS: Mapping[TaskType, str] = {
@@ -222,11 +195,11 @@ def open_turn(
     parts.observer.stage("index")
     with watch.stage("index"):
         report = parts.index()
+        work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=now)
         ready = complete_turn(
             turn,
             parts.root,
-            use_git=settings.index.git,
-            now=now,
+            work=work,
             allow_pii=settings.memory.allow_pii,
             indexed=lambda: indexed_files(parts.store.connection),
         )

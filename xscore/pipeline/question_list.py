@@ -20,6 +20,7 @@ from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
 from xscore.pipeline.prepare import complete_turn
+from xscore.pipeline.uncommitted import uncommitted_work
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import MAX_BYTES, TOO_LARGE, parse_lines, read_lines_file
@@ -154,7 +155,7 @@ def prepare_questions(
     """Prepare these questions in order. Raises UsageError that names an invalid question."""
     settings, judge = parts.settings, parts.judge
     name = judge_key(judge.identity)
-    moment: Turn | None = None
+    work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=parts.clock())
     for number, question in questions:
         asked = Turn(
             task=question.task,
@@ -162,20 +163,11 @@ def prepare_questions(
             file=question.file,
             scope=found.scope,
             fresh=True,
-            diff=moment.diff if moment else "",
-            changed=moment.changed if moment else (),
         )
         try:
-            turn = complete_turn(
-                asked,
-                parts.root,
-                use_git=settings.index.git and moment is None,
-                now=parts.clock(),
-                allow_pii=settings.memory.allow_pii,
-            )
+            turn = complete_turn(asked, parts.root, work=work, allow_pii=settings.memory.allow_pii)
         except UsageError as error:
             raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
-        moment = moment or turn
         key = turn_key(turn_block(turn, context=settings.judge.context))
         with gc_paused():
             known = kept.known_judgments(parts.store, key, name) if judge.is_model else {}

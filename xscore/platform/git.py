@@ -6,16 +6,18 @@ blocks git until `TIMEOUT_S`.
 """
 
 import os
-import re
 import subprocess
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+
+from xscore.platform.git_folder import git_folder
 
 SAFE = (
     "-c", "core.fsmonitor=false",
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.quotePath=false",
     "-c", "log.showSignature=false",
+    "-c", "safe.bareRepository=explicit",
     "-c", "submodule.recurse=false",
 )  # fmt: skip
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
@@ -28,25 +30,25 @@ _OPENED = tuple(
 )
 """Files that git opens at a root without checking their type; a pipe or device would block it forever."""
 
-DETACHED_HEAD = "detached HEAD"
-"""Branch name when none is checked out; a real branch name cannot contain a space."""
-_BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_RENAMED = re.compile("\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$", re.MULTILINE)
-_REFLOG_BYTES = 65_536
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
 
 
 def run_git(root: Path, *arguments: str) -> str | None:
-    """Run a read-only git command in `root` and return its output; None if git fails, hangs or is missing."""
-    if any(map(_is_endless, map(root.joinpath, _OPENED))):
+    """Run a read-only git command in `root` and return its output; None if git fails, hangs, is missing or leads away.
+
+    The work tree is named, so that no setting of the repository (`core.worktree`) can choose another.
+    """
+    if git_folder(root) is None or any(map(_is_endless, map(root.joinpath, _OPENED))):
         return None
+    top = Path(os.path.realpath(root))
     environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
         "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_WORK_TREE": str(top),
+        "GIT_CEILING_DIRECTORIES": str(top.parent),
         "GIT_ALLOW_PROTOCOL": "none",  # outranks any `protocol.*.allow`: a missing object is not fetched
     }
     command, quiet = ["git", *SAFE, *arguments], subprocess.DEVNULL
@@ -132,42 +134,3 @@ def merged_branches(root: Path) -> tuple[str, ...]:
     form = "--format=%(HEAD)%(refname:lstrip=2)"
     printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
     return tuple(name[1:] for name in (printed or "").split("\n") if name and not name.startswith("*"))
-
-
-def head_branch(git_dir: Path) -> str:
-    """Return the branch that HEAD names, or the commit of a detached HEAD."""
-    return _small_text(git_dir / "HEAD").strip().removeprefix("ref: refs/heads/")
-
-
-def working_branch(git_dir: Path) -> str:
-    """Return the branch being worked on; during a rebase or bisect, the branch it started from. Runs no git."""
-    named = head_branch(git_dir)
-    if not _COMMIT.fullmatch(named):
-        return named
-    for file in _BEGAN_FROM:
-        began = _small_text(git_dir / file).strip().removeprefix("refs/heads/")
-        if began and not _COMMIT.fullmatch(began) and began != DETACHED_HEAD:
-            return began
-    return DETACHED_HEAD
-
-
-def earlier_branch_names(git_dir: Path, name: str) -> tuple[str, ...]:
-    """Return the earlier names of a renamed branch, latest first, from its reflog."""
-    log = git_dir / _small_text(git_dir / "commondir").strip() / "logs" / "refs" / "heads" / name
-    found: list[str] = []
-    for old, new in reversed(_RENAMED.findall(_small_text(log))):
-        if new == (found[-1] if found else name):
-            found.append(old)
-    return tuple(found)
-
-
-def _small_text(file: Path) -> str:
-    """Return the last bytes of a git file; empty if it is missing or not a regular file."""
-    try:
-        if not file.is_file():
-            return ""
-        with file.open("rb") as opened:
-            opened.seek(max(0, file.stat().st_size - _REFLOG_BYTES))
-            return opened.read().decode("utf-8", "surrogateescape")
-    except (OSError, ValueError):
-        return ""

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.platform.git_folder import claims_git, git_folder
 from xscore.platform.hashing import digest
 
 STORE_DIR = ".xscore"
@@ -41,17 +42,17 @@ class RepositoryRoot(Struct, frozen=True):
 
 
 def find_root(start: Path) -> RepositoryRoot:
-    """Find the root of `start` (a file or folder): the nearest git worktree, else a store above, else its folder.
+    """Find the root of `start` : the nearest folder with a `.git`, else one with a store, else its own folder.
 
-    A store above counts only in plain folders and only when this user owns it. Never raises: a path that does not
-    exist is its own root.
+    A `.git` that leads elsewhere makes a plain folder (see `git_folder`). A store above counts only in plain folders
+    and only when this user owns it. Never raises: a path that does not exist is its own root.
     """
     folder = Path(os.path.realpath(start))
     if folder.is_file():
         folder = folder.parent
     line = (folder, *folder.parents)
-    found = next(((place, git_dir) for place in line if (git_dir := _git_dir(place)) is not None), None)
-    path, git_dir = found or (next(filter(_has_own_store, line), folder), None)
+    path = next(filter(claims_git, line), None) or next(filter(_has_own_store, line), folder)
+    git_dir = git_folder(path)
     inside = path / STORE_DIR
     effective = os.access in os.supports_effective_ids
     read_only = not os.access(inside if inside.is_dir() else path, os.W_OK | os.X_OK, effective_ids=effective)
@@ -102,21 +103,6 @@ def readable_text(text: str) -> str:
 def native_name(name: str) -> str:
     """Undo `portable_name`: the name as Python's file functions take it (`os.fsencode` gives the bytes)."""
     return _ESCAPED.sub(lambda match: "%" if match[1] == "25" else chr(0xDC00 + int(match[1], 16)), name)
-
-
-def _git_dir(folder: Path) -> Path | None:
-    marker = folder / ".git"
-    if (marker / "HEAD").is_file():
-        return marker
-    if not marker.is_file():
-        return None
-    try:
-        first = marker.read_bytes()[:4096].splitlines()[0]
-    except (OSError, IndexError):
-        return None
-    if not first.startswith(b"gitdir:") or b"\0" in first:
-        return None
-    return Path(os.path.realpath(folder / os.fsdecode(first.removeprefix(b"gitdir:").strip())))
 
 
 def _has_own_store(folder: Path) -> bool:

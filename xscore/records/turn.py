@@ -22,6 +22,8 @@ class ChangedFile(Struct, frozen=True):
 
     path: str
     age_days: float
+    lines: tuple[tuple[int, int], ...] = ()
+    """First and last lines of the uncommitted edits; empty: there are none."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -38,7 +40,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Text of `file`, redacted; shown to the answering model."""
     diff: str = ""
     """The uncommitted change, redacted; shown to the answering model."""
-    changed: tuple[ChangedFile, ...] = ()
+    changed: tuple[ChangedFile, ...] | None = None
+    """None: git is not asked, and the times of the files count instead."""
     thread: str = ""
     """The working session this turn belongs to; its own exchanges are not candidates. Empty: that of the branch."""
     fresh: bool = False

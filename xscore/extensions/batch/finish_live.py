@@ -26,6 +26,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import pool_among
 from xscore.pipeline.prepare import complete_turn
 from xscore.pipeline.question_list import PreparedQuestion, Question, fetch_list_memories
+from xscore.pipeline.uncommitted import UncommittedWork, uncommitted_work
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import native_name
@@ -67,26 +68,24 @@ def prepare_job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[Prepa
         )
     only = None if job.recipe.only is None else frozenset(job.recipe.only)
     found = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
-    moment: Turn | None = None
+    work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=parts.clock())
     for one in job_rows.read_job_questions(parts.store.connection, job.id).values():
         if not one.turn.task:
             continue  # it was erased
-        if moment is None:  # the uncommitted change of today
-            moment = complete_turn(Turn(task="."), parts.root, use_git=parts.settings.index.git, now=parts.clock())
         with gc_paused():
             known = kept.known_judgments(parts.store, one.turn_key, job.judge)
             pool = pool_among(found.everything, found.candidates, known)
-        turn = _as_asked(parts, one, moment, found.scope)
+        turn = _as_asked(parts, one, work, found.scope)
         question = Question(id=one.name, task=turn.task, file=turn.file, errors=turn.errors)
         yield PreparedQuestion(one.number, question, turn, one.turn_key, pool)
 
 
-def _as_asked(parts: PipelineParts, one: JobQuestion, moment: Turn, scope: Scope) -> Turn:
-    turn = replace(one.turn, scope=scope, fresh=True, diff=moment.diff, changed=moment.changed)
+def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, scope: Scope) -> Turn:
+    turn = replace(one.turn, scope=scope, fresh=True, diff=work.diff, changed=work.changed)
     there = parts.root.path / native_name(turn.file)
     if not turn.file or parts.settings.judge.context == "task" or not there.exists():
         return turn
-    shown = complete_turn(Turn(task=".", file=str(there)), parts.root, use_git=False, now=parts.clock())
+    shown = complete_turn(Turn(task=".", file=str(there)), parts.root, work=UncommittedWork())
     return replace(turn, file_text=shown.file_text)
 
 

@@ -1,0 +1,137 @@
+"""A repository's git folder: where it is, whether git may be asked there, and what its small files say. Runs no git.
+
+A `.git` that arrives in an archive can point git at any folder of this machine: by its `gitdir:` line, a link, shared
+objects, or settings that include other files. Only these are accepted: a git folder inside the root, or one outside
+whose own files name the root (a linked worktree or a submodule); and everything that git opens there must lie within.
+Trade-off: clones that share objects with another repository (`git clone --shared`) are read as plain folders.
+"""
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+DETACHED_HEAD = "detached HEAD"
+"""Branch name when none is checked out; a real branch name cannot contain a space."""
+MAX_CONFIG_BYTES = 1_000_000
+_BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
+_RENAMED = re.compile("\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$", re.MULTILINE)
+_TAIL_BYTES = 65_536
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_INCLUDE = re.compile(r"^\s*\[\s*include(if)?\b", re.MULTILINE | re.IGNORECASE)
+_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE | re.IGNORECASE)
+
+
+def claims_git(root: Path) -> bool:
+    """Whether a folder has a `.git` that looks like one of git's, wherever it leads."""
+    return os.path.lexists(root / ".git" / "HEAD") or _pointed_to(root) is not None
+
+
+def git_folder(root: Path) -> Path | None:
+    """Return the git folder of a root if git may be asked there; None if there is none, or it leads elsewhere."""
+    root = Path(os.path.realpath(root))
+    is_folder = os.path.lexists(root / ".git" / "HEAD")
+    found = Path(os.path.realpath(root / ".git")) if is_folder else _pointed_to(root)
+    home = _home_of(found, root) if found is not None else None
+    if found is None or home is None or not (found / "HEAD").is_file():
+        return None
+    return found if _stays_within(home, found, *map(_changed_at, (home, found, home / "objects"))) else None
+
+
+def _pointed_to(root: Path) -> Path | None:
+    """Return the folder that a `.git` file names."""
+    first = _own_text(root, ".git").split("\n", 1)[0]
+    if not first.startswith("gitdir:") or "\0" in first:
+        return None
+    return Path(os.path.realpath(root / first.removeprefix("gitdir:").strip()))
+
+
+def _home_of(folder: Path, root: Path) -> Path | None:
+    """Return the folder with the objects and settings of a git folder; None if it is not this root's own."""
+    common = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
+    if folder.is_relative_to(root):
+        return common if common.is_relative_to(root) else None
+    if folder.parent.name == "worktrees":  # a linked worktree: its git folder notes where the worktree is
+        named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
+        is_own = bool(named) and Path(os.path.realpath(folder / named)) == root / ".git"
+    else:  # a submodule: its git folder lies in that of the repository around it, and its settings name the root
+        (named,), belongs = _WORKTREE.findall(_own_text(folder, "config"))[-1:] or [""], common == folder
+        is_own = bool(named) and Path(os.path.realpath(folder / named)) == root
+    return common if is_own and belongs else None
+
+
+def _changed_at(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=16)
+def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
+    """Whether nothing that git opens in these folders is a link out of them, shared objects or an included file.
+
+    All objects are looked at, because a link in place of one would let `git diff` print another repository's file.
+    """
+    for folder, name in ((home, "config"), (own, "config"), (own, "config.worktree")):
+        settings = _own_text(folder, name, MAX_CONFIG_BYTES + 1)
+        if len(settings) > MAX_CONFIG_BYTES or _INCLUDE.search(settings):
+            return False
+    objects = home / "objects"
+    if any(_own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")):
+        return False
+    try:
+        folders = [home, own, home / "info", home / "refs", home / "refs" / "heads", objects]
+        folders += [Path(entry) for entry in os.scandir(objects) if entry.is_dir(follow_symlinks=False)]
+        return not any(_has_link_out(folder, home) for folder in folders)
+    except OSError:
+        return False
+
+
+def _has_link_out(folder: Path, home: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    with os.scandir(folder) as entries:
+        return any(
+            entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(home) for entry in entries
+        )
+
+
+def head_branch(folder: Path) -> str:
+    """Return the branch that HEAD names, or the commit of a detached HEAD."""
+    return _own_text(folder, "HEAD").strip().removeprefix("ref: refs/heads/")
+
+
+def working_branch(folder: Path) -> str:
+    """Return the branch being worked on; during a rebase or bisect, the branch it started from."""
+    named = head_branch(folder)
+    if not _COMMIT.fullmatch(named):
+        return named
+    for file in _BEGAN_FROM:
+        began = _own_text(folder, file).strip().removeprefix("refs/heads/")
+        if began and not _COMMIT.fullmatch(began) and began != DETACHED_HEAD:
+            return began
+    return DETACHED_HEAD
+
+
+def earlier_branch_names(folder: Path, name: str) -> tuple[str, ...]:
+    """Return the earlier names of a renamed branch, latest first, from its reflog."""
+    log = _own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}")
+    found: list[str] = []
+    for old, new in reversed(_RENAMED.findall(log)):
+        if new == (found[-1] if found else name):
+            found.append(old)
+    return tuple(found)
+
+
+def _own_text(folder: Path, name: str, limit: int = _TAIL_BYTES) -> str:
+    """Return the last bytes of a file; empty if it is missing, not a regular file, or a link out of the folder."""
+    try:
+        place = Path(os.path.realpath(folder / name))
+        if not place.is_relative_to(os.path.realpath(folder)) or not place.is_file():
+            return ""
+        with place.open("rb") as opened:
+            opened.seek(max(0, place.stat().st_size - limit))
+            return opened.read(limit).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return ""
