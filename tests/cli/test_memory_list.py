@@ -1,5 +1,6 @@
 """`xscore memory list` where there is much: the newest on a page, all of it in JSON."""
 
+import json
 from pathlib import Path
 
 from tests.cli.conftest import Run
@@ -31,3 +32,21 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_r
     assert len(xscore("memory", "list", "--limit", "3", cwd=root).stdout.splitlines()) == 3
     whole = xscore("memory", "list", "--limit", "60", cwd=root)
     assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
+
+
+def test_the_command_shows_what_the_rules_select(xscore: Run, make_repo: MakeRepo) -> None:
+    """A05: `memory list --match --reference` prints what matches, scored, best first, and nothing else."""
+    root = make_repo({"src/retry.py": "x = 1\n"})
+    for text, links in (
+        ("we use tenacity", ("src/retry.py", "docs/net.md")),
+        ("tenacity is pinned", ()),
+        ("ports", ()),
+    ):
+        options = [part for link in links for part in ("--link", link)]
+        xscore("memory", "add", text, "--importance", "1", *options, cwd=root)
+    asked = ("--match", "tenacity", "--reference", "src/retry.py", "--reference", "docs/net.md")
+    listed = xscore("memory", "list", *asked, cwd=root)
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["1.60", "1.00"], listed.stderr
+    found = json.loads(xscore("memory", "list", *asked, "--json", cwd=root).stdout)["memories"]
+    assert [(one["text"], one["score"]) for one in found] == [("we use tenacity", 1.6), ("tenacity is pinned", 1.0)]
+    assert xscore("memory", "list", "--match", "nowhere", cwd=root).returncode == 1

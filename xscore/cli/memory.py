@@ -39,6 +39,7 @@ from xscore.store.lookup import (
     memories_by_id,
     newest_memories,
 )
+from xscore.store.registry import RegistryQuery, select_by_rules
 
 if TYPE_CHECKING:
     from xscore.records.memory import Citation, Memory
@@ -199,26 +200,45 @@ def update_memory(memory_id: str, *, text: str | None, confidence: float | None,
 
 @command(CHOICE)
 @click.option("--limit", metavar="N", type=COUNT, help=f"Only the newest N; {MEMORIES_SHOWN}, or all with --json.")
-def list_memories(limit: int | None, flags: Flags) -> int:
+@click.option("--match", metavar="TEXT", default="", help="Rank by rules, no model: memories with exactly this text.")
+@click.option("--reference", "references", metavar="REF", multiple=True, help="Rank by this path, URL or ID too.")
+def list_memories(limit: int | None, match: str, references: tuple[str, ...], flags: Flags) -> int:
     """List what is remembered beside code. Name `--layer graph` or `vector` for the memories of files.
 
-    Exit code 1 if --layer, --scope or --kind match nothing; an empty store is no error.
+    --match and --reference show what fixed rules select, best first, each with its score from 0 to 2: 1 for the text,
+    0.3 for each reference, then scope, kind, importance and use. Exit code 1 if --layer, --scope, --kind or these match
+    nothing; an empty store is no error.
     """
-    terminal = flags.terminal
+    terminal, query = flags.terminal, _registry_query(flags, match, references)
     with opened_store(flags) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
         found = filter_memories(store, choice_of(flags))
-        shown = newest_memories(found, limit or (len(found) if terminal.as_json else MEMORIES_SHOWN))
+        most = limit or (len(found) if terminal.as_json else MEMORIES_SHOWN)
+        if query is not None:
+            selected = select_by_rules(found, query, now=now)
+            found, scores = [one for _, one in selected], {one.id: score for score, one in selected}
+            shown = found[:most]
+        else:
+            shown, scores = newest_memories(found, most), {}
         body = _memories_json(store, shown)
-    terminal.print_result(
-        body,
-        "\n".join(render_memory_line(memory, now=now) for memory in shown),
-        none="no memory matches; `xscore memory stats` counts what there is",
-    )
+    for memory in body["memories"] if scores else ():
+        memory["score"] = round(scores[memory["id"]], 6)
+    ranks = {one: f"{score:.2f}  " for one, score in scores.items()}
+    lines = [ranks.get(memory.id, "") + render_memory_line(memory, now=now) for memory in shown]
+    terminal.print_result(body, "\n".join(lines), none="no memory matches; `xscore memory stats` counts what there is")
     if len(shown) < len(found):
-        terminal.note(f"{len(found) - len(shown):,} older ones are not shown: `--limit {len(found)}` shows all")
-    return NothingMatched.exit_code if is_narrow(flags) and not found else 0
+        which = "lower" if scores else "older"
+        terminal.note(f"{len(found) - len(shown):,} {which} ones are not shown: `--limit {len(found)}` shows all")
+    return NothingMatched.exit_code if (query or is_narrow(flags)) and not found else 0
+
+
+def _registry_query(flags: Flags, match: str, references: tuple[str, ...]) -> RegistryQuery | None:
+    """Return the query of --match and --reference; None without them."""
+    if not (match or references):
+        return None
+    choice = choice_of(flags)
+    return RegistryQuery(text=match, references=references, scopes=choice.scopes, kinds=choice.kinds)
 
 
 def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:
