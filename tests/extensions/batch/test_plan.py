@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.planning import BatchPlan, BatchPlanner
+from xscore.extensions.batch.list_plan import ListPlan, plan_list
+from xscore.extensions.batch.planning import BatchPlanner
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
+from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
@@ -44,17 +46,42 @@ def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
     return PreparedQuestion(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
 
 
-def planner(profile: PackProfile, under_way: Mapping[str, frozenset[str]] | None = None) -> BatchPlanner:
+NOTHING = JudgeEstimate(
+    candidates=0,
+    cached=0,
+    to_judge=0,
+    calls=0,
+    input_tokens=0,
+    output_tokens=0,
+    cost_usd=None,
+    seconds=0.0,
+    binding_limit="none",
+    host="h",
+)
+
+
+def planned(
+    profile: PackProfile,
+    questions: Sequence[tuple[str, Pool]],
+    under_way: Mapping[str, frozenset[str]] | None = None,
+) -> tuple[ListPlan, BatchPlanner]:
+    """Plan these tasks over their pools. under_way: of one other job."""
+    made = planner(profile)
+    listed = [prepared(number, task, pool) for number, (task, pool) in enumerate(questions)]
+    return plan_list(listed, lambda *_: NOTHING, {"b_1": under_way or {}}, batch=made), made
+
+
+def planner(profile: PackProfile) -> BatchPlanner:
     """A planner over packs that are assigned as they come."""
     drafts = PromptDrafts(JudgeModel(name="judge-1"), profile, b"secret")
 
     def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
         return assign_packs(pool.all_candidates, {}, profile).slots
 
-    return BatchPlanner(drafts, slots=slots, texts=texts, under_way=under_way)
+    return BatchPlanner(drafts, slots=slots, texts=texts)
 
 
-def asked(plan: BatchPlan, question: int) -> Counter[str]:
+def asked(plan: BatchPlanner, question: int) -> Counter[str]:
     """Count the contents that a question's requests judge."""
     return Counter(piece.content_hash for at, ask in plan.requests if at == question for piece in plan.asks[ask].pieces)
 
@@ -98,21 +125,18 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
 ) -> None:
     """What a question lacks is asked once, whole or in its parts: not twice, not by two questions that are the same."""
     profile, questions, under_way = drawn
-    plans = planner(profile, under_way)
-    for number, (task, pool) in enumerate(questions):
-        plans.add(prepared(number, task, pool))
-    plan, seen = plans.plan, set[str]()
+    plan, made = planned(profile, questions, under_way)
+    seen = set[str]()
     for number, (task, pool) in enumerate(questions):
         others = under_way.get(f"key of {task}", frozenset())
         expected = wanted(pool, profile, others) if task not in seen else Counter[str]()
-        assert asked(plan, number) == expected
+        assert asked(made, number) == expected
         seen.add(task)
-    assert len(set(plan.requests)) == len(plan.requests)
+    assert len(set(made.requests)) == len(made.requests)
     assert plan.candidates == sum(len(pool.candidates) for _, pool in questions)
-    settled = sum(1 for _ in plan.settled)
-    left = plan.candidates - plan.cached - plan.repeated - plan.elsewhere - settled
+    left = plan.candidates - plan.cached - plan.repeated - plan.elsewhere - len(made.settled)
     assert plan.to_judge == left
-    for ask in plan.asks:
+    for ask in made.asks:
         assert 1 <= len(ask.pieces) <= profile.size
         assert all(not piece.text for piece in ask.pieces)
 
@@ -123,10 +147,7 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
     """Prompts stand once however many questions ask them, in packs and one memory a prompt."""
     everything = tuple(member(number, 60) for number in range(30))
     pool = pool_among(everything, everything, {})
-    plans = planner(PackProfile(tokens=400, size=size))
-    for number in range(questions):
-        plans.add(prepared(number, f"task {number}", pool))
-    plan = plans.plan
+    _, plan = planned(PackProfile(tokens=400, size=size), [(f"task {number}", pool) for number in range(questions)])
     assert len(plan.requests) == questions * len(plan.asks)
     assert len(plan.asks) == len({ask for _, ask in plan.requests})
 
@@ -135,11 +156,10 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
     """Only the pack with a known memory is asked anew, of its misses."""
     everything = tuple(member(number, 60) for number in range(30))
     one = everything[0].content_hash
-    plans = planner(PackProfile(tokens=400, size=5))
-    plans.add(prepared(0, "first", pool_among(everything, everything, {})))
-    before = len(plans.plan.asks)
-    plans.add(prepared(1, "second", pool_among(everything, everything, {one: Judgment(one, 0.1)})))
-    assert len(plans.plan.asks) == before + 1
+    profile, new = PackProfile(tokens=400, size=5), ("first", pool_among(everything, everything, {}))
+    _, alone = planned(profile, [new])
+    _, both = planned(profile, [new, ("second", pool_among(everything, everything, {one: Judgment(one, 0.1)}))])
+    assert len(both.asks) == len(alone.asks) + 1
 
 
 def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
@@ -147,12 +167,11 @@ def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
     large = member(0, 950)
     parts = memory_parts(large, text_of(0, 950), max_tokens=200)
     known = {part.content_hash: Judgment(part.content_hash, at / 10) for at, part in enumerate(parts)}
-    plans = planner(PackProfile(tokens=200, size=20))
-    plans.add(prepared(0, "task", pool_among((large,), (large,), known)))
-    ((question, judgment),) = plans.plan.settled
+    plan, made = planned(PackProfile(tokens=200, size=20), [("task", pool_among((large,), (large,), known))])
+    ((question, judgment),) = made.settled
     assert (question.number, judgment.content_hash, judgment.score) == (
         0,
         large.content_hash,
         (len(parts) - 1) / 10,
     )
-    assert not plans.plan.requests and plans.plan.to_judge == 0
+    assert not made.requests and plan.to_judge == 0

@@ -1,7 +1,8 @@
-"""Estimate a list of live calls, and its row in the store. Sends nothing.
+"""Estimate a list, live or by batch, and write the row of a live one. Sends nothing.
 
 Sizes alone are added up; no prompt is drafted. Questions of which nothing is known yet need the same packs, so their
-forecast is made once: the first one's length stands for all of them. The row of a live list is ended as soon as it is
+forecast is made once: the first one's length stands for all of them. By batch, questions that show the judge the same
+are judged once, and what another job is having judged is left to it. The row of a live list is ended as soon as it is
 written, because there is nothing to fetch for it: the same list again is another job.
 """
 
@@ -11,14 +12,16 @@ from decimal import Decimal
 from functools import partial
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobQuestion, JobRecipe, contents_under_way
-from xscore.extensions.batch.planning import job_question
+from xscore.extensions.batch.planning import BatchPlanner, job_question
 from xscore.pipeline import budget_messages, question_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import Pool
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.errors import UsageError
@@ -26,7 +29,7 @@ from xscore.providers.prices import batch_price
 from xscore.records.calls import Usage
 from xscore.records.receipt import StageUsage
 from xscore.records.reports import Estimate, JudgeEstimate
-from xscore.records.turn import Scope
+from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.store.call_rows import TOKEN_COLUMNS, VALID_CALL_SQL, dollars_from_row, parse_count, usage_from_row
 
@@ -36,6 +39,9 @@ _SPENT = f"""
     FROM call WHERE turn_id = ? AND {VALID_CALL_SQL}
 """
 
+UnderWay = Mapping[str, Mapping[str, frozenset[str]]]
+"""Job -> turn key -> contents that it is having judged."""
+
 
 class ListPlan(Struct):
     """What a list would take."""
@@ -43,55 +49,81 @@ class ListPlan(Struct):
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
     cached: int = 0
+    to_judge: int = 0
+    """Candidates, over all questions, that the cache lacks and this list has judged."""
+    repeated: int = 0
+    """By batch: candidates of questions that show the judge what an earlier one of the list does: judged there."""
     elsewhere: int = 0
-    """Candidates to judge that running batches also judge, and which would be paid for twice."""
+    """Candidates that running batches judge: live calls would pay for them twice, a batch leaves them out."""
     elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate | None = None
     warnings: list[str] = field(default_factory=list)
     """What the user was warned of before anything was sent; the report repeats it."""
 
     @property
-    def to_judge(self) -> int:
-        """Candidates, over all questions, that the cache lacks."""
-        return self.candidates - self.cached
-
-    @property
     def hit_rate(self) -> float | None:
         """Replayed hit rate: the share of candidates that the cache had; None: there are none."""
         return self.cached / self.candidates if self.candidates else None
 
+    def count_elsewhere(self, prepared: PreparedQuestion, others: UnderWay) -> frozenset[str]:
+        """Return the misses of a question that running batches judge."""
+        misses = {miss.content_hash for miss in prepared.pool.misses} if others else set[str]()
+        theirs = {job: misses & work.get(prepared.key, frozenset()) for job, work in others.items()}
+        self.elsewhere_jobs += tuple(job for job, met in theirs.items() if met and job not in self.elsewhere_jobs)
+        found = frozenset[str]().union(*theirs.values())
+        self.elsewhere += len(found)
+        return found
 
-def plan_questions(parts: PipelineParts, questions: Iterable[PreparedQuestion]) -> ListPlan:
-    """Go through the questions once and add up. Raises what preparing raises."""
-    plan, others = ListPlan(), _jobs_under_way(parts)
+
+def plan_questions(
+    parts: PipelineParts, questions: Iterable[PreparedQuestion], *, batch: BatchPlanner | None = None
+) -> ListPlan:
+    """Go through the questions once and add up. batch: takes what is to be sent. Raises what preparing raises."""
+    others = jobs_under_way(parts)
+    return plan_list(questions, parts.judge.forecast, others, batch=batch, context=parts.settings.judge.context)
+
+
+def plan_list(
+    questions: Iterable[PreparedQuestion],
+    forecast: Callable[[Turn, Pool], JudgeEstimate],
+    others: UnderWay,
+    *,
+    batch: BatchPlanner | None = None,
+    context: str = "task",
+) -> ListPlan:
+    """Plan a list without a store. forecast: the judge's. others: what running batches judge."""
+    plan, seen = ListPlan(), set[str]()
     unknown: JudgeEstimate | None = None
     for prepared in questions:
-        pool = prepared.pool
-        plan.rows.append(job_question(prepared))
-        plan.candidates += len(pool.candidates)
-        plan.cached += len(pool.candidates) - len(pool.misses)
-        _count_elsewhere(plan, prepared, others)
+        pool, row = prepared.pool, job_question(prepared, context=context if batch else "task")
+        plan.rows.append(row)
+        plan.candidates += row.candidates
+        plan.cached += row.cached
+        if batch is not None and row.turn_key in seen:
+            plan.repeated += len(pool.misses)
+            continue
+        seen.add(row.turn_key)
+        theirs = plan.count_elsewhere(prepared, others)
+        if batch is not None:
+            if theirs:
+                pool = replace(pool, misses=tuple(one for one in pool.misses if one.content_hash not in theirs))
+            settled = len(batch.settled)
+            batch.add(row, pool)
+            plan.to_judge -= len(batch.settled) - settled
+        plan.to_judge += len(pool.misses)
         if pool.misses is pool.candidates:
-            found = unknown = unknown or parts.judge.forecast(prepared.turn, pool)
+            found = unknown = unknown or forecast(prepared.turn, pool)
         else:
-            found = parts.judge.forecast(prepared.turn, pool)
+            found = forecast(prepared.turn, pool)
         plan.estimate = found if plan.estimate is None else plan.estimate + found
     return plan
 
 
-def _jobs_under_way(parts: PipelineParts) -> Mapping[str, Mapping[str, frozenset[str]]]:
+def jobs_under_way(parts: PipelineParts) -> UnderWay:
+    """Return what running batches of the same judge have judged."""
     connection, is_model = parts.store.connection, parts.judge.is_model
     jobs = job_rows.jobs_under_way(connection, judge_key(parts.judge.identity)) if is_model else []
     return {job: contents_under_way(connection, [job]) for job in jobs}
-
-
-def _count_elsewhere(
-    plan: ListPlan, prepared: PreparedQuestion, others: Mapping[str, Mapping[str, frozenset[str]]]
-) -> None:
-    misses = {miss.content_hash for miss in prepared.pool.misses} if others else set[str]()
-    theirs = {job: misses & work.get(prepared.key, frozenset()) for job, work in others.items()}
-    plan.elsewhere_jobs += tuple(job for job, met in theirs.items() if met and job not in plan.elsewhere_jobs)
-    plan.elsewhere += len(set[str]().union(*theirs.values()))
 
 
 def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:

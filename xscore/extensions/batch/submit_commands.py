@@ -106,19 +106,19 @@ async def _plan_and_send(
     only: frozenset[str] | None = None,
 ) -> int:
     draft = _draft(parts, questions, flags, command=command, only=only)
-    if not draft.plan.requests and draft.plan.elsewhere:
+    if not draft.asked.requests and draft.plan.elsewhere:
         jobs = draft.takes.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
-    if draft.plan.requests and not flags.dry_run:
+    if draft.asked.requests and not flags.dry_run:
         confirm_list_cost(parts, draft.estimate)
         return await _send(parts, draft, flags.terminal)
     if not flags.dry_run:
         save_settled(parts, draft)
     _print_submitted("", draft, None, flags.terminal)
-    if not draft.plan.requests:
+    if not draft.asked.requests:
         flags.terminal.note("nothing is left to judge: no job was made")
     return 0
 

@@ -6,18 +6,19 @@ the money; live judging covers them. Trade-off: if another process commits a job
 again, so that no two pay for the same.
 """
 
-from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
+from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.judgments import insert_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_rows import BatchJob, JobCommand, contents_under_way
-from xscore.extensions.batch.list_plan import average_cost, batch_judge_factory, new_job
-from xscore.extensions.batch.planning import BatchPlan, BatchPlanner
+from xscore.extensions.batch.job_rows import BatchJob, JobCommand
+from xscore.extensions.batch.list_plan import ListPlan, average_cost, batch_judge_factory, new_job, plan_questions
+from xscore.extensions.batch.planning import BatchPlanner
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
@@ -30,13 +31,18 @@ from xscore.pipeline.question_list import (
 )
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import gc_paused
 from xscore.providers.prices import batch_price, call_price
-from xscore.records.reports import CapLeft, Estimate, JudgeEstimate
+from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope
 
 VENDOR_DEADLINE_S = 86_400.0
 """What a vendor takes at most."""
+ESCAPED = 1.05
+"""Bytes that a character of a prompt takes inside JSON, on average."""
+SCHEMA_BYTES = 60
+"""What the schema of the reply says of each memory,"""
+FRAME_BYTES = 900
+"""and what else stands in the line of a request."""
 
 
 class BatchEstimate(Struct, frozen=True, kw_only=True):
@@ -69,7 +75,8 @@ class BatchEstimate(Struct, frozen=True, kw_only=True):
 class JobDraft(Struct, frozen=True, kw_only=True):
     """A job that might be submitted, and what it takes."""
 
-    plan: BatchPlan
+    plan: ListPlan
+    asked: BatchPlanner
     job: BatchJob
     before: frozenset[str]
     """Jobs of the same judge that were under way when it was planned."""
@@ -78,20 +85,10 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     @property
     def estimate(self) -> Estimate:
         """The same in the form in which the user confirms every estimate."""
-        takes = self.takes
-        judge = JudgeEstimate(
-            candidates=takes.candidates,
-            cached=takes.cached,
-            to_judge=takes.to_judge,
-            calls=takes.requests,
-            input_tokens=takes.input_tokens,
-            output_tokens=takes.output_tokens,
-            cost_usd=takes.cost_usd,
-            seconds=VENDOR_DEADLINE_S,
-            binding_limit="none",
-            host=takes.host,
-        )
-        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=takes.caps)
+        assert self.plan.estimate is not None, "a list has a question"
+        cost, caps = self.takes.cost_usd, self.takes.caps
+        judge = replace(self.plan.estimate, cost_usd=cost, seconds=VENDOR_DEADLINE_S, binding_limit="none")
+        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=caps)
 
 
 def draft_job(
@@ -113,19 +110,9 @@ def draft_job(
     if only is None:
         require_matching_files(everything)
     found, drafts = everything.of_repository(), factory.experienced()
-    others = job_rows.jobs_under_way(connection, judge_key(factory.identity))
-    planner = BatchPlanner(
-        drafts,
-        slots=factory.slots,
-        texts=factory.texts,
-        context=parts.settings.judge.context,
-        under_way=contents_under_way(connection, others),
-    )
-    for prepared in prepare_questions(parts, enumerate(questions.all), found):
-        with gc_paused():
-            planner.add(prepared)
-    plan = planner.plan
-    takes = _estimate(parts, plan, factory, limits, others, of_user=len(everything.candidates) - len(found.candidates))
+    before = frozenset(job_rows.jobs_under_way(connection, judge_key(factory.identity)))
+    asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
+    plan = plan_questions(parts, prepare_questions(parts, enumerate(questions.all), found), batch=asked)
     job = new_job(
         parts,
         drafts,
@@ -136,39 +123,42 @@ def draft_job(
         candidates=plan.candidates,
         cached=plan.cached,
     )
-    return JobDraft(plan=plan, job=job, before=frozenset(others), takes=takes)
+    of_user = len(everything.candidates) - len(found.candidates)
+    takes = _estimate(parts, plan, asked, factory, limits, of_user=of_user)
+    return JobDraft(plan=plan, asked=asked, job=job, before=before, takes=takes)
 
 
 def _estimate(
     parts: PipelineParts,
-    plan: BatchPlan,
+    plan: ListPlan,
+    asked: BatchPlanner,
     factory: ModelJudgeFactory,
     limits: BatchLimits,
-    others: Sequence[str],
     *,
     of_user: int,
 ) -> BatchEstimate:
-    model = factory.drafts.model.name
-    size = len(plan.requests), plan.input_tokens, plan.output_tokens
-    batch_usd = average_cost(*size, partial(batch_price, model, factory.host))
-    live_usd = average_cost(*size, partial(call_price, factory.identity.provider, model, factory.host))
+    model, work = factory.drafts.model, plan.estimate
+    assert work is not None, "a list has a question"
+    size = len(asked.requests), work.input_tokens, work.output_tokens
+    batch_usd = average_cost(*size, partial(batch_price, model.name, factory.host))
+    live_usd = average_cost(*size, partial(call_price, factory.identity.provider, model.name, factory.host))
     return BatchEstimate(
         judge=str(factory.spec),
         host=factory.identity.host,
-        questions=len(plan.questions),
+        questions=len(plan.rows),
         candidates=plan.candidates,
         cached=plan.cached,
-        hit_rate=plan.cached / plan.candidates if plan.candidates else None,
+        hit_rate=plan.hit_rate,
         to_judge=plan.to_judge,
         repeated=plan.repeated,
         elsewhere=plan.elsewhere,
-        elsewhere_jobs=tuple(others) if plan.elsewhere else (),
+        elsewhere_jobs=plan.elsewhere_jobs,
         of_user=of_user,
-        requests=len(plan.requests),
-        prompts=len(plan.asks),
-        batches=_batches(plan, limits),
-        input_tokens=plan.input_tokens,
-        output_tokens=plan.output_tokens,
+        requests=len(asked.requests),
+        prompts=len(asked.asks),
+        batches=_count_batches(*size[:2], plan.to_judge, model.chars_per_token, limits),
+        input_tokens=work.input_tokens,
+        output_tokens=work.output_tokens,
         cost_usd=live_usd if batch_usd is None else batch_usd,
         live_usd=live_usd,
         caps=list_caps_left(parts),
@@ -182,19 +172,21 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
             raise StoreError(
                 "another job was submitted meanwhile", hint="Run it again: what that one asks is left out."
             )
-        job_rows.add_job(connection, draft.job, draft.plan.questions, draft.plan.asks, draft.plan.requests)
+        job_rows.add_job(connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests)
     return draft.job.id
 
 
 def save_settled(parts: PipelineParts, draft: JobDraft) -> None:
     """Keep the judgments that the plan found without a call: memories whose parts had all been judged."""
     with database.transaction(parts.store.connection) as connection:
-        for question, judgment in draft.plan.settled:
+        for question, judgment in draft.asked.settled:
             insert_judgments(connection, [judgment], (question.turn_key, draft.job.judge, 0))
 
 
-def _batches(plan: BatchPlan, limits: BatchLimits) -> int:
-    shares = [len(plan.requests) / limits.requests, plan.bytes / limits.bytes]
+def _count_batches(requests: int, input_tokens: int, memories: int, chars_per_token: float, limits: BatchLimits) -> int:
+    """Return about how many batches a list takes."""
+    size = ESCAPED * chars_per_token * input_tokens + SCHEMA_BYTES * memories + FRAME_BYTES * requests
+    shares = [requests / limits.requests, size / limits.bytes]
     if limits.enqueued_tokens:
-        shares.append(plan.input_tokens / limits.enqueued_tokens)
-    return -int(-max(shares) // 1)
+        shares.append(input_tokens / limits.enqueued_tokens)
+    return ceil(max(shares))
