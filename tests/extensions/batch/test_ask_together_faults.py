@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -156,14 +155,14 @@ async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
     assert not (await misplaced(steps, chosen, listed(4)))[1]
 
 
-async def test_a_memory_in_parts_is_shared_part_by_part(make_repo: MakeRepo, server: OpenAIServer) -> None:
-    """Its parts are judged for all questions, its score is the best of them, and another run knows them all."""
+async def test_a_memory_in_parts_is_judged_by_each_question(make_repo: MakeRepo, server: OpenAIServer) -> None:
+    """Its pack is shared without it, its score is the best of its parts, and another run knows them all."""
     long = "def long(row):\n" + "".join(f"    row = step_{at}(row, {at})\n" for at in range(900)) + "    return row\n"
     repo = make_repo({**MANY, "src/long.py": long})
     server.score = lambda memory, turn: 93 if "step_700(" in memory.text and "number 1" in turn else 5
     chosen = settings_for(server)
     found, answers = await asked(repo, chosen, listed(3))
-    assert set(shared_calls(server)) == {3} and found.exit_code == 0
+    assert set(shared_calls(server)) == {1, 3} and found.exit_code == 0
     scores = {answer.task: [(one.entity, one.raw_score) for one in answer.selected] for answer in answers}
     assert scores[listed(3).all[1].task] == [("long", 0.93)] and scores[listed(3).all[0].task] == []
     server.reset()
@@ -207,7 +206,6 @@ def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> S
         SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
             packs=PACKS,
-            known_parts=frozenset(),
             priors={},
             write=one.write,
             claims=claims() if at == 0 else NoClaims(),
@@ -274,50 +272,3 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
     await pass_.run()
     assert sorted(len(request.reply_questions) for request in provider.requests) == [2, 3, 3]
     assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
-
-
-class _Told(NoClaims):
-    """Claims that note what is given up, and how many claims are still under way."""
-
-    def __init__(self, provider: ScriptedProvider | None = None, error: Exception | None = None) -> None:
-        self.given_up: list[tuple[frozenset[str], int]] = []
-        self.under_way = 0
-        self._provider, self._error = provider, error
-
-    async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        """Claim everything, after a moment, or fail at once."""
-        if self._error is not None:
-            raise self._error
-        self.under_way += 1
-        try:
-            await asyncio.sleep(0.05)
-        finally:
-            self.under_way -= 1
-        return await super().claim(packs, at_most=at_most)
-
-    async def __aexit__(self, *_: object) -> None:
-        assert not self.under_way, "no claim is made after all were released"
-
-    def release(self, hashes: Iterable[str]) -> None:
-        """Note it, with the calls made so far."""
-        self.given_up.append((frozenset(hashes), len(self._provider.requests) if self._provider else 0))
-
-
-async def test_claims_are_kept_until_the_last_ask_of_a_pack() -> None:
-    """Of a pack in several prompts nothing is given up while another of them is under way; then what has no score."""
-    made, *others = PACKS[0].members
-    long = "".join(f"    row = step_{at}(row, {at})\n" for at in range(400))
-    pack = Pack("p0", (made._replace(tokens=5_000), *others), is_kept=True)
-
-    def tamper(_: Request, text: str) -> str:
-        return json.dumps({"scores": {}})
-
-    provider = ScriptedProvider(score=lambda *_: 0.5, tamper=tamper)
-    told = _Told(provider)
-    pass_ = together(provider, [_Kept() for _ in range(2)], lambda: told)
-    texts = pass_.texts
-    pass_.texts = lambda members: {**texts(members), made.id: long}
-    pass_.askings = [replace(asking, packs=[pack]) for asking in pass_.askings]
-    await pass_.run()
-    ((given_up, calls),) = told.given_up
-    assert calls == len(provider.requests) > 1 and given_up >= {one.content_hash for one in PACKS[0].members}

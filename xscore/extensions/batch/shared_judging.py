@@ -161,11 +161,9 @@ class _Phase(Struct):
             write, claims = await self.resources.user_store_writer(key, identity)
         else:
             write, claims = self.resources.writer(key, identity), self.resources.claims(key, identity)
-        whole = {candidate.content_hash for candidate in prepared.pool.candidates}
         return SharedQuestion(
             turn_text=turn_block(prepared.turn, context=self.parts.settings.judge.context),
             packs=packs_to_send(misses, self.factory.slots(prepared.pool), self.factory.drafts.profile),
-            known_parts=frozenset(prepared.pool.known.keys() - whole),
             priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in misses},
             write=write,
             claims=claims,

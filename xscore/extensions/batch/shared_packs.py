@@ -1,13 +1,13 @@
 """Judge for several questions at once: a pack is sent once with all questions that have no judgment of it.
 
-The rest is left to each question's own judge: a pack that another process is paying for, a memory
-without a valid score, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here. The
+The rest is left to each question's own judge: a memory too large for one prompt or without a valid score, a pack that
+another process is paying for, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here. The
 report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the cheaper
 way. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -30,15 +30,15 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.prices import call_price
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Finish, Request, Usage
-from xscore.records.judgment import ClaimState, Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import ClaimState, Judgment, UnjudgedCause
 from xscore.records.receipt import StageUsage
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
 from xscore.scorer.packs import Pack
-from xscore.scorer.repair import PackPrompt, PartTally
-from xscore.scorer.replies import EMPTY_REPLY, ParsedCompletion, parse_completion
+from xscore.scorer.repair import PackPrompt
+from xscore.scorer.replies import EMPTY_REPLY, parse_completion
 
 T = TypeVar("T")
 MAX_SHARED_REJECTED = 3
@@ -52,20 +52,9 @@ class SharedQuestion(Struct, frozen=True, kw_only=True):
     turn_text: str
     packs: Sequence[Pack]
     """What it is to have judged, as its own judge would send it."""
-    known_parts: frozenset[str]
-    """Content hashes of parts, of memories not yet judged as a whole, that it knows."""
     priors: Mapping[str, float]
     write: WriteJudgments
     claims: Claims
-
-
-class ClaimedUnit(Struct):
-    """A pack that is claimed for some questions, until the last of its asks has come to its end."""
-
-    asks: int
-    unjudged: dict[int, set[str]]
-    """Claimed contents without a judgment, for each question."""
-    tallies: dict[int, PartTally]
 
 
 class SharedReply(Struct, frozen=True):
@@ -76,9 +65,6 @@ class SharedReply(Struct, frozen=True):
     alone: tuple[int, ...]
     """For each question that it answered in full: input tokens of what that one would have been sent by itself."""
     questions: int
-
-
-SharedAsk = tuple[PackPrompt, ClaimedUnit]
 
 
 class SharedPackJudge(Struct):
@@ -111,9 +97,8 @@ class SharedPackJudge(Struct):
             context_tokens=self.context_tokens,
         )
         units.sort(key=lambda unit: -self._prior(unit))
-        work: Iterator[SharedUnit | SharedAsk] = iter(units)
         batches = fan_out(
-            work, self._settle, workers=max(1, self.concurrency), stop=self.stop, unsent=lambda _: tuple[object, ...]()
+            iter(units), self._settle, workers=max(1, self.concurrency), stop=self.stop, unsent=lambda _: ()
         )
         async with AsyncExitStack() as stack:
             for asking in self.askings:
@@ -126,42 +111,31 @@ class SharedPackJudge(Struct):
         members = [member.content_hash for member in unit.pack.members]
         return max(self.askings[number].priors.get(content, 0.0) for number in unit.questions for content in members)
 
-    async def _settle(self, unit: SharedUnit | SharedAsk) -> tuple[Sequence[object], Sequence[SharedAsk]]:
-        asks = await self._open(unit) if isinstance(unit, SharedUnit) else [unit]
-        if len(asks) > 1:
-            return (), asks
-        for ask, opened in asks:
-            await self._send(ask, opened)
-            opened.asks -= 1
-            if not opened.asks:  # the last gives up what has no judgment: siblings on their way needed it
-                self._release(opened)
+    async def _settle(self, unit: SharedUnit) -> tuple[Sequence[object], Sequence[SharedUnit]]:
+        hashes = {member.content_hash for member in unit.pack.members}
+        numbers = await self._claim(unit, sorted(hashes))
+        pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members)) if len(numbers) > 1 else ()
+        for ask in self.drafts.asks(
+            unit.pack, pieces
+        ):  # one, since units hold whole memories; none: the texts are gone
+            await self._send(ask, numbers)
+        for number in numbers:
+            if left := hashes - self.judged[number]:
+                self.askings[number].claims.release(left)
         return (), ()
 
-    async def _open(self, unit: SharedUnit) -> list[SharedAsk]:
-        pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
-        parts = [piece.content_hash for piece in pieces if piece.is_part]
-        hashes = [*(member.content_hash for member in unit.pack.members), *parts]
-        wanting = [number for number in unit.questions if self.askings[number].known_parts.isdisjoint(parts)]
-        shares = await gather_or_raise(self.askings[number].claims.claim([hashes], at_most=1) for number in wanting)
-        opened = ClaimedUnit(0, {}, {})
-        for number, (claimed,) in zip(wanting, shares, strict=True):
+    async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
+        """Return the questions that the pack is claimed for; those of which others know a part judge it alone."""
+        shares = await gather_or_raise(self.askings[one].claims.claim([hashes], at_most=1) for one in unit.questions)
+        ours: list[int] = []
+        for number, (claimed,) in zip(unit.questions, shares, strict=True):
             if claimed.share is ClaimState.OURS and not claimed.known:
-                opened.unjudged[number], opened.tallies[number] = set(hashes), PartTally()
+                ours.append(number)
             elif claimed.share is ClaimState.OURS:
                 self.askings[number].claims.release(hashes)
-        asks = self.drafts.asks(unit.pack, pieces) if len(opened.unjudged) > 1 else []
-        opened.asks = len(asks)
-        if not asks:  # one question alone, or every text is gone
-            self._release(opened)
-        return [(ask, opened) for ask in asks]
+        return ours
 
-    def _release(self, opened: ClaimedUnit) -> None:
-        for number, contents in opened.unjudged.items():
-            if contents:
-                self.askings[number].claims.release(contents)
-
-    async def _send(self, ask: PackPrompt, opened: ClaimedUnit) -> None:
-        numbers = list(opened.tallies)
+    async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
         request, codes = shared_request(self.drafts, ask, [self.askings[number].turn_text for number in numbers])
         try:
             completion = await self.provider.complete(request)
@@ -179,7 +153,9 @@ class SharedPackJudge(Struct):
             )
             for code, number in zip(request.reply_questions, numbers, strict=True)
         }
-        await gather_or_raise(self._keep(opened, number, parsed) for number, parsed in found.items())
+        await gather_or_raise(
+            self._keep(number, [judgment for _, judgment in parsed.judged]) for number, parsed in found.items()
+        )
         is_useful = any(parsed.judged for parsed in found.values())
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
@@ -195,17 +171,10 @@ class SharedPackJudge(Struct):
         self.faults.count(replies.whole)
         return replies
 
-    async def _keep(self, opened: ClaimedUnit, number: int, found: ParsedCompletion) -> None:
-        tally = opened.tallies[number]
-        settled = [tally.settle(piece, judgment) for piece, judgment in found.judged]
-        for piece in found.missing:
-            tally.settle(piece, Unjudged(piece.content_hash, found.trouble.cause))
-        judged = [result for result in settled if isinstance(result, Judgment)]
-        parts = [judgment for piece, judgment in found.judged if piece.is_part]
-        if parts or judged:
-            await self.askings[number].write([*parts, *judged])
-        self.judged[number].update(judgment.content_hash for judgment in judged)
-        opened.unjudged[number].difference_update(one.content_hash for one in (*parts, *judged))
+    async def _keep(self, number: int, judgments: Sequence[Judgment]) -> None:
+        if judgments:
+            await self.askings[number].write(judgments)
+        self.judged[number].update(judgment.content_hash for judgment in judgments)
 
     def _after_error(self, error: ProviderError | BudgetExhausted) -> None:
         if isinstance(error, BudgetExhausted):

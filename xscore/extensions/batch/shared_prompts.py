@@ -215,19 +215,29 @@ def plan_shared_units(
     context_tokens: int,
     alone: bool = False,
 ) -> list[SharedUnit]:
-    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone."""
+    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone.
+
+    A memory too large for one prompt is not shared: its parts are each question's own to judge.
+    """
     ratio = drafts.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
     rubric = ceil(tokens.size(questions_rubric()) / ratio)
     units: list[SharedUnit] = []
     for pack, askers in _by_pack(packs):
-        memories = len(pack.members)
+        whole = tuple(member for member in pack.members if member.tokens <= drafts.profile.tokens)
+        if len(whole) < len(pack.members):
+            large = Pack("", tuple(member for member in pack.members if member not in whole))
+            units.extend(SharedUnit(large, (number,)) for number in askers if alone)
+        shared = pack if len(whole) == len(pack.members) else replace(pack, members=whole, is_kept=False)
+        memories = len(whole)
+        if not memories:
+            continue
         fits = max_questions(drafts, memories, wanted=most)
-        size = min(sum(member.tokens for member in pack.members), 2 * drafts.profile.tokens)
+        size = sum(member.tokens for member in whole)
         taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
         room = context_tokens - taken
         runs = split_questions(askers, sizes, most=fits, room=room)
-        units.extend(SharedUnit(pack, tuple(run)) for run in runs if alone or len(run) > 1)
+        units.extend(SharedUnit(shared, tuple(run)) for run in runs if alone or len(run) > 1)
     return units
 
 
