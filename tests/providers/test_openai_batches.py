@@ -10,7 +10,7 @@ from tests.providers.conftest import MakeRequest
 from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
 from tests.servers import Fault, OpenAIBatchServer, Step, Trouble
 from xscore.extensions.batch.records import BatchState, RequestOutcome
-from xscore.platform.errors import ConnectionFailed, Overloaded
+from xscore.platform.errors import Overloaded
 
 
 @pytest.fixture
@@ -26,21 +26,6 @@ async def vendor(server: OpenAIBatchServer) -> AsyncIterator[Vendor]:
     host = patient("openai", server.url)
     yield Vendor(server, host, "judge-2")
     await host.aclose()
-
-
-async def test_an_upload_whose_answer_is_lost_is_found_by_its_name(vendor: Vendor, judging: MakeRequest) -> None:
-    """It is sent once; the file that bears the mark is the one, however many others there are."""
-    since = vendor.server.batches.clock()
-    lines = vendor.lines(judging, 2)
-    vendor.server.batches.trouble(Step.UPLOAD, Trouble.LOST)
-    with pytest.raises(ConnectionFailed):
-        await vendor.host.upload(lines, mark=MARK)
-    await vendor.host.upload(vendor.lines(judging, 1), mark="xs_another_1")
-    file_id = await vendor.host.find_file(mark=MARK, since=since)
-    assert file_id == "file-0001" and vendor.server.batches.uploaded == 2
-    assert await vendor.host.find_file(mark="xs_no_such", since=since) == ""
-    seen = await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=2)
-    assert (seen.mark, seen.file_id) == (MARK, file_id)
 
 
 @pytest.mark.parametrize(

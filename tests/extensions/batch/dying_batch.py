@@ -93,7 +93,7 @@ def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
             yield result
             late.one_more()
 
-    for name in ("upload", "create", "find", "find_file", "look", "cancel"):
+    for name in ("upload", "create", "find", "look", "cancel"):
         setattr(host, name, counted(getattr(host, name)))
     host.results = counted_results  # type: ignore[method-assign]
     return host

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +13,9 @@ from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging, sel
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore.extensions.batch.results import ResultRow, ResultsFile
+from xscore.extensions.batch.results import ResultRow, write_results
 from xscore.pipeline.question_list import Question, QuestionList
+from xscore.platform.errors import UsageError
 from xscore.records.reports import Observer, Progress
 from xscore.records.turn import Scope
 from xscore.settings import JudgeSettings, Settings
@@ -170,21 +172,17 @@ async def test_results_have_a_row_for_each_chosen_memory(
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_many_rows_are_joined_in_their_order(tmp_path: Path) -> None:
-    """Rows come back from the disk, where nothing else is left."""
-    out = tmp_path / "r.parquet"
-    with ResultsFile(out) as file:
-        for number in range(20_000):
-            file.add([ResultRow(str(number), 1, "a.py", "f", "m", 0.9, 0.9, "")])
-    assert pl.read_parquet(out)["id"].to_list() == [str(number) for number in range(20_000)]
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_a_run_that_breaks_leaves_the_earlier_results(tmp_path: Path) -> None:
-    """What stands there is replaced whole or not at all."""
-    out = tmp_path / "r.jsonl"
-    out.write_text("before\n")
-    with pytest.raises(RuntimeError), ResultsFile(out) as file:
-        file.add([ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")] * 20_000)
-        raise RuntimeError
-    assert out.read_text() == "before\n" and list(tmp_path.iterdir()) == [out]
+@pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
+def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, name: str) -> None:
+    """What stands there is replaced whole or not at all; the error names the file."""
+    out = tmp_path / name
+    write_results(out, [ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")])
+    before = out.read_bytes()
+    row = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), row[1]))
+    try:
+        with pytest.raises(UsageError, match=name):
+            write_results(out, [ResultRow(str(nth), 1, "a.py", "f", "m", nth / 9, 0.9, "") for nth in range(9)] * 99)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, row)
+    assert out.read_bytes() == before and list(tmp_path.iterdir()) == [out]

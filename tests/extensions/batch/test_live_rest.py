@@ -12,9 +12,10 @@ from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, 
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.finish_live import JobResults, finish_job_live, write_job_results
+from xscore.extensions.batch.finish_live import finish_job_live, write_job_results
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.extensions.batch.records import JobStatus
+from xscore.extensions.batch.results import RankedList
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
 
@@ -34,7 +35,7 @@ async def rest(root: Path, office: Bureau, job: str) -> JobStatus:
         return await finish_job_live(pipeline.parts, job)
 
 
-async def results(root: Path, office: Bureau, job: str, out: Path) -> JobResults:
+async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:
     """Write its results."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         return await write_job_results(pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out)

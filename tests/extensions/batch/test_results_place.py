@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from xscore.extensions.batch.results import ResultRow, ResultsFile, check_results_path
+from xscore.extensions.batch.results import ResultRow, check_results_path, write_results
 from xscore.platform.errors import UsageError
 
 ROW = ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
@@ -15,8 +15,7 @@ ROW = ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
 @pytest.mark.parametrize("rows", [[], [ROW]])
 def test_earlier_results_may_be_written_anew(name: str, rows: list[ResultRow], tmp_path: Path) -> None:
     """Also those of a list for which nothing was chosen."""
-    with ResultsFile(tmp_path / name) as file:
-        file.add(rows)
+    write_results(tmp_path / name, rows)
     check_results_path(tmp_path / name, store_dir=tmp_path / "store")
 
 

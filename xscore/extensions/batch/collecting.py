@@ -30,7 +30,7 @@ from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.drafts import dealt_ids
 from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts, score_of_parts
+from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts
 from xscore.scorer.replies import parse_completion
 from xscore.store.store import Store
 
@@ -127,11 +127,6 @@ UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
 """Prefix of the problem of an ended batch of which the host gave less than it says it has."""
 NO_RESULT = "provider: the vendor gave no result for it"
 CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
-_PARTS = """
-    SELECT DISTINCT json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]')
-    FROM job_ask, json_each(pieces) AS piece
-    WHERE job = ? AND json_array_length(piece.value) > 1
-"""
 
 
 class _Fetched(Struct):
@@ -225,8 +220,9 @@ class ResultCollector:
         chunk, fetched.chunk = fetched.chunk, []
         if not chunk:
             return
+        asks = self._asked(self._context.connection, {name[1] for name, _ in chunk})
+        self._parts.load(piece for name, _ in chunk for piece in asks[name[1]][0].pieces)
         with self._context.lease.transaction() as connection:
-            asks = self._asked(connection, {name[1] for name, _ in chunk})
             returned = [
                 ReturnedRequest(name, *asks[name[1]], result, self._omitted.get(name, frozenset()))
                 for name, result in chunk
@@ -293,57 +289,45 @@ def _without_text(piece: MemoryPart) -> MemoryPart:
 class MemoryParts:
     """Joins the judged parts of memories that are too large for one prompt, once every part is known.
 
-    Parts come back in any order, over several batches. Which parts a memory has is read from the job's asks, and from
-    the store's texts where an ask was not needed for one. A memory edited meanwhile stays without a judgment.
+    Parts come back in any order, over several batches. Which parts a memory has is read from the store's text of it, so
+    a memory edited meanwhile stays without a judgment.
     """
 
     def __init__(self, store: Store, job: BatchJob) -> None:
         self._store, self._job = store, job
-        self._parts: dict[str, set[str]] | None = None
+        self._parts: dict[str, frozenset[str]] = {}
+        """By memory; empty: it left the store."""
 
     def join(
-        self, connection: Connection, names: JudgmentKey, judged: Iterable[tuple[MemoryPart, Judgment]]
+        self, connection: Connection, names: JudgmentKey, judged: Sequence[tuple[MemoryPart, Judgment]]
     ) -> list[Judgment]:
         """Return judgments of the memories that these judgments of parts complete."""
-        parts = [(piece, judgment) for piece, judgment in judged if piece.is_part]
-        if not parts:
-            return []
-        now = {judgment.content_hash: judgment for _, judgment in parts}
+        now = {judgment.content_hash: judgment for piece, judgment in judged if piece.is_part}
         found: list[Judgment] = []
-        for memory, count in {piece.memory: piece.parts for piece, _ in parts}.items():
-            hashes = self._hashes(connection, memory, count)
-            known = read_judgments(connection, names, hashes)
-            known |= {one: now[one] for one in hashes if one in now}
-            if len(known) == count:
-                found.append(self._best(memory, known, names))
+        for memory in {piece.memory for piece, _ in judged if piece.is_part}:
+            hashes = self._parts[memory]
+            known = read_judgments(connection, names, hashes) | {one: now[one] for one in hashes if one in now}
+            if hashes and len(known) == len(hashes):
+                found.append(self._joined(memory, known, names))
         return found
 
-    def _best(self, memory: str, known: dict[str, Judgment], names: JudgmentKey) -> Judgment:
+    def _joined(self, memory: str, known: dict[str, Judgment], names: JudgmentKey) -> Judgment:
         best = max((known[hash_] for hash_ in sorted(known)), key=lambda one: one.score)
-        others = [one for one in known.values() if one is not best]
-        if not best.reason:
-            turn_key, judge, sample = names
-            hash_ = best.content_hash
-            told = read_reasons(self._store.connection, (turn_key, judge, sample), [hash_])
-            best = Judgment(hash_, best.score, told.get(hash_, ""), best.pack, best.position, best.prior)
-        result = score_of_parts(memory, [best, *others])
-        assert isinstance(result, Judgment)
-        return result
+        reason = best.reason or read_reasons(self._store.connection, names, [best.content_hash]).get(
+            best.content_hash, ""
+        )
+        return Judgment(memory, best.score, reason, prior=best.prior)
 
-    def _hashes(self, connection: Connection, memory: str, count: int) -> set[str]:
-        if self._parts is None:
-            self._parts = {}
-            for of, part in connection.execute(_PARTS, (self._job.id,)):
-                self._parts.setdefault(of, set()).add(part)
-        found = self._parts.setdefault(memory, set())
-        if len(found) < count:
-            found |= self._in_store(memory)
-        return found
-
-    def _in_store(self, memory: str) -> set[str]:
-        """Return the parts of a memory as they are cut now; none where it left the store."""
+    def load(self, pieces: Iterable[MemoryPart]) -> None:
+        """Read from the store which parts the memories of these pieces have. Not within a transaction."""
+        missing = {piece.memory for piece in pieces if piece.is_part} - self._parts.keys()
+        if not missing:
+            return
         recipe = self._job.recipe
-        members = [one for one in self._store.pool(tests=recipe.tests) if one.content_hash == memory]
+        members = [one for one in self._store.pool(tests=recipe.tests) if one.content_hash in missing]
         texts = self._store.texts(members, tests=recipe.tests)
-        cut = [memory_parts(one, texts[one.id], max_tokens=recipe.packs.tokens) for one in members if one.id in texts]
-        return {piece.content_hash for found in cut for piece in found if piece.is_part}
+        self._parts |= dict.fromkeys(missing, frozenset())
+        for member in members:
+            if member.id in texts:
+                cut = memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens)
+                self._parts[member.content_hash] = frozenset(one.content_hash for one in cut if one.is_part)

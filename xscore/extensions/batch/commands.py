@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from xscore.cli.failures import INTERRUPTED
 from xscore.cli.interrupt import run_interruptible
@@ -24,7 +24,7 @@ from xscore.extensions.batch.job_text import job_json, jobs_exit_code, next_step
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job
 from xscore.extensions.batch.records import JobStatus
 from xscore.extensions.batch.results import check_results_path
-from xscore.pipeline.json_form import record_json
+from xscore.pipeline.json_form import to_json
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.text import counted, one_line
@@ -122,7 +122,9 @@ def _judge_rest_live(
         standing = await finish_job_live(pipeline.parts, job.id) if live else found
         if out is None:
             return standing, {}
-        return standing, {"results": record_json(await write_job_results(pipeline.parts, job, out))}
+        ranked = await write_job_results(pipeline.parts, job, out)
+        counts = {"coverage": ranked.coverage, "unjudged_by_cause": ranked.unjudged_by_cause}
+        return standing, {"results": to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})}
 
     return run_turn(flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings)))
 

@@ -8,7 +8,6 @@ Trade-off: boosts follow the code and the uncommitted change of today.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
@@ -17,8 +16,8 @@ from xscore.extensions.batch.job_context import JobLease
 from xscore.extensions.batch.job_rows import BatchJob, JobQuestion
 from xscore.extensions.batch.list_plan import confirm_plan, plan_questions
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.extensions.batch.records import JobStatus, QuestionSummary
-from xscore.extensions.batch.results import KnownCauses, cached_outcomes, rank_questions
+from xscore.extensions.batch.records import JobStatus
+from xscore.extensions.batch.results import KnownCauses, RankedList, cached_outcomes, rank_questions
 from xscore.extensions.batch.sending import settle_from_cache
 from xscore.pipeline import pool as kept
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, judge_list
@@ -34,7 +33,6 @@ from xscore.platform.processes import gc_paused
 from xscore.platform.text import counted
 from xscore.prompts.judge import turn_block
 from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
-from xscore.records.receipt import Coverage
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
 
@@ -89,19 +87,7 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, sco
     return replace(turn, file_text=shown.file_text)
 
 
-class JobResults(Struct, frozen=True, kw_only=True):
-    """A job's questions, ranked."""
-
-    job: str
-    coverage: Coverage
-    """`judged` is what this job had judged; what other turns did counts as cached."""
-    unjudged_by_cause: dict[str, int]
-    lines: tuple[QuestionSummary, ...]
-    out: str
-    rows: int
-
-
-async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> JobResults:
+async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> RankedList:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
     connection, known = parts.store.connection, _lost_causes(parts, job)
     answered = job_rows.memories_asked(connection, job.id, "answered")
@@ -115,15 +101,7 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> J
             return settled, max(0, len(scored) - questions[number].cached)
         return settled, sum(content in answered.get(number, ()) for content in scored)
 
-    ranked = await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
-    return JobResults(
-        job=job.id,
-        coverage=ranked.coverage,
-        unjudged_by_cause=ranked.unjudged_by_cause,
-        lines=ranked.lines,
-        out=str(out),
-        rows=ranked.rows,
-    )
+    return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
 
 
 def _lost_causes(parts: PipelineParts, job: BatchJob) -> KnownCauses:

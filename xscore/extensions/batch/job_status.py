@@ -5,9 +5,7 @@ it was planned for, whatever judge the settings name today. Trade-off: a memory 
 its parts does.
 """
 
-import json
 import sqlite3
-from collections import Counter
 from typing import Any
 
 from msgspec import convert
@@ -28,24 +26,19 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 
 _REQUESTS = "SELECT state, count(*) FROM job_request WHERE job = ? GROUP BY state"
-_OPEN_OR_LOST = """
-    SELECT ask, state, cause, count(*), json_group_array(question) FROM job_request
-    WHERE job = ? AND state <> 'answered' GROUP BY ask, state, cause
-"""
-_ASKED_WHOLE = """
-    SELECT coalesce(sum(json_array_length(pieces) * asked), 0)
-    FROM (SELECT ask, count(*) AS asked FROM job_request WHERE job = ?1 GROUP BY ask)
-    CROSS JOIN job_ask ON job_ask.job = ?1 AND number = ask
-    WHERE rung = 0 AND json_array_length(pieces, '$[0]') = 1
-"""
-_ASKED_IN_PARTS = """
-    SELECT count(*) FROM (
-        SELECT DISTINCT question, json_extract(piece.value, '$[1]')
-        FROM job_request CROSS JOIN job_ask ON job_ask.job = job_request.job AND job_ask.number = ask
+_ASKED = """
+    WITH asked AS (
+        SELECT max(state IN ('planned', 'sent')) AS waits, max(iif(state = 'lost', cause, '')) AS cause
+        FROM job_request CROSS JOIN job_ask ON job_ask.job = job_request.job AND number = ask
         CROSS JOIN json_each(pieces) AS piece
-        WHERE job_request.job = ? AND rung = 0 AND json_array_length(pieces, '$[0]') > 1
+        WHERE job_request.job = ?
+        GROUP BY question, coalesce(json_extract(value, '$[1]'), nullif(json_extract(value, '$[0]'), ''), ask || key)
     )
+    SELECT iif(waits OR cause = '', '', substr(cause, 1, instr(cause, ':') - 1)) AS kind, waits, count(*)
+    FROM asked GROUP BY 1, 2 ORDER BY 1
 """
+"""Memories asked for, each question's own: why it is lost, else whether one of its requests waits. An erased one counts
+at its place."""
 _WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
 _DOLLARS = """
     SELECT coalesce(sum(cost), 0), count(*) - count(cost),
@@ -91,10 +84,12 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
 
 
 def _asked_by_batch(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
-    waiting, unjudged = _count_open(connection, job)
-    asked = sum(connection.execute(query, (job.id,)).fetchone()[0] for query in (_ASKED_WHOLE, _ASKED_IN_PARTS))
-    judged = asked - waiting - sum(unjudged.values())
-    return {"asked": asked, "judged": judged, "unjudged": dict(sorted(unjudged.items()))}
+    counts = connection.execute(_ASKED, (job.id,)).fetchall()
+    return {
+        "asked": sum(count for _, _, count in counts),
+        "judged": sum(count for kind, waits, count in counts if not (kind or waits)),
+        "unjudged": {kind: count for kind, _, count in counts if kind},
+    }
 
 
 def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
@@ -109,23 +104,6 @@ def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[BatchStatus, 
         convert(asdict(one) | {"waiting": waiting.get(one.number, 0)}, BatchStatus)
         for one in batch_rows.read_batches(connection, job_id)
     )
-
-
-def _count_open(connection: sqlite3.Connection, job: BatchJob) -> tuple[int, Counter[str]]:
-    rows = connection.execute(_OPEN_OR_LOST, (job.id,)).fetchall()
-    asks = job_rows.read_asks(connection, job.id, {row[0] for row in rows})
-    counts = Counter[str]()
-    in_parts: dict[tuple[int, str], str] = {}
-    """Why a question's memory is lost; empty: a part of it still waits."""
-    for number, state, cause, count, questions in rows:
-        ask, kind = asks[number], cause.partition(":")[0] if state == "lost" else ""
-        if not any(piece.is_part for piece in ask.pieces):
-            counts[kind] += count * len(ask.pieces)
-            continue
-        for name in ((question, piece.memory) for question in json.loads(questions) for piece in ask.pieces):
-            in_parts[name] = in_parts.get(name, kind) and kind
-    counts.update(in_parts.values())
-    return counts.pop("", 0), counts
 
 
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:

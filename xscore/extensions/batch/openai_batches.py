@@ -95,17 +95,6 @@ class OpenAIBatches(BatchHost):
                     return [self._seen(entry)]
         return []
 
-    async def find_file(self, *, mark: str, since: float) -> str:
-        """Return the id of the newest upload that bears this mark; empty where there is none."""
-        entries = self._calls.listed(
-            "/files", cursor="after", created_at=_created_at, since=None, purpose="batch", order="desc"
-        )
-        async with aclosing(entries):
-            async for entry in entries:
-                if entry.get("filename") == f"{mark}.jsonl":
-                    return self._id_of(entry)
-        return ""
-
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
         return [(f"/files/{quote(file_id, safe='')}/content", f"file {file_id}") for file_id in seen.files]
 

@@ -1,23 +1,20 @@
 """The results of a list: each question ranked from the cache with its counts, and the results file.
 
 The rules, thresholds and boosts are a turn's. Candidates = judged + cached + unjudged by cause, for every question. The
-file is Parquet or JSON lines, written aside and moved into place whole; its path is checked before anything is spent,
-and may hold earlier results or nothing. Trade-off: questions are gone through once more after judging, and Parquet
-is made of JSON lines, which take their size on disk beside it for a moment.
+file is Parquet or JSON lines, and replaced whole; its path is checked before anything is spent, and may hold earlier
+results or nothing. Trade-off: questions are gone through once more after judging, and all rows are in memory.
 """
 
 import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, astuple
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch.records import QuestionSummary
@@ -26,6 +23,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion, is_question_file
 from xscore.pipeline.ranking import rank
 from xscore.platform.errors import UsageError
+from xscore.platform.files import write_atomically
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
 
@@ -90,16 +88,17 @@ async def rank_questions(
 
     ranks: false gives each question its account alone.
     """
-    lines, count = [], 0
-    with ResultsFile(out) as file:
-        for prepared in questions:
-            await asyncio.sleep(0)
-            settled, judged = await settle(prepared)
-            rows = _ranked_rows(parts, prepared, settled) if ranks else []
-            lines.append(_question_summary(prepared, settled, judged, rows))
-            file.add(rows)
-            count += len(rows)
-    return RankedList(tuple(lines), count)
+    lines: list[QuestionSummary] = []
+    all_rows: list[ResultRow] = []
+    for prepared in questions:
+        await asyncio.sleep(0)
+        settled, judged = await settle(prepared)
+        rows = _ranked_rows(parts, prepared, settled) if ranks else []
+        lines.append(_question_summary(prepared, settled, judged, rows))
+        all_rows += rows
+    if out is not None:
+        write_results(out, all_rows)
+    return RankedList(tuple(lines), len(all_rows))
 
 
 def _ranked_rows(parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]) -> list[ResultRow]:
@@ -198,63 +197,16 @@ def _columns(path: Path) -> list[str]:
         return []
 
 
-class ResultsFile:
-    """A context manager: what was added stands at `path` when it ends well, and nothing of it when it does not.
-
-    path: None writes nothing. Raises UsageError where it cannot be written.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path, self._lines = path, path and path.with_name(f".{path.name}.{os.getpid()}.jsonl")
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> Self:
-        if self._lines is not None:
-            with self._translated():
-                self._file = self._lines.open("w", encoding="utf-8")
-        return self
-
-    def add(self, rows: Sequence[ResultRow]) -> None:
-        """Take rows."""
-        if self._file is not None:
-            with self._translated():
-                self._file.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._path is None or self._lines is None or self._file is None:
-            return
-        whole = self._lines if self._path.suffix == ".jsonl" else self._lines.with_suffix(".parquet")
-        try:
-            with self._translated():
-                self._file.close()
-                if kind is None:
-                    if whole != self._lines:
-                        _write_parquet(self._lines, whole)
-                    whole.replace(self._path)
-        finally:
-            for part in (self._lines, whole):
-                with suppress(OSError):
-                    part.unlink(missing_ok=True)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UsageError(
-                f"--output: {self._path} cannot be written: {error.strerror}",
-                hint="What was judged is kept: run the same command again with another --output.",
-            ) from error
-
-
-def _write_parquet(lines: Path, whole: Path) -> None:
+def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
+    """Replace the results file whole. Raises UsageError where it cannot be written."""
+    if path.suffix == ".jsonl":
+        lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
+        write_atomically(path, lines.encode())
+        return
     import polars as pl
 
     types = {"rank": pl.Int64, "score": pl.Float64, "raw": pl.Float64}
     schema = {name: types.get(name, pl.String) for name in ResultRow.__struct_fields__}
-    if lines.stat().st_size:
-        pl.scan_ndjson(lines, schema=schema).sink_parquet(whole)
-    else:
-        pl.DataFrame(schema=schema).write_parquet(whole)
+    content = BytesIO()
+    pl.DataFrame([astuple(row) for row in rows], schema=schema, orient="row").write_parquet(content)
+    write_atomically(path, content.getvalue())

@@ -120,9 +120,8 @@ class BatchSender:
         context = self.context
         if batch_rows.is_job_stopped(context.connection, context.job.id):
             return False
-        file_id = batch.file_id or await context.host.find_file(mark=batch.mark, since=context.since(batch))
-        if file_id:
-            await self._create(batch, io.BytesIO(), file_id=file_id)
+        if batch.file_id:
+            await self._create(batch, io.BytesIO(), file_id=batch.file_id)
             return True
         with open_input_file(context.store) as lines:
             requests = job_rows.requests_of_batch(context.connection, context.job.id, batch.number)

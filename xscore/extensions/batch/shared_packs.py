@@ -1,9 +1,9 @@
 """Judge for several questions at once: a pack is sent once with all questions that have no judgment of it.
 
 The rest is left to each question's own judge: a memory too large for one prompt or without a valid score, a pack that
-another process is paying for, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here. The
-report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the cheaper
-way. Trade-off: only questions that lack all of a pack share it.
+another process is paying for, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here.
+The report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the
+cheaper way. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
 """Prompts that several questions share: which questions share which packs, how many fit, and how to read replies.
 
 `batch.questions_a_call` is lowered to what a host takes: a strict schema's properties, the model's output cap, its
-context. A score is never taken from one question for another: it counts under the code it stands under, and one of a
-mended reply only where the raw text states it right behind its question's code. Trade-off: packs that differ in one
+context. A score is never taken from one question for another: it counts under the code it stands under, and a damaged
+reply to several questions says nothing. Trade-off: packs that differ in one
 member are not shared, and a model with a small output cap shares less than its replies would need.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 
@@ -35,7 +34,6 @@ from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import (
     EMPTY_REPLY,
     ParsedReply,
-    ReplyObject,
     find_object,
     has_conflict,
     printable_reason,
@@ -43,10 +41,8 @@ from xscore.scorer.replies import (
     valid_scores,
 )
 
-_QUESTION = re.compile(r"(?<!\w)[\"'“”]?(q\d{1,2})[\"'“”]?\s*:\s*\{")
 MOST_MENDED_SCORES = 60
 """As many as one turn's reply can hold bound the brackets of what is mended: mending takes time quadratic in them."""
-_END = re.compile(r"[{}\[\]]|(?<!\w)q\d{1,2}(?!\w)")
 
 
 class QuestionReplies(Struct, frozen=True):
@@ -67,6 +63,8 @@ def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
 def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
     """Read a reply to a prompt with these questions and ids; there is a `Reply` for each question."""
     found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_MENDED_SCORES))
+    if found is not None and found.damaged and len(questions) > 1:  # whose a score is cannot be told for certain
+        return QuestionReplies(dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, mended=True))
     by_question = dict.fromkeys(questions, EMPTY_REPLY)
     data = found.data if found else None
     if found is None or not isinstance(data, dict):
@@ -82,32 +80,19 @@ def read_questions(text: str, questions: Collection[str], ids: Collection[str]) 
         elif not isinstance(given, dict) or has_conflict(scores, code):
             void += 1
         else:
-            reply = by_question[code] = _question_reply(
-                given, ids, reasons.get(code, {}), _text_of_question(found, code)
-            )
+            reply = by_question[code] = _question_reply(given, ids, reasons.get(code, {}), found.damaged)
             foreign, void = foreign + reply.foreign, void + reply.void
     return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.mended))
 
 
 def _question_reply(
-    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], raw: str | None
+    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], damaged: str
 ) -> ParsedReply:
-    """Read the scores of one question. raw: what they must be stated in; None: they stood there whole."""
+    """Read the scores of one question. damaged: what they must be stated in; empty: they stood there whole."""
     found = valid_scores(given, ids)
-    kept = found.scores if raw is None else stated_scores(found.scores, raw)
+    kept = stated_scores(found.scores, damaged) if damaged else found.scores
     void = found.void + len(found.scores) - len(kept)
     return ParsedReply(kept, {id_: said for id_, said in reasons.items() if id_ in kept}, found.foreign, void)
-
-
-def _text_of_question(found: ReplyObject, code: str) -> str | None:
-    """Return the damaged text in which this question's scores must stand; nothing where its code is given twice."""
-    if not found.damaged:
-        return None
-    own = [match.end() for match in _QUESTION.finditer(found.damaged) if match[1] == code]
-    if len(own) != 1:
-        return ""
-    end = _END.search(found.damaged, own[0])
-    return found.damaged[own[0] : end.start() + 1 if end else len(found.damaged)]
 
 
 def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:

@@ -1,8 +1,8 @@
 """Calls to any vendor's Batch API, each with a deadline and size limits, and the result of each request.
 
 Reads are tried again a few times; a create is sent once, because it may have succeeded without an answer. Results are
-streamed, and a stream that breaks is opened again without giving a line twice. No sentence of a host is passed on: it
-may repeat the prompt. Trade-off: a hash of each line is kept while a stream is read, 4 MB for the largest batch.
+streamed. No sentence of a host is passed on: it may repeat the prompt. Trade-off: a stream that breaks is read from its
+start again by the next pass, which skips what was entered.
 """
 
 import asyncio
@@ -155,27 +155,13 @@ class BatchCalls:
             query[cursor] = last
 
     async def lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the JSON objects of a stream of lines, each once; one that is none or too long is empty.
+        """Yield the JSON objects of a stream of lines; one that is none or too long is empty.
 
         results: how many there may be.
         """
-        given: set[int] = set()
-        failed = 0
-        while True:
-            before = frozenset(given) if failed else frozenset()
-            try:
-                async with aclosing(self._stream(path, of=of, results=results)) as stream:
-                    async for line in stream:
-                        name = hash(line)
-                        if name in before:
-                            continue
-                        given.add(name)
-                        yield _object(line)
-            except ProviderError as error:
-                failed += 1
-                await self._wait(failed, error)
-            else:
-                return
+        async with aclosing(self._stream(path, of=of, results=results)) as stream:
+            async for line in stream:
+                yield _object(line)
 
     async def _stream(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
         sdk = self.connection.open()
@@ -272,10 +258,6 @@ class BatchHost(ABC):
         One that certainly is bears the mark. Others, whose vendor keeps no mark, bear none and have as many requests;
         their results tell, once they have ended.
         """
-
-    async def find_file(self, *, mark: str, since: float) -> str:
-        """Return the id of the uploaded input of this mark; empty where there is none."""
-        return ""
 
     async def look(self, vendor_id: str) -> VendorBatch:
         """Return the batch as it stands."""
