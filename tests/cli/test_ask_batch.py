@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.pipeline.conftest import shop
+from xscore.prompts.questions import QUESTIONS_VERSION
 
 __all__ = ["shop"]
 LINES = (
@@ -74,5 +75,5 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     found = json.loads(done.stdout)
-    assert found["judge"]["prompt_version"] == "questions-1" and found["coverage"]["carried"] > 0
+    assert found["judge"]["prompt_version"] == QUESTIONS_VERSION and found["coverage"]["carried"] > 0
     assert found["coverage"]["unjudged"] == 0 and done.returncode == 0

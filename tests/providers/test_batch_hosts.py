@@ -109,7 +109,7 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     found = await vendor.results(seen)
     ids = [result.custom_id for result in found]
     assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(ids)
-    assert {result.fate for result in found} == {RequestOutcome.ANSWERED}
+    assert {result.outcome for result in found} == {RequestOutcome.ANSWERED}
     for result in found:
         assert result.completion is not None and result.completion.usage_reported
         assert set(json.loads(result.completion.text)["scores"]) == {"k0", "k1", "k2"}
@@ -175,7 +175,7 @@ async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: 
     """Half was run in time; the rest is told to have expired and was never run."""
     vendor.server.batches.looks_until_done, vendor.server.batches.expires_at_look = 2, 2
     seen = await vendor.ended(await vendor.created(judging, 10))
-    fates = [result.fate for result in await vendor.results(seen)]
+    fates = [result.outcome for result in await vendor.results(seen)]
     assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.EXPIRED) == 5
     assert vendor.server.batches.ran.total() == 5
 
@@ -187,7 +187,7 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendo
     first, again = await vendor.host.cancel(seen.vendor_id), await vendor.host.cancel(seen.vendor_id)
     assert first.state is again.state is BatchState.CANCELLING
     over = await vendor.ended(again)
-    fates = [result.fate for result in await vendor.results(over)]
+    fates = [result.outcome for result in await vendor.results(over)]
     assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.CANCELLED) == 5
     assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
 
@@ -209,8 +209,8 @@ async def test_a_request_that_failed_says_how(
     """By the dialect's own table of errors; nothing of what the host says is passed on."""
     vendor.server.misbehave(fault)
     found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
-    [failed] = [result for result in found if result.fate is not RequestOutcome.ANSWERED]
-    assert (failed.fate, failed.tells) == (fate, (tells,))
+    [failed] = [result for result in found if result.outcome is not RequestOutcome.ANSWERED]
+    assert (failed.outcome, failed.error_kinds) == (fate, (tells,))
     assert "cannot take" not in failed.detail and KEY not in failed.detail and "entity" not in failed.detail
 
 
@@ -269,4 +269,4 @@ async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: Mak
     except RateLimited:
         assert vendor.host.name == "anthropic"
         return
-    assert seen.state is BatchState.FAILED and seen.tells == ("rate_limited",) and "wait" in seen.problem
+    assert seen.state is BatchState.FAILED and seen.error_kinds == ("rate_limited",) and "wait" in seen.problem

@@ -153,4 +153,4 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
         found = [result async for result in host.results(seen, model="m")]
         await host.aclose()
     assert [one.custom_id for one in found] == ["", "", "xs_1-q3-a0"]
-    assert {one.fate for one in found} == {RequestOutcome.ERRED} and all(one.is_charged for one in found)
+    assert {one.outcome for one in found} == {RequestOutcome.ERRED} and all(one.is_charged for one in found)

@@ -43,7 +43,7 @@ async def test_an_input_that_is_refused_says_why(vendor: Vendor, judging: MakeRe
     lines = io.BytesIO(spoil(vendor.lines(judging, 1).read()))
     file_id = await vendor.host.upload(lines, mark=MARK)
     seen = await vendor.ended(await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=1))
-    assert seen.state is BatchState.FAILED and seen.tells == ("rejected",)
+    assert seen.state is BatchState.FAILED and seen.error_kinds == ("rejected",)
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(seen.problem)
     assert not vendor.server.batches.ran
@@ -69,7 +69,7 @@ async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: Make
     seen = await vendor.ended(await vendor.created(judging, 5))
     assert len(seen.files) == 2
     found = await vendor.results(seen)
-    fates = [result.fate for result in found]
+    fates = [result.outcome for result in found]
     assert fates.count(RequestOutcome.EXPIRED) == 1 and len(found) == 7
     assert len({result.custom_id for result in found}) == 6
 

@@ -39,7 +39,6 @@ class OpenAIBatchServer(OpenAIServer):
     def add_routes(self, app: web.Application) -> None:
         """Serve files and batches."""
         app.router.add_post("/v1/files", self._upload)
-        app.router.add_get("/v1/files", self._list_files)
         app.router.add_get("/v1/files/{id}/content", self._content_of)
         app.router.add_post("/v1/batches", self._create)
         app.router.add_get("/v1/batches", self._list)
@@ -58,13 +57,6 @@ class OpenAIBatchServer(OpenAIServer):
         kept = KeptFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
         self.files[kept.id] = kept
         return await lost(request) if trouble is Trouble.LOST else web.json_response(_shown_file(kept))
-
-    async def _list_files(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.LIST, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        page, has_more = self.batches.page(list(self.files.values()), request, cursor="after")
-        return web.json_response(_listing([_shown_file(file) for file in page], has_more))
 
     async def _content_of(self, request: web.Request) -> web.StreamResponse:
         trouble = self._struck(Step.RESULTS, request)

@@ -9,7 +9,6 @@ from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from xscore.costs import caps
 from xscore.extensions.batch import batch_rows as job_steps
-from xscore.extensions.batch.vendor_calls import ATTEMPTS
 from xscore.platform import database
 from xscore.platform.hashing import row_checksum
 from xscore.store.opening import connect_store
@@ -54,8 +53,7 @@ async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
     """Half an answer of the host is kept although no chunk was full."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(4))
-        for _ in range(ATTEMPTS):
-            office.book.trouble(Step.RESULTS, Trouble.CUT)
+        office.book.trouble(Step.RESULTS, Trouble.CUT)
         seen = [await office.advance(shop, job) for _ in range(2)]
         assert seen[1].problem and seen[1].sent and seen[1].answered
         assert (await office.finish(shop, job)).judged and sum(office.book.ran.values()) == 4

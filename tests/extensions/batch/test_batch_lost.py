@@ -17,8 +17,7 @@ from tests.servers.scoring import table
 from xscore.costs.caps import Caps
 from xscore.extensions.batch import batch_rows, machine
 from xscore.extensions.batch.batch_costs import BatchLedger
-from xscore.extensions.batch.batch_rows import Batch
-from xscore.extensions.batch.records import JobStatus
+from xscore.extensions.batch.records import Batch, JobStatus
 from xscore.pipeline.build import Pipeline
 
 __all__ = ["shop"]

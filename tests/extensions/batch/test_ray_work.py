@@ -64,10 +64,9 @@ async def actor(
         progress = ListProgress(Observer(), 0, 0)
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
         async with parts.open_resources("b_test") as resources:
-            wave = await run._wave(
-                parts.judge, resources, prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
-            )
-        yield ChunkJudge(run._context(parts.judge, wave, None)), wave.chunks[0]
+            questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
+            work = await run.work_of(parts.judge, resources, questions)
+        yield ChunkJudge(run.context(parts.judge, work, None)), work.chunks[0]
 
 
 @pytest.mark.verify

@@ -18,6 +18,8 @@ from xscore.providers.host_facts import sub_object, token_count
 READ_BYTES = 1 << 16
 """Sent at a time."""
 BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
+CLOCK_DIFFERENCE_S = 3_600.0
+"""How far the vendor's clock may be behind ours before a batch is not found again."""
 STATES = {"canceling": BatchState.CANCELLING, "ended": BatchState.ENDED}
 """Vendor's word -> ours; any other is still working."""
 COUNTED = ("processing", "succeeded", "errored", "canceled", "expired")
@@ -51,9 +53,15 @@ class AnthropicBatches(BatchHost):
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
-        entries = self._calls.listed(self.path, cursor="after_id", created_at=_created_at, since=since)
-        async with aclosing(entries):
-            return [seen async for entry in entries if (seen := self._seen(entry)).requests == requests]
+        found: list[VendorBatch] = []
+        async with aclosing(self._calls.listed(self.path, cursor="after_id")) as entries:
+            async for entry in entries:
+                seen = self._seen(entry)
+                if 0 < seen.created_at < since - CLOCK_DIFFERENCE_S:
+                    break
+                if seen.requests == requests:
+                    found.append(seen)
+        return found
 
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
         # the documented path, not the URL that the host returns, so that the key goes nowhere else
@@ -63,7 +71,7 @@ class AnthropicBatches(BatchHost):
         result = sub_object(line, "result")
         kind = str(result.get("type"))
         if kind in NOT_RUN:
-            return BatchResult(custom_id=custom_id, fate=NOT_RUN[kind], detail=kind)
+            return BatchResult(custom_id=custom_id, outcome=NOT_RUN[kind], detail=kind)
         if kind != "succeeded":
             return self._failed(custom_id, result.get("error"), model)
         return self._answered(custom_id, sub_object(result, "message"), model)

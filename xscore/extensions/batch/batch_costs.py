@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
-from xscore.extensions.batch.batch_rows import Batch, custom_id
+from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.records import BatchResult
+from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_asks
-from xscore.extensions.batch.records import VendorBatch
+from xscore.extensions.batch.records import Batch, VendorBatch
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.scorer.repair import PackPrompt
@@ -30,24 +29,6 @@ OPEN_STATES = ("marked", "created", "ended")
 BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
 LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",), "failed": OPEN_STATES}
 """State of a batch -> the states it is reached from."""
-
-
-class Batch(Struct, frozen=True):
-    """One batch of a job."""
-
-    job: str
-    number: int
-    mark: str
-    state: str
-    marked_at: float
-    requests: int
-    bytes: int
-    input_tokens: int
-    file_id: str = ""
-    vendor_id: str = ""
-    status: str = ""
-    seen_at: float | None = None
-    problem: str = ""
 
 
 _COLUMNS = """

@@ -21,10 +21,9 @@ from xscore.cache.judgment_store import settle_claims
 from xscore.cache.judgments import insert_judgments, read_judgments, read_reasons
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
-from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.records import BatchResult, RequestOutcome, VendorBatch
+from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
 from xscore.platform.errors import ProviderError, UnreadableResponse
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
@@ -78,13 +77,13 @@ class ResultReader(Struct):
         climbing: list[tuple[ReturnedRequest, Sequence[MemoryPart], RepairReason]] = []
         for one in chunk:
             result = one.result
-            if result.fate is RequestOutcome.ANSWERED:
+            if result.outcome is RequestOutcome.ANSWERED:
                 climbing.append((one, *self._answered(found, one)))
-            elif result.fate is RequestOutcome.REFUSED:
+            elif result.outcome is RequestOutcome.REFUSED:
                 self.rule.rejected += 1
                 climbing.append((one, one.ask.pieces, _refusal(result)))
             else:
-                found.again[one.name] = _AGAIN[result.fate] + (f" ({result.detail})" if result.detail else "")
+                found.again[one.name] = _AGAIN[result.outcome] + (f" ({result.detail})" if result.detail else "")
         self.rule.has_score = self.rule.has_score or bool(found.judged)
         for one, pieces, trouble in climbing:
             self._climb(found, one, pieces, trouble)
@@ -116,7 +115,7 @@ class ResultReader(Struct):
 
 def _refusal(result: BatchResult) -> RepairReason:
     detail = result.detail or "the host refused it"
-    return repair.prompt_too_long(detail) if "prompt_too_long" in result.tells else repair.prompt_rejected(detail)
+    return repair.prompt_too_long(detail) if "prompt_too_long" in result.error_kinds else repair.prompt_rejected(detail)
 
 
 CHUNK = 5_000
@@ -187,7 +186,7 @@ class ResultCollector:
 
     def _take(self, fetched: _Fetched, result: BatchResult, batch: Batch) -> None:
         name = request_of_custom_id(result.custom_id, batch.mark)
-        if name is not None and (result.fate is RequestOutcome.ANSWERED or result.is_charged):
+        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
@@ -229,7 +228,7 @@ class ResultCollector:
             ]
             found = self.reader.read(returned)
             answered = [
-                (one.result, len(one.ask.pieces)) for one in returned if one.result.fate is RequestOutcome.ANSWERED
+                (one.result, len(one.ask.pieces)) for one in returned if one.result.outcome is RequestOutcome.ANSWERED
             ]
             self._context.ledger.enter(connection, batch, answered)
             self._charge_unread(connection, batch, [name for name, one in chunk if one.is_charged])

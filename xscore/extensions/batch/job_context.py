@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.extensions.batch.batch_costs import BatchLedger
-from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob
+from xscore.extensions.batch.records import Batch
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreError

@@ -226,15 +226,14 @@ def memories_asked(connection: sqlite3.Connection, job_id: str, *states: str) ->
     return found
 
 
-def contents_under_way(connection: sqlite3.Connection, job_ids: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """Return the contents (of whole memories) that these jobs are having judged, by turn key.
+def contents_under_way(connection: sqlite3.Connection, job_id: str) -> Mapping[str, frozenset[str]]:
+    """Return the contents (of whole memories) that a job is having judged, by turn key.
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
     found: dict[str, set[str]] = {}
-    for job_id in job_ids:
-        for key, memory in connection.execute(_UNDER_WAY, (job_id,)):
-            found.setdefault(key, set()).add(memory)
+    for key, memory in connection.execute(_UNDER_WAY, (job_id,)):
+        found.setdefault(key, set()).add(memory)
     return {key: frozenset(memories) for key, memories in found.items()}
 
 
@@ -256,9 +255,18 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
     return found
 
 
+class _Asked(Struct, omit_defaults=True):
+    """What a row tells of a question; nothing, once it was erased."""
+
+    task: str = ""
+    errors: str = ""
+    file: str = ""
+    shown: str = ""
+
+
 def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
-    told = {"task": one.turn.task, "errors": one.turn.errors, "file": one.turn.file, "shown": one.shown}
-    context = json.dumps({name: value for name, value in told.items() if value}, ensure_ascii=False)
+    turn = one.turn
+    context = msgspec.json.encode(_Asked(task=turn.task, errors=turn.errors, file=turn.file, shown=one.shown)).decode()
     checksum = row_checksum(job_id, str(one.number), context, one.turn_key)
     return (job_id, one.number, one.name, context, one.turn_key, one.candidates, one.cached, checksum)
 
@@ -288,11 +296,10 @@ def _question(job_id: str, row: tuple[int, str, str, str, int, int, int]) -> Job
     number, name, context, turn_key, candidates, cached, checksum = row
     with damage_if_invalid("a question of a job"):
         _verify_checksum(checksum, job_id, str(number), context, turn_key)
-        told = json.loads(context)
-        turn = Turn(task=told.get("task", ""), errors=told.get("errors", ""), file=told.get("file", ""))
-        shown = told.get("shown", "")
+        asked = msgspec.json.decode(context, type=_Asked)
+    turn = Turn(task=asked.task, errors=asked.errors, file=asked.file)
     return JobQuestion(
-        number=number, name=name, turn=turn, shown=shown, turn_key=turn_key, candidates=candidates, cached=cached
+        number=number, name=name, turn=turn, shown=asked.shown, turn_key=turn_key, candidates=candidates, cached=cached
     )
 
 

@@ -8,13 +8,12 @@ its parts does.
 import sqlite3
 from typing import Any
 
-from msgspec import convert
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.records import BatchStatus, JobStatus
+from xscore.extensions.batch.records import Batch, JobStatus
 from xscore.extensions.batch.vendor import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database, money
@@ -98,12 +97,10 @@ def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]
     return {"asked": asked, "judged": min(judged, asked), "unjudged": {}}
 
 
-def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[BatchStatus, ...]:
+def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:
     waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
-    return tuple(
-        convert(asdict(one) | {"waiting": waiting.get(one.number, 0)}, BatchStatus)
-        for one in batch_rows.read_batches(connection, job_id)
-    )
+    found = batch_rows.read_batches(connection, job_id)
+    return tuple(replace(one, waiting=waiting.get(one.number, 0)) for one in found)
 
 
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:

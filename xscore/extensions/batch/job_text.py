@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from xscore.cli.phrases import describe_tokens, describe_unjudged
 from xscore.cli.terminal import faint, render_facts, render_table
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.extensions.batch.records import BatchStatus, JobStatus, ListReport, QuestionSummary
+from xscore.extensions.batch.records import Batch, JobStatus, ListReport, QuestionSummary
 from xscore.pipeline.json_form import SCHEMA, Json, record_json, stage_usage_json
 from xscore.platform.errors import BudgetExhausted, NothingMatched, ProviderError
 from xscore.platform.text import (
@@ -110,7 +110,7 @@ def _rest(found: JobStatus) -> str:
     return waiting + (f" · unjudged: {causes}" if causes else "")
 
 
-def _batch(one: BatchStatus) -> str:
+def _batch(one: Batch) -> str:
     status = f", {one_line(one.status)}" if one.status else ""
     seen = f" at {format_time(one.seen_at)}" if one.seen_at is not None else ""
     why = f": {one_line(one.problem)}" if one.problem else ""

@@ -203,7 +203,7 @@ class _ListRun(Struct):
 
     def report(self) -> ListReport:
         """Sum up. Raises StoreDamaged."""
-        parts, identity = self.parts, self.parts.judge.identity
+        parts = self.parts
         ranked, is_ranked = self.ranked, bool(self.ranked.lines)
         coverage, causes = ranked.coverage, ranked.unjudged_by_cause
         if not is_ranked:  # it was interrupted: by what was told of its questions
@@ -211,11 +211,11 @@ class _ListRun(Struct):
             unjudged = self.plan.to_judge - judged
             coverage = Coverage(self.plan.candidates, judged, self.plan.cached, 0, unjudged)
             causes = {str(self.end.cause): unjudged} if unjudged else {}
-        said_of_seats = [said for said in parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
+        of_models = [said for said in parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
         return ListReport(
             job=self.job,
             command=self.options.command,
-            judge=f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
+            judge=list_plan.judge_name(parts),
             is_model=parts.judge.is_model,
             questions=len(self.questions.all),
             candidates=self.plan.candidates,
@@ -230,7 +230,7 @@ class _ListRun(Struct):
             lines=ranked.lines,
             out=str(self.options.out or "") if is_ranked else "",
             rows=ranked.rows,
-            warnings=tuple(dict.fromkeys([*said_of_seats, *self.plan.warnings, *self.end.remarks])),
+            warnings=tuple(dict.fromkeys([*of_models, *self.plan.warnings, *self.end.remarks])),
         )
 
 

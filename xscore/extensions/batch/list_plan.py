@@ -123,7 +123,7 @@ def jobs_under_way(parts: PipelineParts) -> UnderWay:
     """Return what running batches of the same judge have judged."""
     connection, is_model = parts.store.connection, parts.judge.is_model
     jobs = job_rows.jobs_under_way(connection, judge_key(parts.judge.identity)) if is_model else []
-    return {job: contents_under_way(connection, [job]) for job in jobs}
+    return {job: contents_under_way(connection, job) for job in jobs}
 
 
 def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:
@@ -204,6 +204,12 @@ def new_job(
         candidates=candidates,
         cached=cached,
     )
+
+
+def judge_name(parts: PipelineParts) -> str:
+    """Name the judge of a list for the user."""
+    identity = parts.judge.identity
+    return f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical"
 
 
 def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:

@@ -17,11 +17,10 @@ from msgspec.structs import replace
 
 from xscore.extensions.batch import batch_costs, batch_rows, job_rows, job_status
 from xscore.extensions.batch.batch_costs import BatchLedger
-from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector, request_of_custom_id
 from xscore.extensions.batch.job_context import JobContext, JobLease
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.records import BatchState, JobStatus, VendorBatch
+from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import NOT_SENT, BatchSender
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse, UsageError
@@ -272,7 +271,7 @@ class _JobPass(Struct):
         if seen.state is BatchState.ENDED:
             return await self._collect(batch, seen)
         if seen.state is BatchState.FAILED:
-            is_full = "rate_limited" in seen.tells
+            is_full = "rate_limited" in seen.error_kinds
             problem = f"{batch_rows.QUEUE_FULL}{seen.problem}" if is_full else seen.problem or "it failed at the vendor"
             _fail(context.lease, batch, problem, counts=not is_full)
             self.sends = False  # the next pass tries again

@@ -30,7 +30,7 @@ STATES = {
 }
 """Vendor's word -> ours; any other is still working."""
 NOT_RUN = {"batch_expired": RequestOutcome.EXPIRED, "batch_cancelled": RequestOutcome.CANCELLED}
-"""Code in the error file -> fate of the request."""
+"""Code in the error file -> outcome of the request."""
 TOO_MUCH_WAITING = "token_limit_exceeded"
 PROBLEMS = {
     TOO_MUCH_WAITING: "more input tokens would wait at the host than your account may have there",
@@ -88,8 +88,7 @@ class OpenAIBatches(BatchHost):
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
-        entries = self._calls.listed("/batches", cursor="after", created_at=_created_at, since=None)
-        async with aclosing(entries):
+        async with aclosing(self._calls.listed("/batches", cursor="after")) as entries:
             async for entry in entries:
                 if _mark(entry) == mark:
                     return [self._seen(entry)]
@@ -102,7 +101,7 @@ class OpenAIBatches(BatchHost):
         response, error = sub_object(line, "response"), line.get("error")
         code = sub_object(line, "error").get("code")
         if isinstance(code, str) and code in NOT_RUN:
-            return BatchResult(custom_id=custom_id, fate=NOT_RUN[code], detail=code)
+            return BatchResult(custom_id=custom_id, outcome=NOT_RUN[code], detail=code)
         status, body = token_count(response.get("status_code")), response.get("body")
         if status == 200:
             if isinstance(body, Mapping):
@@ -114,7 +113,7 @@ class OpenAIBatches(BatchHost):
         status, counts = str(found.get("status")), sub_object(found, "request_counts")
         files = (found.get("output_file_id"), found.get("error_file_id"))
         input_id = found.get("input_file_id")
-        problem, tells = _problem(found) if status == "failed" else ("", ())
+        problem, kinds = _problem(found) if status == "failed" else ("", ())
         return VendorBatch(
             vendor_id=self._id_of(found),
             state=STATES.get(status, BatchState.WORKING),
@@ -125,7 +124,7 @@ class OpenAIBatches(BatchHost):
             done=token_count(counts.get("completed")) or 0,
             failed=token_count(counts.get("failed")) or 0,
             problem=problem,
-            tells=tells,
+            error_kinds=kinds,
             files=tuple(name for name in files if isinstance(name, str) and name),
             file_id=input_id if isinstance(input_id, str) else "",
         )

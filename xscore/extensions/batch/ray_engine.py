@@ -160,10 +160,6 @@ class _SharedCap:
         return fits
 
 
-WAVE = 4_000_000
-"""Candidates of one pass over the actors: 48 MB of numbers."""
-
-
 def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError where actors cannot judge lists of this repository."""
     if find_spec("ray") is None:
@@ -199,7 +195,7 @@ async def judge_by_ray(
     shared = found.of_repository()
     run = _RayRun(parts, job, shared.candidates, count, on_end, progress)
     try:
-        await run.judge_waves(prepare_questions(parts, enumerate(questions), shared), deadline)
+        await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
         take_back_cancellation(asyncio.current_task())
         run.end.cause = UnjudgedCause.INTERRUPTED
@@ -212,11 +208,10 @@ async def judge_by_ray(
     return run.end
 
 
-class _Wave(Struct):
+class _Work(Struct):
     turns: dict[int, tuple[Turn, str]] = field(default_factory=dict)
     chunks: list[PackChunk] = field(default_factory=list)
     slots: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    size: int = 0
 
 
 class _RayRun(Struct):
@@ -229,26 +224,22 @@ class _RayRun(Struct):
     end: LiveEnd = field(default_factory=LiveEnd)
     unjudged: int = 0
 
-    async def judge_waves(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
+    async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
         parts = self.parts
         assert isinstance(parts.judge, ModelJudgeFactory)
         async with parts.open_resources(self.job) as resources:
             factory, _ = await parts.judge.with_probed_host(resources)
-            wave = await self._wave(factory, resources, questions)
-            if not wave.chunks:
+            work = await self.work_of(factory, resources, questions)
+            if not work.chunks:
                 return
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
             async with (
                 open_cluster(parts.settings.batch.ray_address) as cluster,
                 GroupCommit(parts.store.path, parts.store.keys) as commits,
             ):
-                home = _LocalStore(parts, self.job, commits)
-                while wave.chunks and self.end.cause is None:
-                    left = None if cap is None else cap - home.charged_usd
-                    context = self._context(factory, wave, deadline)
-                    stream = cluster.scored(context, wave.chunks, count=self.count, cap_usd=left)
-                    await self._keep_all(stream, context, home)
-                    wave = await self._wave(factory, resources, questions)
+                context = self.context(factory, work, deadline)
+                stream = cluster.scored(context, work.chunks, count=self.count, cap_usd=cap)
+                await self._keep_all(stream, context, _LocalStore(parts, self.job, commits))
 
     async def _keep_all(
         self, stream: AsyncGenerator[ChunkResult, None], context: ActorContext, home: "_LocalStore"
@@ -262,25 +253,22 @@ class _RayRun(Struct):
         if failed is not None:
             raise failed
 
-    async def _wave(
+    async def work_of(
         self, factory: ModelJudgeFactory, resources: TurnResources, questions: Iterator[PreparedQuestion]
-    ) -> _Wave:
-        wave = _Wave()
+    ) -> _Work:
+        work = _Work()
         places = {one.id: place for place, one in enumerate(self.candidates)}
         for prepared in questions:
             await asyncio.sleep(0)
             if prepared.pool.misses:
-                wave.turns[prepared.number] = (prepared.turn, prepared.key)
-                wave.slots = factory.slots(prepared.pool)
+                work.turns[prepared.number] = (prepared.turn, prepared.key)
+                work.slots = factory.slots(prepared.pool)
                 guesses, remarks = await factory.guesses(resources, prepared.turn, prepared.pool)
                 self._remark(remarks)
-                wave.chunks.extend(chunks_of_question(prepared, wave.slots, factory.drafts.profile, guesses, places))
-                wave.size += len(prepared.pool.misses)
-            if wave.size >= WAVE:
-                break
-        return wave
+                work.chunks.extend(chunks_of_question(prepared, work.slots, factory.drafts.profile, guesses, places))
+        return work
 
-    def _context(self, factory: ModelJudgeFactory, wave: _Wave, deadline: Deadline | None) -> ActorContext:
+    def context(self, factory: ModelJudgeFactory, work: _Work, deadline: Deadline | None) -> ActorContext:
         left_s = deadline.judging_left_s() if deadline else None
         return ActorContext(
             job=self.job,
@@ -292,8 +280,8 @@ class _RayRun(Struct):
             concurrency=max(1, factory.concurrency // self.count),
             candidates=self.candidates,
             texts=factory.texts(self.candidates),
-            slots=wave.slots,
-            turns=wave.turns,
+            slots=work.slots,
+            turns=work.turns,
             deadline_at=None if left_s is None else self.parts.clock() + left_s,
         )
 
@@ -314,7 +302,7 @@ class _RayRun(Struct):
 
 class _LocalStore:
     def __init__(self, parts: PipelineParts, job: str, commits: GroupCommit) -> None:
-        self.usage, self.charged_usd = UsageTotals(Ledger(commits).record), Decimal(0)
+        self.usage = UsageTotals(Ledger(commits).record)
         self._judgments = StoredJudgments(commits, clock=parts.clock)
         self._budget = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
 
@@ -323,5 +311,4 @@ class _LocalStore:
         await self._judgments.writer(key, library.identity)(scored.kept)
         for call in scored.calls:
             self.usage.add(call)
-        self.charged_usd += scored.charged_usd
         await self._budget.settle(await self._budget.reserve(scored.charged_usd), scored.charged_usd)

@@ -45,7 +45,7 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     done: int = 0
     failed: int = 0
     problem: str = ""
-    tells: tuple[str, ...] = ()
+    error_kinds: tuple[str, ...] = ()
     """Kinds of errors (`XscoreError.kind`) that apply to one that failed; `rate_limited`: too much waits at the vendor,
     and the same input fits later."""
     files: tuple[str, ...] = ()
@@ -67,30 +67,37 @@ class BatchResult(Struct, frozen=True, kw_only=True):
 
     custom_id: str
     """Empty: a line that cannot be read, whosever it is."""
-    fate: RequestOutcome
+    outcome: RequestOutcome
     completion: Completion | None = None
     detail: str = ""
     """Of one without an answer: why; never in the host's own sentences, which may repeat the prompt."""
-    tells: tuple[str, ...] = field(default=())
+    error_kinds: tuple[str, ...] = field(default=())
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
     is_charged: bool = False
     """Of one without an answer: the host counts it as answered, though nothing of it can be read."""
 
 
-class BatchStatus(Struct, frozen=True, kw_only=True):
+class Batch(Struct, frozen=True):
     """One batch of a job, as the store knows it."""
 
+    job: str
     number: int
     mark: str
-    vendor_id: str
+    """Our name for it, which the vendor is told."""
     state: str
     """`marked`, `created`, `ended`, `collected`, `failed`."""
-    status: str
-    seen_at: float | None
-    requests: int
-    waiting: int
     marked_at: float
+    requests: int
+    bytes: int
+    input_tokens: int
+    file_id: str = ""
+    vendor_id: str = ""
+    status: str = ""
+    """As the vendor says it."""
+    seen_at: float | None = None
     problem: str = ""
+    waiting: int = 0
+    """Requests without a result."""
 
 
 class JobStatus(Struct, frozen=True, kw_only=True):
@@ -113,7 +120,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     sent: int = 0
     answered: int = 0
     lost: int = 0
-    batches: tuple[BatchStatus, ...]
+    batches: tuple[Batch, ...]
     spent_usd: Decimal
     unpriced: int
     set_aside_usd: Decimal

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from xscore.cache.judgments import read_judgments
 from xscore.costs.budget_messages import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
-from xscore.extensions.batch.batch_rows import Batch
 from xscore.extensions.batch.job_context import JobContext, JobLease
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
+from xscore.extensions.batch.records import Batch
 from xscore.extensions.batch.rendering import (
     LEFT_THE_STORE,
     BatchInput,

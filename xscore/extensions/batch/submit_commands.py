@@ -30,7 +30,7 @@ from xscore.cli.terminal import Terminal, print_json, render_facts, write_stdout
 from xscore.costs.budget_messages import describe_cap
 from xscore.extensions.batch import job_text
 from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_live_list, recent_tasks, run_live_list
-from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory
+from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory, judge_name
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
 from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
@@ -249,16 +249,11 @@ def _edited_files(parts: PipelineParts, since: str) -> frozenset[str]:
     return found
 
 
-def _judge_name(parts: PipelineParts) -> str:
-    identity = parts.judge.identity
-    return f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical"
-
-
 def _plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> "dict[str, Json]":
     judge = plan.estimate
     return {
         "dry_run": True,
-        "judge": _judge_name(parts),
+        "judge": judge_name(parts),
         "host": parts.judge.identity.host,
         "files": None if only is None else len(only),
         "questions": len(plan.rows),
@@ -281,7 +276,7 @@ def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
     rows = [
         ("list", job_text.list_in_words(len(plan.rows), plan.candidates, plan.cached)),
-        ("judge", one_line(f"{_judge_name(parts)} at {parts.judge.identity.host}")),
+        ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}")),
     ]
     if judge is not None:
         live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))

@@ -50,10 +50,8 @@ LINE_BYTES = 16 * MIB
 """Of one result; a longer one is not read."""
 RESULT_TOKENS = 8_192
 """What a result may have on average, for the bound of the whole stream."""
-CLOCK_DIFFERENCE_S = 3_600.0
-"""How far the vendor's clock may be behind ours before a batch is not found again."""
 PAGES = 1_000
-"""Of a list, read at most: 100,000 batches or files."""
+"""Of a list, read at most: 100,000 batches."""
 GONE = 404
 ABSENT = (GONE, 405, 501)
 """Statuses of a path that a host does not serve, and of a batch or file that is not there."""
@@ -127,27 +125,14 @@ class BatchCalls:
                 failed += 1
                 await self._wait(failed, error)
 
-    async def listed(
-        self,
-        path: str,
-        *,
-        cursor: str,
-        created_at: Callable[[Mapping[str, Any]], float],
-        since: float | None,
-        **query: str | int,
-    ) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the entries of a list, newest first, that were created from `since` on, by whichever clock; None: all.
-
-        cursor: name of the field that asks for the page after an entry. created_at: 0 where it cannot be read, which
-        ends nothing.
-        """
+    async def listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
+        query: dict[str, str | int] = {"limit": 100}
         for _ in range(PAGES):
-            page = await self.get(path, query={"limit": 100, **query})
+            page = await self.get(path, query=query)
             data = page.get("data")
             entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
             for entry in entries:
-                if since is not None and 0 < created_at(entry) < since - CLOCK_DIFFERENCE_S:
-                    return
                 yield entry
             last = entries[-1].get("id") if entries else None
             if page.get("has_more") is not True or not isinstance(last, str) or query.get(cursor) == last:
@@ -324,7 +309,7 @@ class BatchHost(ABC):
             is_charged = isinstance(error, UnreadableResponse)
             return _failure(custom_id, type(error), NO_REPLY, is_charged=is_charged)
         completion = clean_completion(found, secret=provider.key)
-        return BatchResult(custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=completion)
+        return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=completion)
 
     def _failed(self, custom_id: str, body: object, model: str, *, status: int | None = None) -> BatchResult:
         """Return the result of a request that was answered with this error body. status: where the host states it."""
@@ -332,7 +317,7 @@ class BatchHost(ABC):
         names = known_names(error)
         if REFUSAL_CODES.intersection(names):
             declined = Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=model, usage_reported=False)
-            return BatchResult(custom_id=custom_id, fate=RequestOutcome.ANSWERED, completion=declined)
+            return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=declined)
         kind = stated_kind(error, status=status) or Overloaded
         said = ", ".join(filter(None, ("" if status is None else str(status), *dict.fromkeys(names))))
         return _failure(custom_id, kind, f"answered {said or 'an error'}")
@@ -340,10 +325,12 @@ class BatchHost(ABC):
 
 def unreadable_result(custom_id: str = "") -> BatchResult:
     """Return the result of a request that the host says it answered, and whose reply is none; no id: of any."""
-    return BatchResult(custom_id=custom_id, fate=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
+    return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
 
 
 def _failure(custom_id: str, kind: type[ProviderError], detail: str, *, is_charged: bool = False) -> BatchResult:
     refused = issubclass(kind, (PromptTooLong, RequestRejected))
-    fate = RequestOutcome.REFUSED if refused else RequestOutcome.ERRED
-    return BatchResult(custom_id=custom_id, fate=fate, detail=detail, tells=(kind.kind,), is_charged=is_charged)
+    outcome = RequestOutcome.REFUSED if refused else RequestOutcome.ERRED
+    return BatchResult(
+        custom_id=custom_id, outcome=outcome, detail=detail, error_kinds=(kind.kind,), is_charged=is_charged
+    )
