@@ -66,13 +66,6 @@ def test_unpriced_is_not_free() -> None:
     assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 
 
-def test_nothing_chosen() -> None:
-    """Nothing above the threshold is said plainly, with the nearest and with ways on."""
-    page = answer_text.render_selection(replace(ANSWER, selected=()))
-    assert page.startswith("Nothing was chosen: none of 812 judged memories reached 0.7.")
-    assert "Judgments.known" in page and "--threshold" in page and "--file" in page
-
-
 def test_unjudged_are_counted_by_cause() -> None:
     """What has no score is counted by cause, with a way on."""
     partial = replace(

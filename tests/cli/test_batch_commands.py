@@ -82,14 +82,6 @@ def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> N
     assert server.batches.asked[Step.RESULTS] == 0
 
 
-def test_wait_looks_until_all_is_in(run: Run, server: OpenAIBatchServer) -> None:
-    """It polls, and ends with 0."""
-    server.batches.looks_until_done = 4
-    run(*SUBMIT)
-    done = run("batch", "wait")
-    assert done.returncode == 0 and "all in" in done.stdout and server.batches.asked[Step.LOOK] >= 4
-
-
 def test_results_are_written_ranked(run: Run, shop: Path) -> None:
     """--out has a row for each memory that was kept of each question."""
     run(*SUBMIT)

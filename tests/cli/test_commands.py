@@ -128,15 +128,6 @@ def test_primary_failed_is_7(xscore: Run, shop: Path, scripted: tuple[str, ...],
     assert "def total" in done.stdout
 
 
-def test_index_counts(xscore: Run, shop: Path) -> None:
-    """`index` counts files and memories; again, everything is unchanged."""
-    first = json.loads(xscore("index", "--json", cwd=shop).stdout)
-    again = json.loads(xscore("index", str(shop / "shop"), "--json", cwd=shop.parent).stdout)
-    assert first["files"]["seen"] == first["files"]["indexed"] == 3
-    assert again["files"]["unchanged"] == 3 and again["memories"]["total"] == first["memories"]["total"]
-    assert "memories  " in xscore("index", cwd=shop).stdout
-
-
 def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`explain` says why a memory was not chosen, by name or by id, in numbers and words."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
@@ -145,15 +136,6 @@ def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     page = xscore("explain", found["id"], cwd=shop).stdout
     assert "raw score  0.03" in page and "threshold 0.7" in page
     assert xscore("explain", "shop/basket.py::nobody", cwd=shop).returncode == 1
-
-
-def test_status(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`status` counts files, memories, judgments and turns."""
-    xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
-    found = json.loads(xscore("status", "--json", cwd=shop).stdout)
-    assert (found["files"], found["turns"], found["trusted"]) == (3, 1, True)
-    assert found["judgments"] > 0
-    assert "judgments  " in xscore("status", cwd=shop).stdout
 
 
 def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Path) -> None:

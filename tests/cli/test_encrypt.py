@@ -76,19 +76,6 @@ def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Pat
     assert all(not Path(each["path"]).read_bytes().startswith(HEADER) for each in stores)
 
 
-def test_decrypting_brings_it_all_back(xscore: Run, shop: Path) -> None:
-    """The same memories, the SQLite header, and no note left; twice says that it already was."""
-    xscore("index", cwd=shop)
-    before = xscore("status", "--json", cwd=shop).stdout
-    assert xscore("store", "encrypt", cwd=shop).stdout.startswith("encrypted: ")
-    assert xscore("store", "encrypt", cwd=shop).stdout.startswith("already encrypted: ")
-    assert xscore("store", "decrypt", cwd=shop).stdout.startswith("decrypted: ")
-    assert xscore("store", "decrypt", cwd=shop).stdout.startswith("already plain: ")
-    after = json.loads(xscore("status", "--json", cwd=shop).stdout)
-    assert {**after, "bytes": 0} == {**json.loads(before), "bytes": 0}
-    assert (shop / ".xscore" / "memory.db").read_bytes().startswith(HEADER)
-
-
 def test_missing_and_wrong_keys_and_the_missing_extra_are_exit_6(xscore: Run, shop: Path, own_home: Path) -> None:
     """Each says what it is and what to do; none speaks of damage or of a rebuild."""
     xscore("store", "encrypt", cwd=shop)

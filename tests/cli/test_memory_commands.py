@@ -82,6 +82,25 @@ def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Pat
     assert (nothing.returncode, json.loads(nothing.stdout)["memories"]) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("scope", "layer", "reach"),
+    [
+        ("global", "project", "global"),
+        ("workspace", "project", "workspace"),
+        ("session", "project", "session"),
+        ("repository", "project", "repository"),
+        ("project", "project", "repository"),
+        ("user", "user", "global"),
+    ],
+)
+def test_a_memory_reaches_as_far_as_is_said(scope: str, layer: str, reach: str, xscore: Run, repo: Path) -> None:
+    """P06: `add --scope` takes every scope that `list --scope` knows, and is found by it."""
+    told = said(xscore, repo, "memory", "add", "use tabs", "--key", "indent", "--scope", scope)
+    assert (told["layer"], told["scope"]) == (layer, reach)
+    found = said(xscore, repo, "memory", "list", "--scope", scope)["memories"]
+    assert [memory["id"] for memory in found] == [told["id"]]
+
+
 def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
     """`update` changes what is named; nothing named is a usage error."""
     identifier = said(xscore, repo, "memory", "add", "use A", "--because", "fast")["id"]

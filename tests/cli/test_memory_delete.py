@@ -104,14 +104,6 @@ def test_several_options_never_widen_a_wipe(
     assert [one["id"] for one in json.loads(listed.stdout).get("memories", [])] == ids
 
 
-def test_a_user_store_that_cannot_be_read_is_no_empty_one(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
-    """P06: where the user's own memories may be meant and cannot be read, wipe and list say so (exit 6)."""
-    user_store_path(user_data_dir(None)).write_bytes(b"no database" * 1000)
-    for command in (("wipe", "--layer", "user", "--yes"), ("wipe", "--kind", "preference", "--yes")):
-        assert xscore("memory", *command, cwd=tmp_path).returncode == 6
-    assert xscore("memory", "list", "--layer", "user", cwd=tmp_path).returncode == 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

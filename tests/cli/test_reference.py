@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci import reference
+from xscore.platform.errors import INSTALL_FROM, install_hint
 from xscore.settings import setting_names
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -28,6 +29,15 @@ def test_every_command_and_option_is_documented() -> None:
                 path,
                 parameter.name,
             )
+
+
+def test_what_is_not_published_is_installed_from_the_checkout() -> None:
+    """No hint and no page gives pip a name that someone else may take."""
+    root = FOLDER.parents[1]
+    pages = [*root.glob("xscore/**/*.py"), *root.glob("docs/**/*.md"), root / "README.md", root / "CHANGELOG.md"]
+    told = [page.name for page in pages if re.search(r"pip install (-\S+ )*['\"]?xscore\b", page.read_text("utf-8"))]
+    assert (INSTALL_FROM, told) == (".", [])
+    assert "pip install '.[ray]'" in install_hint("ray")
 
 
 def test_every_setting_is_documented() -> None:

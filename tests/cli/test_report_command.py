@@ -55,15 +55,6 @@ def test_a_real_turn_is_in_the_report(shop: Path, xscore: Run) -> None:
     assert sum(json.loads(xscore("report", "--json", cwd=shop).stdout)["turns_by_state"].values()) == 2
 
 
-def test_an_empty_ledger_is_said_and_no_failure(shop: Path, xscore: Run) -> None:
-    """No turn yet: exit 0, a sentence for people, a whole object for programs."""
-    ran = xscore("report", cwd=shop)
-    assert (ran.returncode, "xscore ask" in ran.stdout) == (0, True)
-    found = json.loads(xscore("report", "--json", "--by", "day", cwd=shop).stdout)
-    assert (found["schema"], found["turns"], found["groups"], found["spent"]["cost_usd"]) == (1, [], [], "0")
-    assert xscore("report", "--format", "markdown", cwd=shop).returncode == 0
-
-
 @pytest.mark.usefixtures("ledger")
 @pytest.mark.parametrize(
     ("arguments", "words"),

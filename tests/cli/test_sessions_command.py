@@ -48,17 +48,6 @@ def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, o
     assert "not read: ~/.claude/projects/" in broken.stderr and "line 2: expected `message`" in broken.stderr
 
 
-def test_a_dry_run_and_since_take_nothing(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """--dry-run counts, --since leaves out what is older, a word that is no day is a usage error."""
-    root = make_repo(FILES)
-    ClaudeLog(root).user("q").says("a").write(own_home)
-    assert "would take  1 exchange" in xscore("memory", "import-sessions", "--dry-run", cwd=root).stdout
-    late = json.loads(xscore("memory", "import-sessions", "--since", "2026-11-21", "--json", cwd=root).stdout)
-    assert (late["added"], late["elsewhere"]) == (0, 1)
-    assert json.loads(xscore("memory", "import-sessions", "--json", cwd=root).stdout)["added"] == 1
-    assert xscore("memory", "import-sessions", "--since", "soon", cwd=root).returncode == 2
-
-
 def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
     """forget asks or needs --yes, takes a whole session, and no import brings it back."""
     root = imported(xscore, make_repo, own_home)

@@ -46,21 +46,6 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
     assert (clone / ".xscore" / "aside-1" / "memory.db").is_file()
 
 
-def test_a_sound_store_of_ones_own_is_rebuilt_without_loss(xscore: Run, make_repo: MakeRepo) -> None:
-    """Of a trusted store everything is taken over, and counted; the same question costs nothing afterwards."""
-    root = make_repo(FILES)
-    with OpenAIServer() as server:
-        flags, environ = with_judge(server)
-        first = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
-        said = json.loads(xscore("store", "rebuild", "--json", cwd=root, environ=environ).stdout)["salvaged"]
-        server.reset()
-        again = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
-        assert server.counts.judging_requests == 0
-    assert said["judgments"] == first["candidates"] == again["cached"]
-    assert said["turns"] == said["receipts"] == said["tasks"] == 1 and said["calls"] >= 1 and said["events"] >= 1
-    assert said["rows_not_believed"] == said["places_not_read"] == 0
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -63,14 +63,6 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
     assert oldest["spent"]["attempts"] >= 2 and oldest["spent"]["cost_usd"] == "0"
 
 
-def test_an_empty_store_lists_nothing(xscore: Run, repo: Path) -> None:
-    """No turn yet is no error; that options leave nothing is told by the exit code."""
-    done = xscore("history", "list", cwd=repo)
-    assert done.returncode == 0 and done.stdout == "" and "xscore ask" in done.stderr
-    assert json.loads(xscore("history", "list", "--json", cwd=repo).stdout) == {"schema": 1, "turns": [], "left_out": 0}
-    assert xscore("history", "list", "--last", "1h", cwd=repo).returncode == 1
-
-
 def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
     """By number, by time, by state, by session."""
     for task in ("one", "two", "three"):
