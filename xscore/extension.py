@@ -33,6 +33,10 @@ def _embeds(settings: "Settings") -> bool:
 _VECTORS = "xscore.extensions.vectors.turn_likeness"
 
 HOOKS: Mapping[str, list[Hook]] = {
+    # (settings.shared) -> str, the server and tenant that judgments are shared through
+    "shared_server_name": [Hook("xscore.extensions.shared.connect:shared_server_name", _shares)],
+    # (settings.shared, requests: server name -> `ErasureRequest`, verify=) -> awaitable list of `ServerErasure`
+    "erase_shared": [Hook("xscore.extensions.shared.connect:erase_shared")],
     # (settings, judgments=, budget=, note=, clock=) -> async context of `pipeline.resources.SpendingStores`
     "shared_resources": [Hook("xscore.extensions.shared.connect:open_shared_resources", _shares)],
     # (turn, settings, store=, resources=) -> awaitable `pipeline.parts.Likeness`, which orders the judging

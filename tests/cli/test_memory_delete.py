@@ -12,13 +12,22 @@ import pytest
 from tests.cli.conftest import Run
 from tests.extensions.privacy.test_erasure import put, raw, said
 from tests.extensions.privacy.test_erasure_proof import reading
+from tests.extensions.shared.server_programs import free_port
 from tests.store.conftest import function
+from xscore.extensions.privacy.owed_erasures import owed_erasures
+from xscore.extensions.shared.connect import shared_server_name
 from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.processes import process_identity
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.records.statement import Observation
+from xscore.records.turn import Turn
+from xscore.settings import Secret
+from xscore.settings.model import SharedSettings
 from xscore.store.lookup import count_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
+from xscore.store.removal import note_shared_server
 from xscore.store.store import Store
+from xscore.store.turns import abandon_turn, begin_turn
 
 TEXT = "The heron keeps the ochre ledger of everyone"
 
@@ -177,6 +186,8 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     assert b"vermilion heron" in raw(tmp_path, own_home) and b"pewter boiler" in raw(tmp_path, own_home)
 
+    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "nothing says which"
+    assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
     asked = xscore("history", "delete", older["id"], cwd=tmp_path)
     assert asked.returncode == 2 and b"pewter boiler" in raw(tmp_path, own_home), "nobody was there to say yes"
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
@@ -191,3 +202,48 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     listed = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     erased = next(turn for turn in listed if turn["id"] == older["id"])
     assert erased["task_is_erased"] and erased["spent"] == older["spent"]
+
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        process = process_identity()
+        running = begin_turn(store.connection, Turn(task="later"), turn_key="k", judge="j", now=1e9, process=process)
+    refused = xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path)
+    assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        abandon_turn(store.connection, running)
+    done = xscore("history", "delete", "--before", "2100-01-01", "--yes", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["turns"] == [running, newer["id"]], "the erased one says nothing any more"
+    assert b"brass lantern" not in raw(tmp_path, own_home)
+    assert xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path).returncode == 1
+
+
+def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_path: Path, own_home: Path) -> None:
+    """A memory of a few letters is erased, and `--verify` says that nothing could be proven: exit 6."""
+    short = said("so be it", ordinal=5)
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        put(store.connection, short)
+    done = xscore("memory", "delete", short.id, "--verify", cwd=tmp_path)
+    assert done.returncode == 6 and "not verified" in done.stdout and "12 characters" in done.stderr
+    assert b"so be it" not in raw(tmp_path)
+
+
+def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: Path, own_home: Path) -> None:
+    """The text is gone here, exit 6 says that it may be there; a later erasure asks again, --here-only gives it up."""
+    url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+    environ = {"XSCORE_SHARED_URL": url, "XSCORE_SHARED_TENANT": "t", "XSCORE_SHARED_TIMEOUT_S": "0.2"}
+    name = shared_server_name(SharedSettings(url=Secret(url), tenant="t"))
+    made = [said(TEXT, ordinal=1), said("Another that goes as well", ordinal=2), said("And a third one", ordinal=3)]
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        put(store.connection, *made)
+        note_shared_server(store.connection, name)
+    done = xscore("memory", "delete", made[0].id, "--verify", "--json", cwd=tmp_path, environ=environ)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["proof"]["holds"], body["ids"]) == (6, True, [made[0].id])
+    assert body["servers"][0]["problem"] and "not erased at redis://127.0.0.1" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    done = xscore("memory", "delete", made[1].id, "--verify", cwd=tmp_path)
+    assert done.returncode == 6 and "do not name it now" in done.stderr
+    assert done.stdout.splitlines()[-1].startswith("  not looked at: redis://127.0.0.1")
+    done = xscore("memory", "delete", made[2].id, "--here-only", cwd=tmp_path)
+    assert done.returncode == 0 and "stay there" in done.stderr
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        assert owed_erasures(store.connection) == {}

@@ -79,6 +79,8 @@ async def resources_over(
     store: None if no memory of the user's own store is judged.
     """
     async with AsyncExitStack() as stack:
+        if store is not None:
+            _note_sharing(store, settings)
         for open_shared in implementations("shared_resources", settings):
             with_others = open_shared(
                 settings.shared, judgments=spending.judgments, budget=spending.budget, note=note, clock=clock
@@ -91,6 +93,14 @@ async def resources_over(
         finally:
             for provider in resources.opened:
                 await provider.aclose()
+
+
+def _note_sharing(store: Store, settings: Settings) -> None:
+    """Have the store remember which server its judgments are shared through, if these settings name one."""
+    for server_name in implementations("shared_server_name", settings):
+        from xscore.store.removal import note_shared_server  # only where something is shared
+
+        note_shared_server(store.connection, server_name(settings.shared))
 
 
 class SpendingStores(Struct):

@@ -165,6 +165,28 @@ class Progress(Struct, frozen=True, kw_only=True):
     """The provisional best by raw score, best first, at most K; cached ones among them."""
 
 
+class ErasureRequest(Struct, frozen=True, kw_only=True):
+    """What a shared server is to erase: it knows contents and turns by hash alone."""
+
+    contents: tuple[str, ...] = ()
+    """Content hashes; their judgments go in every turn."""
+    turns: tuple[tuple[str, str, int, tuple[str, ...]], ...] = ()
+    """Turn key, judge key, sample and the contents whose judgments go there; no contents: all of them."""
+
+
+class ServerErasure(Struct, frozen=True, kw_only=True):
+    """What a shared server erased."""
+
+    server: str
+    """Its address without a password, and the tenant."""
+    removed: int = 0
+    """Judgments, with their reasons."""
+    left: int | None = None
+    """Judgments that were there when it was asked again; None: it was not."""
+    problem: str = ""
+    """Why it erased nothing; empty: it did."""
+
+
 class Observer:
     """Watches a turn; this one ignores everything and confirms. Only `confirm` may block."""
 

@@ -16,6 +16,8 @@ from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 
+_SHARED_WITH = "shared_with"
+"""Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON list."""
 AMONG = "IN (SELECT value FROM json_each(?))"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
 _COUNTED = {
@@ -34,6 +36,21 @@ _COUNT_LESS = """
     WHERE id = :id OR (kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
 """
 """For a failure and its pattern."""
+
+
+def shared_servers(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the names of the shared servers that judgments of this store went to."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_SHARED_WITH,)).fetchone()
+    with database.damage_if_invalid("a list of shared servers"):
+        return tuple(map(str, json.loads(row[0]))) if row else ()
+
+
+def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
+    """Remember that judgments go to this server, so that an erasure reaches it, or says that it did not."""
+    if name not in shared_servers(connection):
+        with database.transaction(connection):
+            known = json.dumps([*shared_servers(connection), name])
+            connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_SHARED_WITH, known))
 
 
 def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:

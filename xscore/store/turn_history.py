@@ -29,6 +29,7 @@ from xscore.store.call_rows import (
     parse_timestamp,
     usage_from_row,
 )
+from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.session_summary import TurnContext
 from xscore.store.turns import TurnState, latest_turn_id
 
@@ -51,7 +52,12 @@ _WANTED = """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
 """What is no moment at all belongs to no stretch; asked for everything, it is counted as damaged."""
-_OF_THESE = "turn_id IN (SELECT value FROM json_each(?))"
+_SAYING_BEFORE = """
+    SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
+    WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
+    ORDER BY started_at, id
+"""
+_OF_THESE = f"turn_id {IN_JSON_LIST}"
 _SPENT = f"""
     SELECT turn_id, sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL), max(estimated),
         {", ".join(f"sum({name})" for name in TOKEN_COLUMNS)}
@@ -133,6 +139,26 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
     if len(found) > 1 and name not in found:
         raise UsageError(f"several turns begin with {name}: {', '.join(found[:3])}…", hint="Give more of the id.")
     return str(found[0])
+
+
+def find_erasable_turns(
+    connection: sqlite3.Connection, names: Sequence[str], *, before: float | None, now: float
+) -> list[str]:
+    """Return the ids of the turns with these names, and of those begun before a time that still say something.
+
+    before, now: Unix seconds. Raises NothingMatched; UsageError for several of a name, and for one that is running,
+    since it would write its answer later.
+    """
+    found = dict.fromkeys(find_turn_id(connection, name) for name in names)
+    if before is not None:
+        found |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
+    if not found:
+        raise NothingMatched("no turn was begun before then", hint="`xscore history list` lists them.")
+    running = connection.execute(f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(found)),))
+    for row in running.fetchall():
+        if _row(row, now=now).state == TurnState.RUNNING:
+            raise UsageError(f"turn {row[0]} is running", hint="Wait for its end, or stop it, then run it again.")
+    return list(found)
 
 
 def _row(row: Sequence[object], *, now: float) -> ListedTurn:

@@ -192,6 +192,56 @@ def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Cal
     assert past is not None and (past.turn.task, past.answer) == ("", "")
 
 
+def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], bytes]) -> None:
+    """Question, errors, answer, receipt, reasons, checkpoint and memory: every file of both folders is searched."""
+    put(store.connection, memory := said())
+    task = "why does the turquoise walrus hum?\nand nobody hears"
+    answered = play(store, task, "because of the amber fog", memory)
+    silent = play(store, "what is below the magenta jetty of the harbour?", "")
+    errors = Turn(task="who broke it, at long last?", errors="MarmotError: burrow 7 is flooded again")
+    broken = turns.begin_turn(store.connection, errors, turn_key="k", judge="j", now=7.0)
+    user = store.user_connection(create=True)
+    assert user is not None
+    put(user, own := said("user: likes tea", layer=Layer.USER, key="tea"))
+    for connection, judged in ((store.connection, memory), (user, own)):
+        judge(connection, judged, "the walrus is meant")
+        connection.execute("UPDATE query SET turn_key = ?", (digest(task),))
+    with database.transaction(store.connection) as connection:
+        payload = {"entries": [{"id": answered, "turn_id": answered, "task": task}, {"id": silent, "task": "magenta"}]}
+        connection.execute("INSERT INTO checkpoint VALUES ('c', 1.0, ?)", (json.dumps(payload),))
+    ids, gone = [memory.id], [answered, silent, broken]
+    wording = erasure.erased_lines(store, ids, turns=gone)
+    done = erasure.erase_memories(store, ids, turns=gone, now=9.0)
+    assert (done.is_clean, done.answers, done.checkpoints, done.reasons) == (True, 1, 1, 2)
+    proof = erasure.verify_erasure(store, wording)
+    assert proof.holds and proof.lines > 5
+    left = files()
+    for words in (b"quokka", b"turquoise", b"nobody hears", b"amber", b"magenta", b"Marmot", b"long last", b"walrus"):
+        assert words not in left, words
+    assert store.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,), "of the memory's content"
+    assert user.execute("SELECT count(*) FROM judgment").fetchone() == (1,), "a score says nothing of the question"
+
+
+def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store, files: Callable[[], bytes]) -> None:
+    """One of two turns with the same question goes; question, exchange and reasons are the other's as well."""
+    task = "why does the turquoise walrus hum?"
+    put(store.connection, memory := said())
+    one = play(store, task, "because of the amber fog", memory)
+    judge(store.connection, memory, "the humming is meant")
+    store.connection.execute("UPDATE query SET turn_key = ?", (digest(task),))
+    two = play(store, task, "since it is a Tuesday", memory)
+    done = erasure.erase_memories(store, [], turns=[one], now=9.0)
+    assert (done.memories, done.answers, done.receipts, done.reasons) == (0, 1, 1, 0)
+    assert b"amber fog" not in files()
+    past = turns.past_turn(store.connection, two)
+    assert past is not None and (past.turn.task, past.answer) == (task, "since it is a Tuesday")
+    assert json.loads(past.receipt)["task"] == task
+    assert next(memory.text for memory in store.memories(_exchanges(store)).values()).endswith("Tuesday")
+    erasure.erase_memories(store, [], turns=[two], now=9.0)
+    for words in (b"turquoise", b"Tuesday", b"humming"):
+        assert words not in files()
+
+
 def test_the_users_memories_go_from_the_users_store(store: Store, files: Callable[[], bytes]) -> None:
     """P06: a user-layer memory and its judgments are erased in user.db, what the project's turns told of it here."""
     user = store.user_connection(create=True)

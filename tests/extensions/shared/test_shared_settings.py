@@ -19,6 +19,7 @@ from xscore.extensions.shared.redis_server import RedisServer
 from xscore.extensions.shared.server import displayed_url
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.records.reports import ErasureRequest
 from xscore.records.turn import Turn
 from xscore.settings import Settings, load_settings, validate_group
 from xscore.settings.model import SharedSettings
@@ -157,6 +158,7 @@ async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
     assert (await mine.check()).startswith("Redis ")
     await mine.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
     await mine.release_runner("one")
+    assert await mine.erase(ErasureRequest(contents=("a",), turns=(("t", "j", 0, ()),))) == 0
     with pytest.raises(SharedUnavailable, match="permission"):
         await other.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
     await mine.aclose()

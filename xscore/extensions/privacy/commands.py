@@ -5,7 +5,7 @@ Which rows go along is decided in `erasure`; a store is opened once before it is
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec.structs import fields
@@ -15,13 +15,16 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, Flags, UtcTimeType, command, option
 from xscore.extension import load
 from xscore.extensions.privacy import encryption, erasure
+from xscore.extensions.privacy.owed_erasures import LEFT_ON_PURPOSE, settle_owed_erasures
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import decode_path_argument, find_root, user_data_dir
 from xscore.platform.text import counted, one_line
+from xscore.records.reports import ServerErasure
 from xscore.store import opening
+from xscore.store.line_search import SHORTEST
 from xscore.store.lookup import count_observations, wipeable_ids
-from xscore.store.turn_history import find_turn_id
+from xscore.store.turn_history import find_erasable_turns
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
@@ -34,14 +37,17 @@ _STILL_READ = (
     "another process reads the store and keeps its journal, which still holds the text: end that process, then run the"
     " same command again"
 )
-VERIFY = [option("--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found.")]
+ERASING = [
+    option("--verify", is_flag=True, help="Then search every file for the text; exit code 6 if found."),
+    option("--here-only", is_flag=True, help="Ask no shared server to erase judgments of it."),
+]
 WHICH_STORE = [
     option("--user", is_flag=True, help="Your own store instead of the one of this repository."),
     option("--all", "both", is_flag=True, help="Both."),
 ]
 
 
-@command(DRY_RUN, VERIFY)
+@command(DRY_RUN, ERASING)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--earlier", is_flag=True, help="Also the superseded memories that led to these.")
 def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
@@ -50,14 +56,15 @@ def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
     Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: the text is nowhere in the
     files afterwards. Memories of files are refused: exclude the file instead.
     """
-    with opened_store(flags) as store:
+    settings = read_settings(flags).settings
+    with opened_store(flags, settings=settings) as store:
         wanted = dict.fromkeys(ids)
         if earlier:
             wanted |= dict.fromkeys(erasure.preview_erasure(store, ids).earlier)
-        return _erase_and_report(store, list(wanted), flags)
+        return _erase_and_report(store, list(wanted), flags, settings)
 
 
-@command(NARROWING, DRY_RUN, VERIFY, YES)
+@command(NARROWING, DRY_RUN, ERASING, YES)
 @click.option("--from", "origin", metavar="AGENT", default="", help="What was imported from this agent.")
 @click.option("--session", metavar="S", default="", help="What was imported of this session.")
 @click.option(
@@ -76,7 +83,8 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
             "--from, --session and --before are of imported memories alone", hint="Leave out --layer, --scope, --kind."
         )
     users_whole = not imported and choice.is_users_whole
-    with opened_store(flags) as store:
+    settings = read_settings(flags).settings
+    with opened_store(flags, settings=settings) as store:
         if imported:
             find = load("xscore.extensions.sessions.importing:imported_ids")
             ids = find(store.connection, session=session, origin=origin, before=before)
@@ -90,22 +98,29 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
         with_notes = f" and {counted(notes, 'observation')} of your projects" if notes else ""
         if not _may_erase(f"{counted(len(ids), 'memory', 'memories')}{with_notes}", flags):
             return DECLINED
-        return _erase_and_report(store, ids, flags, forget=imported, with_observations=users_whole)
+        return _erase_and_report(store, ids, flags, settings, forget=imported, with_observations=users_whole)
 
 
-@command(DRY_RUN, VERIFY, YES)
-@click.argument("turns", metavar="T...", nargs=-1, required=True)
-def delete_turns(turns: tuple[str, ...], flags: Flags) -> int:
-    """Erase past turns for good: question, answer, receipt, and the exchanges they became. Asks first.
+@command(DRY_RUN, ERASING, YES)
+@click.argument("turns", metavar="T...", nargs=-1)
+@click.option("--before", metavar="TIME", type=UtcTimeType(), help="Also all begun before 2026-11-01, or 90d ago.")
+def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> int:
+    """Erase past turns for good: question, answer, receipt, reasons, and the exchanges they became. Asks first.
 
-    T is an ID, the beginning of one, or `latest`. Judgments stay, since they hold no word of the question, and so do
-    the figures of the ledger: what was spent was spent.
+    T is an ID, the beginning of one, or `latest`. Scores stay, since they hold no word of the question, and so do the
+    figures of the ledger: what was spent was spent.
     """
-    with opened_store(flags, make=False) as store:
-        ids = list(dict.fromkeys(find_turn_id(store.connection, decode_path_argument(turn)) for turn in turns))
+    if not turns and before is None:
+        raise UsageError(
+            "nothing says which turns", hint="Name them, or give --before; `xscore history list` lists them."
+        )
+    settings = read_settings(flags).settings
+    with opened_store(flags, make=False, settings=settings) as store:
+        names = list(map(decode_path_argument, turns))
+        ids = find_erasable_turns(store.connection, names, before=before, now=store.clock())
         if not _may_erase(counted(len(ids), "turn"), flags):
             return DECLINED
-        return _erase_and_report(store, [], flags, turns=ids)
+        return _erase_and_report(store, [], flags, settings, turns=ids)
 
 
 def _may_erase(what: str, flags: Flags) -> bool:
@@ -117,6 +132,7 @@ def _erase_and_report(
     store: "Store",
     ids: Sequence[str],
     flags: Flags,
+    settings: "Settings",
     *,
     turns: Sequence[str] = (),
     forget: bool = False,
@@ -126,45 +142,83 @@ def _erase_and_report(
 
     forget: no import brings them back. with_observations: with all that projects noted in the user's store.
     """
-    proof = None
+    proof, verify = None, flags.given["verify"]
+    servers: tuple[ServerErasure, ...] = ()
     if flags.dry_run:
         done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
     else:
         lines: frozenset[str] = frozenset()
-        if flags.given["verify"]:
+        if verify:
             lines = erasure.erased_lines(store, ids, turns=turns, with_observations=with_observations)
         done = erasure.erase_memories(
             store, ids, turns=turns, now=store.clock(), forget=forget, with_observations=with_observations
         )
-        proof = erasure.verify_erasure(store, lines) if flags.given["verify"] else None
-    return _print_erasure(done, proof, turns, flags)
+        servers = settle_owed_erasures(store.connection, settings, verify=verify, here_only=flags.given["here_only"])
+        if verify and (done.ids or turns or done.observations):  # of what an earlier call erased no text is left
+            proof = erasure.verify_erasure(store, lines)
+    return _print_erasure(_Report(done, proof, servers, turns, dry_run=flags.dry_run), flags)
 
 
-def _print_erasure(
-    done: erasure.Erasure, proof: erasure.ErasureProof | None, turns: Sequence[str], flags: Flags
-) -> int:
+class _Report(NamedTuple):
+    done: erasure.Erasure
+    proof: erasure.ErasureProof | None
+    servers: tuple[ServerErasure, ...]
+    turns: Sequence[str]
+    dry_run: bool
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether something earlier was completed."""
+        return self.done.is_finished or bool(self.servers)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where everything was erased, and proven where a proof was wanted."""
+        reached = all(not one.left and one.problem in ("", LEFT_ON_PURPOSE) for one in self.servers)
+        proven = self.proof is None or self.proof.holds
+        return 0 if self.done.is_clean and reached and proven else ERASURE_NOT_VERIFIED
+
+
+def _print_erasure(report: _Report, flags: Flags) -> int:
+    done, proof, terminal = report.done, report.proof, flags.terminal
     missing = f"there is no memory {_listed(done.missing)}"
-    if not (done.ids or turns or done.observations) and done.is_clean and not done.is_finished:
+    if not (done.ids or report.turns or done.observations) and done.is_clean and not report.is_finished:
         raise NothingMatched(missing, hint="`xscore memory list` shows IDs; they are exact.")
-    proven = record_json(proof) | {"holds": proof.holds} if proof else None
-    flags.terminal.print_result(
-        to_json(done) | {"turns": list(turns), "dry_run": flags.dry_run, "proof": proven},
-        _render_erasure(done, proof, turns=turns, dry_run=flags.dry_run),
-    )
+    more = {
+        "turns": list(report.turns),
+        "dry_run": report.dry_run,
+        "proof": record_json(proof) | {"holds": proof.holds} if proof else None,
+        "servers": [record_json(one) for one in report.servers],
+    }
+    terminal.print_result(to_json(done) | more, _render_erasure(report))
     earlier = f"superseded memories that led to these stay: {_listed(done.earlier)} (--earlier erases them too)"
-    flags.terminal.notes([missing if done.missing else "", earlier if done.earlier else ""])
+    terminal.notes([missing if done.missing else "", earlier if done.earlier else ""])
     if not done.is_clean:
-        flags.terminal.note(f"not clean yet: {_STILL_READ}")
+        terminal.note(f"not clean yet: {_STILL_READ}")
     elif proof and proof.found_in:
         found = _listed(proof.found_in)
-        flags.terminal.note(f"still in the bytes of {found}: this is a bug of xscore; please report it")
-    return 0 if done.is_clean and (proof is None or proof.holds) else ERASURE_NOT_VERIFIED
+        terminal.note(f"still in the bytes of {found}: this is a bug of xscore; please report it")
+    elif proof and not (proof.lines or proof.still_said):
+        terminal.note(f"not verified: no line of it has {SHORTEST} characters, and shorter ones cannot be searched for")
+    terminal.notes(_server_note(one) for one in report.servers)
+    return report.exit_code
 
 
-def _render_erasure(
-    done: erasure.Erasure, proof: erasure.ErasureProof | None, *, turns: Sequence[str] = (), dry_run: bool
-) -> str:
-    erased, removed = ("would erase", "would remove") if dry_run else ("erased", "removed")
+def _server_note(one: ServerErasure) -> str:
+    name = one_line(one.server)
+    if one.problem == LEFT_ON_PURPOSE:
+        return f"judgments and reasons at {name} stay there (--here-only)"
+    if one.problem:
+        return (
+            f"not erased at {name}: {one.problem}. Its judgments and reasons are still there; any later erasure here"
+            " asks it again, --here-only gives it up"
+        )
+    return f"{counted(one.left, 'judgment')} came back at {name} meanwhile: someone judges the same" if one.left else ""
+
+
+def _render_erasure(report: _Report) -> str:
+    done, turns = report.done, report.turns
+    erased, removed = ("would erase", "would remove") if report.dry_run else ("erased", "removed")
     rows = {
         field.name: getattr(done, field.name)
         for field in fields(done)
@@ -180,14 +234,27 @@ def _render_erasure(
     lines += [f"  {removed} {one_line(place)}, which holds the text" for place in done.asides]
     if done.is_finished:
         lines.append("completed an erasure that had been cut short: the files are rewritten")
-    if proof:
-        searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
-        found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
-        left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
-        lines.append(f"verified: {searched}, {found}{left_out if proof.still_said else ''}")
-        if proof.encrypted:
-            lines.append("  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing")
-    return "\n".join(lines)
+    for one in report.servers:
+        if not one.problem:
+            lines.append(f"removed {counted(one.removed, 'judgment')} with reasons at {one_line(one.server)}")
+    return "\n".join([*lines, *(_render_proof(report.proof, report.servers) if report.proof else ())])
+
+
+def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure]) -> list[str]:
+    """Say what was searched and what was found, and name each place that was not looked at."""
+    searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
+    found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
+    left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
+    word = "verified" if proof.holds and proof.lines else "not verified"
+    lines = [f"{word}: {searched}, {found}{left_out if proof.still_said else ''}"]
+    if proof.encrypted:
+        lines.append("  an encrypted store was rewritten and its rows were read: its raw bytes prove nothing")
+    if not proof.user_store_searched:
+        lines.append("  not looked at: your own store, since memory.user_learning is off")
+    for one in servers:
+        asked = f"asked {one_line(one.server)} again: {one.left:,} left" if one.left is not None else ""
+        lines.append(f"  {asked or f'not looked at: {one_line(one.server)}'}")
+    return lines
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ raw bytes of every file; of an encrypted database it reads every row instead. Me
 an answer made with an erased memory goes whole, since its words cannot be traced.
 """
 
-import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -16,13 +15,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.extensions.privacy.erasure_plan import ErasurePlan, memory_texts, plan_erasure
+from xscore.extensions.privacy.erasure_plan import ErasurePlan, plan_erasure
 from xscore.extensions.privacy.erasure_rows import erase_rows, remove_observations
 from xscore.platform import database, sqlite_drivers
 from xscore.store import opening
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
-from xscore.store.removal import AMONG
 from xscore.store.scrubbing import (
     database_files,
     leftover_files_with,
@@ -135,10 +133,8 @@ def erased_lines(
 ) -> frozenset[str]:
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is gone."""
     parts = _plan_parts(store, ids, turns)
-    asked = f"SELECT task || char(10) || answer FROM turn WHERE id {AMONG}"
-    texts = [text for (text,) in store.connection.execute(asked, (json.dumps(list(turns)),))]
-    texts += [text for _, plan in parts for text in memory_texts(plan)]
-    return with_halves(searchable_lines(texts) | (_observed_lines(parts) if with_observations else frozenset()))
+    lines = searchable_lines(text for _, plan in parts for text in plan.said)
+    return with_halves(lines | (_observed_lines(parts) if with_observations else frozenset()))
 
 
 def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _Parts:
@@ -147,10 +143,8 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
     if user is None:
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
     users = plan_erasure(user, ids)
-    own = plan_erasure(
-        store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=memory_texts(users)
-    )
-    return [(store.connection, own), (user, plan_erasure(user, ids, texts=memory_texts(own)))]
+    own = plan_erasure(store.connection, ids, deleted_turns=turns, other_store_ids=users.memories, texts=users.said)
+    return [(store.connection, own), (user, plan_erasure(user, ids, texts=own.said, turn_keys=own.turn_keys))]
 
 
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
@@ -167,9 +161,10 @@ def _erase_parts(parts: _Parts, *, now: float, forget: bool, with_observations: 
             done["observations"] += delete_projects(connection)
         elif number and plan.memories:
             done["observations"] += remove_observations(connection, plan, project=None)
-        if plan.ids or plan.erased_tasks:
+        touches_rows = plan.ids or plan.erased_tasks or plan.turn_keys
+        if touches_rows:
             done.update(erase_rows(connection, plan, now=now, forget=forget))
-        if plan.ids or plan.erased_tasks or takes_notes:
+        if touches_rows or takes_notes:
             mark_for_scrubbing(connection)
     return done
 
@@ -227,11 +222,13 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
     """Files that hold one of the lines."""
     journal_is_empty: bool
     """False: another process reads the journal, which therefore keeps what was erased."""
+    user_store_searched: bool = True
+    """False: `memory.user_learning` is off, so the user's own store stayed shut."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found."""
-        return self.journal_is_empty and not self.found_in
+        """Whether nothing was found of what had to go; False also where no line is long enough to search for."""
+        return self.journal_is_empty and not self.found_in and self.lines + self.still_said > 0
 
 
 def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
@@ -256,6 +253,7 @@ def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
         encrypted=len(encrypted),
         found_in=tuple(sorted(found)),
         journal_is_empty=not any(map(needs_scrubbing, connections)),
+        user_store_searched=store.user_data_dir is not None,
     )
 
 

@@ -28,6 +28,19 @@ _TURNS_OF = f"""
 """
 _THREADS = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {AMONG}"
 _TURN_THREADS = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {AMONG}"
+_TURN_TEXTS = f"""
+    SELECT task || char(10) || answer || char(10) || coalesce(json_extract(context, '$.errors'), '')
+    FROM turn WHERE id {AMONG}
+"""
+_ASKED_AGAIN = f"""
+    SELECT id FROM turn WHERE id {AMONG} AND EXISTS (
+        SELECT 1 FROM turn AS other WHERE other.turn_key = turn.turn_key AND other.task <> '' AND NOT other.id {AMONG}
+    )
+"""
+_ONLY_ASKED_THERE = f"""
+    SELECT turn_key FROM turn WHERE id {AMONG}
+    AND turn_key NOT IN (SELECT turn_key FROM turn WHERE task <> '' AND NOT id {AMONG})
+"""
 _SUPERSEDED_BY = f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {AMONG}"
 _OF_SESSIONS = "layer = 'session'"
 """Lets the index by layer find exchanges and summaries."""
@@ -59,6 +72,10 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """Working sessions whose summaries go."""
     predecessors: tuple[str, ...] = ()
     """Superseded memories that led to one of them."""
+    turn_keys: frozenset[str] = frozenset()
+    """Erased questions that no turn asks any more: the reasons given for them go."""
+    said: tuple[str, ...] = ()
+    """What the memories and the erased turns say."""
     other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
     lines: LineMatcher = field(default_factory=lambda: LineMatcher(()))
@@ -82,14 +99,17 @@ def plan_erasure(
     deleted_turns: Collection[str] = (),
     other_store_ids: Collection[str] = (),
     texts: Iterable[str] = (),
+    turn_keys: Collection[str] = (),
 ) -> ErasurePlan:
     """Follow the memories with these ids through one store. Raises UsageError for memories of files.
 
     deleted_turns: past turns that go with question, answer and exchange.
-    other_store_ids, texts: of what is erased from the other store at once, which this one may mention.
+    other_store_ids, texts, turn_keys: of what is erased from the other store at once, which this one may mention.
     """
-    named = read_removable(connection, ids) | _exchanges(connection, deleted_turns)
-    found, turns = dict(named), set(deleted_turns)
+    # The exchange of a question that another turn asked as well is that turn's, too, so it stays.
+    asked_again = _column(connection, _ASKED_AGAIN, deleted_turns, deleted_turns)
+    named = read_removable(connection, ids) | _exchanges(connection, set(deleted_turns) - asked_again)
+    found, turns = dict(named), set(deleted_turns) - asked_again
     threads = _column(connection, _TURN_THREADS, deleted_turns)
     used = connection.execute(_USED).fetchall()
     fresh = set(named) | set(other_store_ids)
@@ -101,23 +121,27 @@ def plan_erasure(
         new |= _failures(connection, found)
         fresh = new.keys() - found.keys()
         found |= new
-    lines = searchable_lines([*texts, *(_text_of(memory) for memory in found.values())])
+    erased_tasks = _column(connection, _TURNS_OF, named) | set(deleted_turns)
+    asked = tuple(text for (text,) in connection.execute(_TURN_TEXTS, (json.dumps(sorted(erased_tasks)),)))
+    said = tuple(map(_text_of, found.values()))
+    lines = searchable_lines([*texts, *said])
+    lines -= lines_still_stored(connection, lines, but=found)
+    tasks = searchable_lines(asked)
+    tasks -= lines_still_stored(connection, tasks, but={*found, *erased_tasks, *threads}, tasks=True)
+    only_asked_there = _column(connection, _ONLY_ASKED_THERE, erased_tasks, erased_tasks)
     return ErasurePlan(
         memories=found,
         dependents=frozenset(found.keys() - named.keys()),
-        turns=frozenset(turns),
-        erased_tasks=frozenset(_column(connection, _TURNS_OF, named)) | frozenset(deleted_turns),
+        turns=frozenset(turns).union(deleted_turns),
+        erased_tasks=frozenset(erased_tasks),
         deleted_turns=frozenset(deleted_turns),
         threads=frozenset(threads),
         predecessors=_predecessors(connection, found),
         other_store_ids=frozenset(other_store_ids),
-        lines=LineMatcher(lines - lines_still_stored(connection, lines, but=found)),
+        turn_keys=frozenset(only_asked_there).union(turn_keys),
+        said=said + asked,
+        lines=LineMatcher(lines | tasks),
     )
-
-
-def memory_texts(plan: ErasurePlan) -> list[str]:
-    """Return everything that the memories of a plan say."""
-    return list(map(_text_of, plan.memories.values()))
 
 
 def _text_of(memory: Memory) -> str:
@@ -126,8 +150,8 @@ def _text_of(memory: Memory) -> str:
     return "\n".join(parts)
 
 
-def _column(connection: sqlite3.Connection, sql: str, ids: Iterable[str]) -> set[str]:
-    return {value for (value,) in connection.execute(sql, (json.dumps(list(ids)),))}
+def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> set[str]:
+    return {value for (value,) in connection.execute(sql, [json.dumps(list(among)) for among in ids])}
 
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:

@@ -13,10 +13,16 @@ from typing import Any
 
 from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
+from xscore.extensions.privacy.owed_erasures import owe_erasure
 from xscore.store.removal import AMONG, remove_memory_rows, write_tombstones
 from xscore.store.session_summary import save_session_summary
 
 _ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
+_QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {AMONG}"
+_REASONS = """
+    SELECT query_id, content_id, text, turn_key, judge, sample, hash FROM reason
+    JOIN query ON query.id = query_id JOIN content ON content.id = content_id
+"""
 _KEPT_FIELDS = frozenset({"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"})
 """Fields of a receipt entry that say nothing of its text."""
 _MADE_WITH = frozenset({"answer", "bundle"})
@@ -59,11 +65,16 @@ def remove_observations(connection: sqlite3.Connection, plan: ErasurePlan, *, pr
 
 
 def _reasons(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    """Remove the reasons of other judgments that quote an erased line."""
-    rows = connection.execute("SELECT query_id, content_id, text FROM reason").fetchall() if plan.lines else []
-    gone = [row[:2] for row in rows if plan.lines.found_in(row[2])]
-    connection.executemany("DELETE FROM reason WHERE query_id = ? AND content_id = ?", gone)
-    return len(gone)
+    """Remove the reasons given for erased questions, and those of other judgments that quote an erased line."""
+    asked = connection.execute(_QUERIES, (json.dumps(sorted(plan.turn_keys)),)).fetchall()
+    rows = connection.execute(_REASONS).fetchall() if plan.lines else []
+    quoting = [row for row in rows if plan.lines.found_in(row[2])]
+    gone = sum(connection.execute("DELETE FROM reason WHERE query_id = ?", row[:1]).rowcount for row in asked)
+    gone += connection.executemany(
+        "DELETE FROM reason WHERE query_id = ? AND content_id = ?", [row[:2] for row in quoting]
+    ).rowcount
+    owe_erasure(connection, plan, [*((*row[1:], "") for row in asked), *(row[3:] for row in quoting)])
+    return gone
 
 
 def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:

@@ -1,4 +1,4 @@
-"""From the settings to the shared server they name, for a turn and for `doctor`.
+"""From the settings to the shared server they name, for a turn, for `doctor` and for an erasure.
 
 Nothing is connected and no driver is imported before something is claimed, taken or set aside. What the user's own
 store holds stays out: it is theirs alone. Trade-off: only the judge's calls take from shared limits, as only they are
@@ -7,24 +7,28 @@ many.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
+from typing import TypeVar
 
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
+from xscore.extensions.shared.server import REDIS, SharedServer, displayed_url, parse_server_url
 from xscore.pipeline.resources import SpendingStores
 from xscore.platform.errors import SharedUnavailable, UsageError, install_hint
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
-from xscore.records.reports import DoctorFinding
+from xscore.records.reports import DoctorFinding, ErasureRequest, ServerErasure
 from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 
 ASPECT = "shared server"
+ERASURE_S = 60.0
+"""For an erasure: Redis is asked about every turn of the tenant, PostgreSQL reads its table."""
+T = TypeVar("T")
 
 
 def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
@@ -56,23 +60,67 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     if not settings.url.reveal():
         return []
     try:
-        server = server_factory(settings)()
-    except UsageError as error:
+        what = await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
+    except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
+    away = "a run stops without it" if settings.require else "a run goes on without it"
+    cap = f"; at most ${settings.max_usd_day:f} a day over all" if settings.max_usd_day is not None else ""
+    return [
+        DoctorFinding(
+            ASPECT, True, f"{displayed_url(settings.url.reveal())}: {what}; tenant {settings.tenant}{cap}; {away}"
+        )
+    ]
+
+
+async def erase_shared(
+    settings: SharedSettings, requests: Mapping[str, ErasureRequest], *, verify: bool
+) -> list[ServerErasure]:
+    """Have each server (by name) erase what is asked; only the one that these settings name can be reached.
+
+    verify: ask once more, and count what is there by then.
+    """
+    here = shared_server_name(settings) if settings.url.reveal() else ""
+    elsewhere = "shared.url and shared.tenant do not name it now"
+    return [
+        await _erased_here(settings, request, verify=verify)
+        if name == here
+        else ServerErasure(server=name, problem=elsewhere)
+        for name, request in requests.items()
+    ]
+
+
+async def _erased_here(settings: SharedSettings, request: ErasureRequest, *, verify: bool) -> ServerErasure:
+    async def erase(server: SharedServer) -> tuple[int, int | None]:
+        return await server.erase(request), await server.erase(request) if verify else None
+
+    name = shared_server_name(settings)
     try:
-        async with asyncio.timeout(settings.timeout_s):
-            what = await server.check()
+        await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
+        removed, left = await _asked(settings, erase, timeout_s=ERASURE_S)
+    except (UsageError, SharedUnavailable) as error:
+        return ServerErasure(server=name, problem=error.message)
+    return ServerErasure(server=name, removed=removed, left=left)
+
+
+def shared_server_name(settings: SharedSettings) -> str:
+    """Name the server and the tenant, without user and password."""
+    return f"{displayed_url(settings.url.reveal())}, tenant {settings.tenant}"
+
+
+async def _asked(settings: SharedSettings, request: Callable[[SharedServer], Awaitable[T]], *, timeout_s: float) -> T:
+    """Connect, ask once and close. Raises SharedUnavailable, and UsageError as `server_factory` does."""
+    server = server_factory(settings)()
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await request(server)
     except TimeoutError:
-        said = f"{server.name} did not answer within {settings.timeout_s:g} s"
-        return [DoctorFinding(ASPECT, False, said, "See what keeps it, or raise shared.timeout_s.")]
-    except SharedUnavailable as error:
-        return [DoctorFinding(ASPECT, False, error.message, error.hint)]
+        raise SharedUnavailable(
+            f"{server.name} did not answer within {timeout_s:g} s",
+            hint="See what keeps it, or raise shared.timeout_s.",
+        ) from None
     finally:
         with suppress(SharedUnavailable):
             await server.aclose()
-    away = "a run stops without it" if settings.require else "a run goes on without it"
-    cap = f"; at most ${settings.max_usd_day:f} a day over all" if settings.max_usd_day is not None else ""
-    return [DoctorFinding(ASPECT, True, f"{server.name}: {what}; tenant {settings.tenant}{cap}; {away}")]
 
 
 class SharedStores(SpendingStores):

@@ -35,6 +35,7 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
 from xscore.records.judgment import ClaimResult, Judgment
+from xscore.records.reports import ErasureRequest
 
 VERSION = 1
 """Of `postgres.sql`."""
@@ -92,6 +93,21 @@ class PostgresServer:
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
             await self._rows("SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])", terms)
+
+    async def erase(self, request: ErasureRequest) -> int:
+        """Erase judgments with their reasons; by content in every turn of the tenant."""
+        wheres: list[tuple[str, tuple[object, ...]]] = (
+            [("content = ANY(%s::text[])", (list(request.contents),))] if request.contents else []
+        )
+        for turn_key, judge, sample, contents in request.turns:
+            turn = _turn((turn_key, judge, sample))
+            wheres.append(("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not contents, list(contents))))
+        removed = 0
+        for where, terms in wheres:
+            statement = f"WITH gone AS (DELETE FROM xscore.judgment WHERE tenant = %s AND {where} RETURNING 1)"
+            counted = f"{statement} SELECT count(*) FROM gone"
+            removed += await self._asked(counted, (self._tenant, *terms), lambda row: int(row[0]))
+        return removed
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Have the claims of this runner hold for another lease."""

@@ -32,11 +32,14 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
 from xscore.records.judgment import ClaimResult, Judgment
+from xscore.records.reports import ErasureRequest
 
 DAY_S = 86_400
 DOLLARS_KEPT_S = 3 * DAY_S
 NANO = Decimal(10**9)
 """Of a dollar: exact in the doubles that scripts count in."""
+TURNS_AT_ONCE = 200
+"""Turns of one step of an erasure."""
 MOST_AT_ONCE = 2_000
 """Contents of one script: some milliseconds in which the server does nothing else."""
 
@@ -95,6 +98,28 @@ class RedisServer:
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             await self._run("store_judgments", self._keys(names), [value for pair in pairs for value in pair])
+
+    async def erase(self, request: ErasureRequest) -> int:
+        """Erase judgments with their reasons; by content in every turn of the tenant."""
+        removed, cursor = 0, 0
+        while request.contents:
+            scan = self._client.scan(cursor, match=f"{self._space}:judged:*", count=TURNS_AT_ONCE)
+            cursor, turns = await self._asked(scan, lambda told: (int(told[0]), list(told[1])))
+            for start in range(0, len(request.contents) if turns else 0, MOST_AT_ONCE):
+                pipe = self._client.pipeline(transaction=False)
+                for turn in turns:
+                    pipe.hdel(turn, *request.contents[start : start + MOST_AT_ONCE])
+                removed += await self._asked(pipe.execute(), lambda told: sum(map(int, told)))
+            if not cursor:
+                break
+        for *names, contents in request.turns:
+            judged, claims = self._keys(tuple(names))  # type: ignore[arg-type]  # the three parts of a key
+            if contents:
+                removed += await self._asked(self._client.hdel(judged, *contents), int)
+            else:
+                removed += await self._asked(self._client.hlen(judged), int)
+                await self._asked(self._client.delete(judged, claims))
+        return removed
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Have the claims of this runner hold for another lease."""

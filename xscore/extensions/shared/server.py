@@ -20,6 +20,7 @@ from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.platform.text import one_line
 from xscore.providers.rate_limits import BURST_SHARE
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
+from xscore.records.reports import ErasureRequest
 
 REDIS = frozenset({"redis", "rediss"})
 """`rediss` is TLS."""
@@ -147,6 +148,10 @@ class SharedServer(Protocol):
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Keep judgments and settle all claims on them; the first of two for one content wins."""
+        ...
+
+    async def erase(self, request: ErasureRequest) -> int:
+        """Erase judgments with their reasons; return how many were there. Repeating it does no harm."""
         ...
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
