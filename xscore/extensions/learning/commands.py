@@ -50,8 +50,8 @@ _HEADINGS = {
 def consolidate(scope: str, flags: Flags) -> None:
     """Bring what is remembered into order; run it nightly, or whenever you like.
 
-    What closed sessions learned becomes the project's, what holds in several projects yours; memories that say the
-    same are merged; confidence fades, what is long unused is archived or erased. A second run does nothing.
+    What closed sessions learned and what manifests show of the stack becomes the project's, what holds in several
+    projects yours; memories that say the same are merged; confidence fades, what is long unused is archived or erased.
     """
     scopes = tuple(each for each in SCOPES if scope in (each, "all"))
     with opened_store(flags) as store:

@@ -27,6 +27,7 @@ from xscore.extensions.learning.rules import (
     summarise_sessions,
     summary_id,
 )
+from xscore.extensions.learning.stack import StackPart, erased_ids, note_stack, read_stack
 from xscore.extensions.learning.user_preferences import COMPARED, ObservationChanges
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
@@ -35,6 +36,7 @@ from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import events, lookup, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.evidence import attach_citations
 from xscore.store.lookup import delete_observations, record_observations, record_project
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
@@ -82,6 +84,8 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, no
             connection.execute(_UPDATE, (*(getattr(memory, name) for name in _STATE), attrs, memory.id))
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)
+    for memory_id, cited in draft.citations.items():
+        attach_citations(connection, memory_id, cited)
     if draft.actions:
         counts = Counter(str(action.kind) for action in draft.actions)
         emit_event(connection, EventName.UPDATED, at=now, payload={"consolidated": dict(sorted(counts.items()))})
@@ -125,6 +129,9 @@ class ConsolidationState(Struct, kw_only=True):
     """Threads of closed sessions."""
     project: str
     """How the user's store names this one."""
+    stack: Sequence[StackPart] = ()
+    removed: frozenset[str] = frozenset()
+    """Ids that were removed from the repository's store."""
     observations: Sequence[Observation] = ()
     projects: Mapping[str, float] = field(default_factory=dict)
     """Every project that took part -> when it was last seen (unix seconds)."""
@@ -154,6 +161,7 @@ def read_both_stores(store: Store, user: sqlite3.Connection | None) -> Consolida
         user=ConsolidationDraft(),
         closed=frozenset(thread for (thread,) in closed),
         project=lookup.project_pseudonym(store.store_id),
+        removed=erased_ids(store.connection),
     )
     if user is not None:
         work.user = read_draft(user)
@@ -191,9 +199,11 @@ _LAYERS: dict[Scope, tuple[Layer, ...]] = {
 
 
 def apply_rules(work: ConsolidationState, settings: MemorySettings, wanted: Collection[Scope], *, now: float) -> None:
-    """Carry over, merge, fade, expire, keep to caps and, where the user is wanted, learn of them."""
+    """Carry over, note the stack, merge, fade, expire, keep to caps and, where the user is wanted, learn of them."""
     if "session" in wanted:
         carry_over(work.repository, work.closed)
+    if "project" in wanted:
+        note_stack(work.repository, work.stack, settings, erased=work.removed, now=now)
     for scope in (scope for scope in wanted if scope != "user"):
         merge_duplicates(work.repository, _LAYERS[scope], scope)
         fade_confidence(work.repository, _LAYERS[scope], scope, settings, now=now)
@@ -241,10 +251,14 @@ def consolidate(
     if "user" in wanted and store.user_data_dir is None:
         wanted.remove("user")
         skipped = ("user: memory.user_learning is off",)
-    makes = not dry_run and "user" in wanted and has_keyed_memories(store.connection, COMPARED)
-    user = store.user_connection(create=makes)  # a store is made only for what there is to note
+    stack = read_stack(store) if "project" in wanted else ()
+    is_news = bool(stack) or has_keyed_memories(store.connection, COMPARED)
+    user = store.user_connection(
+        create=is_news and not dry_run and "user" in wanted
+    )  # a store is made only for what there is to note
     with hold_both_stores(store.connection, user, dry_run=dry_run):
         work = read_both_stores(store, user)
+        work.stack = stack
         considered = len(work.repository.before) + len(work.user.before)
         apply_rules(work, settings, wanted, now=now)
         if not dry_run:

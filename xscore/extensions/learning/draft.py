@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import last_seen
-from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.store import memory_writer
 
 Scope = Literal["session", "project", "user"]
@@ -38,6 +38,8 @@ class ActionKind(StrEnum):
     """Erased: unimportant and unused (L03)."""
     PRUNE = "prune"
     """Erased: unused for a year (L06)."""
+    INFER = "infer"
+    """A part of the stack that manifests or imports show is noted, or cites its line anew."""
     OBSERVE = "observe"
     """The user's store notes what this project says about a key, or that it says it no more."""
     PROMOTE = "promote"
@@ -96,6 +98,8 @@ class ConsolidationDraft:
         """Memory id -> working session, where it belongs to one."""
         self.members: dict[str, tuple[str, ...]] = {}
         """Summary made anew -> the exchanges it stands for."""
+        self.citations: dict[str, tuple[Citation, ...]] = {}
+        """Memory id -> what it is to cite from now on."""
         self.seen: dict[str, float] = {}
         """Memory id -> when it was last seen elsewhere, where that is known (unix seconds)."""
         self.actions: list[Action] = []

@@ -1,0 +1,110 @@
+"""The stack that manifests and imports show, noted by consolidation."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.extensions.learning.conftest import NOW
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.privacy.erasure import erase_memories
+from xscore.indexer import index_repository
+from xscore.records.memory import Citation, Kind, Memory, MemorySource, MemoryStatus
+from xscore.records.statement import Statement
+from xscore.settings import IndexSettings
+from xscore.store.evidence import citations_of, refresh_evidence
+from xscore.store.remembering import remember
+from xscore.store.store import Store
+
+PYPROJECT = """
+[project]
+name = "requests"
+description = "it replaces flask and jest"
+dependencies = ["SQLAlchemy[asyncio]~=2.0", "requests"]
+
+[dependency-groups]
+dev = ["pytest-cov", "pytest>=8", "ruff"]
+"""
+PACKAGE = '{"name": "x", "devDependencies": {"vitest": "1", "jest": "29"}, "dependencies": {"@prisma/client": "5"}}'
+Noted = Callable[[], dict[str, str]]
+
+
+@pytest.fixture
+def noted(store: Store) -> Noted:
+    """Index, consolidate, and return topic -> value of what is live."""
+
+    def note() -> dict[str, str]:
+        index_repository(store.connection, store.root, IndexSettings(git=False), now=NOW)
+        refresh_evidence(store.connection, store.root, now=NOW)
+        consolidate(store, store.settings, now=NOW, scopes=["project"])
+        return {one.key: one.title.partition(": ")[2] for one in parts(store) if one.status is MemoryStatus.ACTIVE}
+
+    return note
+
+
+def parts(store: Store) -> list[Memory]:
+    """Return the parts of the stack, in any status."""
+    return [one for one in store.memories(all_ids(store)).values() if one.kind is Kind.TECH_STACK]
+
+
+def all_ids(store: Store) -> list[str]:
+    """Return the ids of what is not the index's."""
+    return [id_ for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")]
+
+
+def write(store: Store, files: dict[str, str]) -> None:
+    """Write files of the project."""
+    for name, text in files.items():
+        path = Path(store.root.path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted: Noted) -> None:
+    """H05, L08: a manifest's line is cited, an import needs three files; prose, own names, test trees do not count."""
+    code = {f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n" for name in "abc"}
+    tried = {"src/d.py": "import celery\n\ndef f():\n    return celery.Celery()\n"}
+    foreign = {"tests/fixtures/package.json": '{"dependencies": {"vue": "3"}}', "web/package.json": "{broken"}
+    write(store, {"pyproject.toml": PYPROJECT, "js/package.json": PACKAGE, **code, **tried, **foreign})
+    assert noted() == {"http_client": "httpx", "linter": "ruff", "orm": "SQLAlchemy", "test_runner": "pytest"}
+    by_topic = {one.key: one for one in parts(store)}
+    cited = citations_of(store.connection, [one.id for one in by_topic.values()])
+    places = {topic: [_place(span) for span in cited.get(one.id, ())] for topic, one in by_topic.items()}
+    assert places == {
+        "http_client": [],
+        "linter": ["pyproject.toml:8"],
+        "orm": ["pyproject.toml:5"],
+        "test_runner": ["pyproject.toml:8"],
+    }
+    httpx = by_topic["http_client"]
+    assert (httpx.source, httpx.confidence, httpx.evidence_count) == (MemorySource.INFERRED, 0.6, 3)
+    assert httpx.text == "Uses httpx.\n\nBecause: seen in src/a.py, src/b.py, src/c.py"
+    assert consolidate(store, store.settings, now=NOW).counts.keys() <= {"observe"}
+
+
+def _place(span: Citation) -> str:
+    return f"{span.path}:{span.start_line}"
+
+
+def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
+    """L08: a moved or raised version is cited anew, another tool replaces the first, and none archives the note."""
+    write(store, {"requirements-dev.txt": "pytest==8\n"})
+    assert noted() == {"test_runner": "pytest"}
+    write(store, {"requirements-dev.txt": "# tools\npytest==9\n"})
+    assert noted() == {"test_runner": "pytest"}
+    ((cited,),) = citations_of(store.connection, [one.id for one in parts(store)]).values()
+    assert (_place(cited), cited.is_changed) == ("requirements-dev.txt:2", False)
+    write(store, {"requirements-dev.txt": "nose2\n"})
+    assert noted() == {"test_runner": "nose2"}
+    write(store, {"requirements-dev.txt": "\n"})
+    assert noted() == {}
+    assert {one.status for one in parts(store)} == {MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED}
+
+
+def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -> None:
+    """L10: a statement takes precedence over a manifest, whatever its layer; an erased note stays away."""
+    write(store, {"requirements.txt": "pytest\nruff\n"})
+    remember(store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW)
+    assert noted() == {"linter": "ruff"}
+    erase_memories(store, [one.id for one in parts(store)], now=NOW)
+    assert noted() == {}

@@ -1,0 +1,234 @@
+"""The stack of a project, as its manifests and imports show it, for `consolidate` to note.
+
+Read are the indexed `pyproject.toml`, `package.json`, `Pipfile` and `requirements*.txt`, and the modules that code
+imports; nothing is run. What a dependency says is data (`stack.toml`). A part is noted as inferred: it cites the line
+of the manifest, and is stale when that changes, or names three files that import it. Trade-off: only known packages
+count, and of several for one topic only one.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded
+from xscore.pipeline.contradictions import topic_of_key
+from xscore.platform.errors import UsageError
+from xscore.platform.files import FileRefused, read_file_under
+from xscore.platform.hashing import integer_id
+from xscore.platform.paths import native_name
+from xscore.platform.text import counted
+from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings
+from xscore.store import memory_writer
+from xscore.store.events import EventName
+from xscore.store.evidence import parse_citation
+from xscore.store.remembering import details_text
+from xscore.store.store import Store
+
+ORIGIN = "stack"
+MIN_IMPORTS = 3
+"""Files that must import what no manifest names."""
+MAX_MANIFESTS = 50
+MAX_MANIFEST_BYTES = 1_000_000
+_MANIFEST = re.compile(r"(?:.*/)?(?:pyproject\.toml|package\.json|Pipfile|requirements[\w.-]*\.txt)\Z")
+_NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modules|templates?)/")
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
+_IMPORTS = """
+    SELECT DISTINCT memory.path, value FROM memory, json_each(memory.attrs, '$.imports')
+    WHERE memory.source = 'index' AND memory.layer = 'graph' AND memory.status = 'active'
+"""
+
+
+class StackPart(Struct, frozen=True):
+    """One choice that the project's files show."""
+
+    topic: str
+    value: str
+    files: tuple[str, ...] = ()
+    """Files that import it, sorted."""
+    manifest: Citation | None = None
+    """The line that names it; None: only imports show it."""
+
+
+def read_stack(store: Store) -> tuple[StackPart, ...]:
+    """Return what the indexed files show, at most one part a topic, by topic."""
+    named, own = _named_in_manifests(store)
+    importing = _importing_files(store.connection)
+    best: dict[str, tuple[tuple[bool, int, int], StackPart]] = {}
+    for rank, (package, (topic, value)) in enumerate(_known_packages().items()):
+        importers: Collection[str] = importing.get(package, ())
+        if package in own or (package not in named and len(importers) < MIN_IMPORTS):
+            continue
+        weight = (package in named, len(importers), -rank)
+        if topic not in best or weight > best[topic][0]:
+            best[topic] = (weight, StackPart(topic, value, tuple(sorted(importers)), named.get(package)))
+    return tuple(part for _, part in (best[topic] for topic in sorted(best)))
+
+
+def note_stack(
+    draft: ConsolidationDraft,
+    shown: Collection[StackPart],
+    rules: MemorySettings,
+    *,
+    erased: Collection[str],
+    now: float,
+) -> None:
+    """Note what is shown and not said otherwise, renew what changed, archive what is not shown any more.
+
+    erased: ids that were removed and do not come back.
+    """
+    project = draft.in_layers((Layer.PROJECT, Layer.GOVERNANCE))
+    noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
+    said = {  # by a person, or inferred from something else: a manifest takes the place of neither
+        topic_of_key(memory.key)
+        for memory in project
+        if memory.key and memory not in noted and memory.status is not MemoryStatus.SUPERSEDED
+    }
+    current = set[str]()
+    for part in shown:
+        memory = _stack_memory(part, rules, now=now)
+        if part.topic in said or memory.id in erased:
+            continue
+        current.add(memory.id)
+        draft.seen[memory.id] = now
+        known = draft.after.get(memory.id)
+        if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
+            rivals = [one for one in noted if one.key == memory.key and one.id != memory.id and one.status in LIVE]
+            if known is not None:  # it was rated since: only its place and its evidence are new
+                memory = memory_writer.with_status(replace(known, superseded_by=""), MemoryStatus.ACTIVE)
+            why = f"{part.topic}: {part.value}, {_evidence(part)}"
+            draft.change(
+                ActionKind.INFER, "project", memory, *(as_superseded(one, memory.id) for one in rivals), why=why
+            )
+            draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
+    for memory in noted:
+        if memory.id not in current and draft.after[memory.id].status in LIVE:
+            archived = memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
+            draft.change(
+                ActionKind.ARCHIVE, "project", archived, why="no file shows it any more, or it is said otherwise"
+            )
+
+
+def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return the ids of all memories that were removed."""
+    found = connection.execute("SELECT DISTINCT subject FROM event WHERE name = ?", (EventName.REMOVED,))
+    return frozenset(id_ for (id_,) in found.fetchall())
+
+
+def _stack_memory(part: StackPart, rules: MemorySettings, *, now: float) -> Memory:
+    paths = (part.manifest.path,) if part.manifest else part.files[:MIN_IMPORTS]
+    details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.PROJECT,
+        kind=Kind.TECH_STACK,
+        title=f"{part.topic}: {part.value}",
+        text=f"Uses {part.value}." + details_text(details),
+        ordinal=integer_id(ORIGIN, part.topic, part.value),
+        particulars=details,
+        key=part.topic,
+        confidence=rules.inferred_confidence,
+        evidence_count=max(1, len(part.files)),
+        source=MemorySource.INFERRED,
+        updated_at=now,
+    )
+    return memory
+
+
+def _evidence(part: StackPart) -> str:
+    shown = [f"{part.manifest.path}:{part.manifest.start_line} names it"] if part.manifest else []
+    shown += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
+    return "; ".join(shown)
+
+
+@cache
+def _known_packages() -> Mapping[str, tuple[str, str]]:
+    """Package -> topic and usual name."""
+    data = tomllib.loads(files("xscore.extensions.learning").joinpath("stack.toml").read_text("utf-8"))
+    pairs = [(topic, word.partition("=")) for topic, words in data.items() for word in words.split()]
+    return {package: (topic, name or package) for topic, (package, _, name) in pairs}
+
+
+def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """Package -> files that import it, tests included."""
+    found: dict[str, set[str]] = {}
+    for path, imported in connection.execute(_IMPORTS):
+        module = str(imported).partition(":")[0]
+        parts = module.split("/")
+        package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]
+        found.setdefault(_normalized(package), set()).add(path)
+    return found
+
+
+def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
+    """Return known packages with the line that names them, and the names of the project's own packages."""
+    listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
+    manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
+    named, own = dict[str, Citation](), set[str]()
+    top = os.open(store.root.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
+            try:
+                text = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES).decode("utf-8")
+                packages, name = _read_manifest(path, text)
+                own.add(name)
+                for package in packages & _known_packages().keys() - named.keys():
+                    line = _line_naming(package, text)
+                    named[package] = parse_citation(store.root, f"{path}:{line}" if line else path)
+            except (FileRefused, OSError, ValueError, RecursionError, UsageError):
+                continue  # a manifest that cannot be read shows nothing
+    finally:
+        os.close(top)
+    return named, own
+
+
+def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
+    """Return the packages that a manifest names, and the project's own name. Raises ValueError, RecursionError."""
+    if path.endswith(".txt"):
+        return set(_requirements(text.splitlines())), ""
+    data: object = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    root = _table(data)
+    if path.endswith("package.json"):
+        groups = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+        manager = str(root.get("packageManager", "")).partition("@")[0]
+        return {manager, *(_normalized(name) for group in groups for name in _table(root.get(group)))}, str(
+            root.get("name", "")
+        )
+    project, tools = _table(root.get("project")), _table(root.get("tool"))
+    poetry = _table(tools.get("poetry"))
+    lists = [project.get("dependencies"), _table(root.get("build-system")).get("requires")]
+    lists += [*_table(project.get("optional-dependencies")).values(), *_table(root.get("dependency-groups")).values()]
+    tables = [root.get("packages"), root.get("dev-packages"), tools, poetry.get("dependencies")]
+    tables += [_table(group).get("dependencies") for group in _table(poetry.get("group")).values()]
+    found = {_normalized(name) for table in tables for name in _table(table)}
+    found |= {name for each in lists if isinstance(each, list) for name in _requirements(each)}
+    return found, _normalized(str(project.get("name") or poetry.get("name") or ""))
+
+
+def _requirements(lines: Collection[object]) -> Iterator[str]:
+    for line in lines:
+        if match := _REQUIREMENT.match(line) if isinstance(line, str) else None:
+            yield _normalized(match[1])
+
+
+def _line_naming(package: str, text: str) -> int:
+    """Return the number of the first line that names the package where manifests do; 0 if there is none."""
+    name = re.escape(package).replace(r"\-", "[-_.]")
+    place = re.search(rf"(?im)(?:^[ \t]*|[\"'\[.]){name}(?![\w/-])", text)
+    return text.count("\n", 0, place.end()) + 1 if place else 0
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _normalized(name: str) -> str:
+    return name.lower().replace("_", "-")
