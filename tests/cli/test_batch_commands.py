@@ -94,19 +94,18 @@ def test_results_are_written_ranked(run: Run, shop: Path) -> None:
 
 
 def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -> None:
-    """Cancel needs a name or --all; what was not run is unjudged, and --live judges that and nothing else."""
+    """Cancel needs a name or --all; what was not run is unjudged, and `batch run` of the list judges that alone."""
     server.batches.looks_until_done = 50
     run(*SUBMIT)
     assert run("batch", "cancel").returncode == 2
-    assert run("batch", "collect", "--live").returncode == 2  # paid for twice
     assert run("batch", "cancel", "--all").returncode == 1
     waited = run("batch", "wait", "--json")
     before = job_in(waited)
     assert waited.returncode == 0 and before["unjudged"]["interrupted"] > 0
     live_before = server.counts.requests
-    done = run("batch", "collect", "--live", "--json", before["job"])
-    after = job_in(done)
-    assert done.returncode == 0 and after["judged"] == after["asked"] and after["unjudged"] == {}
+    done = run("batch", "run", "q.jsonl", "--json", "--judge", "openai:judge-2")
+    after = json.loads(done.stdout)["coverage"]
+    assert done.returncode == 0 and after["judged"] == before["unjudged"]["interrupted"] and not after["unjudged"]
     assert server.counts.requests - live_before == before["lost"]
 
 

@@ -122,14 +122,15 @@ async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) ->
 
 
 async def test_prompts_asked_again_are_counted_when_they_are_sent(shop: Path, office: Bureau) -> None:
-    """What is planned for the ladder and not sent was not asked again; the pass that sends it says so."""
+    """What is planned for the ladder and finds no room was not asked again; the pass that sends it says so."""
     office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
     job = await office.submit(shop, questions(3))
-    await office.advance(shop, job)
-    standing = await office.advance(shop, job, send=False)
+    standing = await office.advance(shop, job)
+    office.batch = {"enqueued_tokens": 1}
     while standing.sent:
-        standing = await office.advance(shop, job, send=False)
+        standing = await office.advance(shop, job)
     assert standing.planned == 2 and not any("asked again" in said for said in standing.remarks)
+    office.batch = {}
     assert any("2 prompts asked again" in said for said in (await office.advance(shop, job)).remarks)
 
 

@@ -17,7 +17,7 @@ from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.batch import batch_rows
-from xscore.extensions.batch.finish_live import finish_job_live, settings_of_job, write_job_results
+from xscore.extensions.batch.job_results import settings_of_job, write_job_results
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
 from xscore.extensions.batch.job_status import job_status, job_status_at_vendor
 from xscore.extensions.batch.job_text import job_json, jobs_exit_code, next_step, render_job, render_jobs
@@ -72,8 +72,7 @@ def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int
 
 @command(RESULTS_FILE, MAX_USD, YES, SELECTION)
 @JOB
-@click.option("--live", is_flag=True, help="Judge the rest by live calls, once nothing is left at the vendor.")
-def collect_jobs(job: str, *, live: bool, flags: Flags) -> int:
+def collect_jobs(job: str, flags: Flags) -> int:
     """Fetch results, ask again for what was not answered, and send what waited; without ID for every job.
 
     Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while something is
@@ -83,19 +82,18 @@ def collect_jobs(job: str, *, live: bool, flags: Flags) -> int:
     settings, note = loaded.settings, flags.terminal.note
 
     async def collect(store: "Store") -> list[JobStatus]:
-        return [await advance_job(store, settings, one.id, send=not live, note=note) for one in jobs]
+        return [await advance_job(store, settings, one.id, note=note) for one in jobs]
 
     with opened_store(flags, settings=settings) as store:
         jobs = _jobs_to_collect(store, settings, job, flags)
         found = run_interruptible(collect(store), notify=note)
-    written: dict[str, Any] = {}
-    for at, one in enumerate(jobs):
-        is_live = live and bool(found[at].unjudged or found[at].planned or found[at].sent)
-        if is_live or output is not None:
-            found[at], written = _judge_rest_live(one, found[at], loaded, flags, live=is_live)
-    _print_jobs(found, flags.terminal, more=written)
-    if written and not flags.terminal.as_json:
-        flags.terminal.lines(f"{counted(written['results']['rows'], 'row')} in {one_line(written['results']['out'])}")
+    if output is None:
+        _print_jobs(found, flags.terminal)
+    else:
+        results = _write_results(jobs[0], output, loaded, flags)
+        _print_jobs(found, flags.terminal, more={"results": results})
+        if not flags.terminal.as_json:
+            flags.terminal.lines(f"{counted(results['rows'], 'row')} in {one_line(results['out'])}")
     return jobs_exit_code(found)
 
 
@@ -113,18 +111,11 @@ def _jobs_to_collect(store: "Store", settings: "Settings", named: str, flags: Fl
     return jobs
 
 
-def _judge_rest_live(
-    job: BatchJob, found: JobStatus, loaded: "LoadedSettings", flags: Flags, *, live: bool
-) -> tuple[JobStatus, dict[str, Any]]:
-    out: Path | None = flags.given["output"]
-
-    async def work(pipeline: "Pipeline") -> tuple[JobStatus, dict[str, Any]]:
-        standing = await finish_job_live(pipeline.parts, job.id) if live else found
-        if out is None:
-            return standing, {}
+def _write_results(job: BatchJob, out: Path, loaded: "LoadedSettings", flags: Flags) -> dict[str, Any]:
+    async def work(pipeline: "Pipeline") -> dict[str, Any]:
         ranked = await write_job_results(pipeline.parts, job, out)
         counts = {"coverage": ranked.coverage, "unjudged_by_cause": ranked.unjudged_by_cause}
-        return standing, {"results": to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})}
+        return to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})
 
     return run_turn(flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings)))
 

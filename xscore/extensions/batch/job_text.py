@@ -78,7 +78,7 @@ def next_step(found: JobStatus) -> str:
     if found.is_pending:
         return f"`xscore batch wait {found.job}` waits for the rest"
     if found.unjudged:
-        return f"`xscore batch collect {found.job} --live` asks for the unjudged by live calls"
+        return "`xscore batch run QUERIES.jsonl` asks for the unjudged by live calls"
     return ""
 
 

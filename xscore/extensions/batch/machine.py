@@ -44,7 +44,6 @@ async def advance_job(
     job_id: str,
     *,
     host: BatchHost | None = None,
-    send: bool = True,
     forget: bool = False,
     chunk: int = CHUNK,
     clock: Callable[[], float] = time.time,
@@ -52,7 +51,7 @@ async def advance_job(
 ) -> JobStatus:
     """Advance a job as far as possible without waiting for the vendor, and return its status.
 
-    host: None: that of the job's judge. send: false sends nothing new. forget: give up batches that the
+    host: None: that of the job's judge. forget: give up batches that the
     vendor cannot find. chunk: results per transaction. note: called with each change. A failing host
     raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched, StoreError.
     """
@@ -61,7 +60,7 @@ async def advance_job(
         if not lease.acquired:
             return replace(job_status.job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
-        sends, ledger = send and job.stopped_at is None, BatchLedger.of(job, settings.budget)
+        sends, ledger = job.stopped_at is None, BatchLedger.of(job, settings.budget)
         if not _needs_vendor(lease, store, job, sends=sends, now=clock()):
             return job_status.job_status(connection, job_id)
         try:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from xscore.cache.judgments import read_judgments
 from xscore.costs.budget_messages import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
-from xscore.extensions.batch.job_context import JobContext, JobLease
+from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
 from xscore.extensions.batch.records import Batch
 from xscore.extensions.batch.rendering import (
@@ -35,7 +35,6 @@ from xscore.platform.errors import PromptTooLong, ProviderError, RequestRejected
 from xscore.platform.text import join_sentences
 from xscore.scorer.repair import PackPrompt
 
-NOT_JUDGED_LIVE = "interrupted: it was left to live calls, which did not judge it"
 LOST_TEXT = f"unreadable: {LEFT_THE_STORE}"
 NOT_SENT = "not created: "
 """Prefix of the problem of a marked batch of which the vendor certainly has nothing."""
@@ -49,22 +48,6 @@ def judged_requests(connection: sqlite3.Connection, job: BatchJob, requests: lis
     there = [name for name in requests if name[0] in judged]
     asks = job_rows.read_asks(connection, job.id, {ask for _, ask in there}) if there else {}
     return [(question, ask) for question, ask in there if _is_judged(connection, job, judged[question], asks[ask])]
-
-
-def settle_from_cache(lease: JobLease, connection: sqlite3.Connection, job: BatchJob, *, at: float) -> None:
-    """Settle planned and lost requests that the cache now answers, and give up those still planned.
-
-    at: Unix seconds. Raises StoreError where another process has taken the job over.
-    """
-    rows = connection.execute(
-        "SELECT question, ask, state FROM job_request WHERE job = ? AND state IN ('planned', 'lost')", (job.id,)
-    ).fetchall()
-    known = set(judged_requests(connection, job, [(question, ask) for question, ask, _ in rows]))
-    planned = {(question, ask) for question, ask, state in rows if state == "planned"}
-    with lease.transaction() as opened:
-        batch_rows.settle_requests(opened, job.id, known)
-        batch_rows.lose_requests(opened, job.id, dict.fromkeys(planned - known, NOT_JUDGED_LIVE))
-        batch_rows.end_job_if_done(opened, job.id, at=at)
 
 
 def _is_judged(connection: sqlite3.Connection, job: BatchJob, turn_key: str, ask: PackPrompt) -> bool:

@@ -1,6 +1,5 @@
-"""What batches left of a job, judged live: by one process at a time, as it was asked, and counted once."""
+"""The results of a job at a vendor: ranked as it was asked, and counted once."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, bureau, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.finish_live import finish_job_live, write_job_results
-from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.extensions.batch.records import JobStatus
+from xscore.extensions.batch.job_results import write_job_results
 from xscore.extensions.batch.results import RankedList
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
@@ -29,51 +26,21 @@ def office() -> Iterator[Bureau]:
         yield running
 
 
-async def rest(root: Path, office: Bureau, job: str) -> JobStatus:
-    """Judge live what is left."""
-    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        return await finish_job_live(pipeline.parts, job)
-
-
 async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:
     """Write its results."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         return await write_job_results(pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out)
 
 
-async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: Bureau) -> None:
-    """A pass that comes in the middle is told that the job is busy, and no batch is made of what is being judged."""
-    job = await office.submit(shop, questions(1))
-    office.server.latency_s = 0.5
-    live = asyncio.create_task(rest(shop, office, job))
-    while not office.server.counts.requests:  # noqa: ASYNC110  the server counts in a thread of its own
-        await asyncio.sleep(0.005)
-    meanwhile = await office.advance(shop, job)
-    done = await live
-    assert meanwhile.problem == BUSY_ELSEWHERE and not meanwhile.sent
-    assert done.judged == done.asked == len(judgments(shop)) and not done.batches and not done.is_pending
-
-
 async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """Asked in a file that was deleted since, a question is judged live, and ranked."""
+    """Asked in a file that was deleted since, a question is ranked all the same."""
     (shop / "note.txt").write_text("for a while\n")
     asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
     job = await office.submit(shop, asked)
     (shop / "note.txt").unlink()
-    done = await rest(shop, office, job)
+    done = await office.finish(shop, job)
     found = await results(shop, office, job, tmp_path / "found.jsonl")
     assert done.judged == done.asked > 0 and found.coverage.judged == done.judged and found.rows
-
-
-async def test_a_change_that_the_judge_was_shown_is_not_judged_under_its_old_name(shop: Path, office: Bureau) -> None:
-    """With judge.context full the file has changed since: nothing is sent, and the way on is said."""
-    office.judge = {"context": "full"}
-    (shop / "note.txt").write_text("for a while\n")
-    asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
-    job = await office.submit(shop, asked)
-    (shop / "note.txt").write_text("for another while\n")
-    done = await rest(shop, office, job)
-    assert not office.server.counts.requests and "submit the list again" in str(done.remarks)
 
 
 async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office: Bureau, tmp_path: Path) -> None:

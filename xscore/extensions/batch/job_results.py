@@ -1,7 +1,6 @@
-"""Prepare a job's questions again as it judged them, to rank its results and to judge the rest live.
+"""Prepare a job's questions again as it judged them, to rank its results.
 
-Settings may have changed since, so those that are part of the judge's identity come from the job, as do texts and
-keys. Only unanswered requests are judged, within the job's cap; none of them may be at the vendor.
+Settings may have changed since, so those that are part of the judge's identity come from the job, as do texts and keys.
 Trade-off: boosts follow the code and the uncommitted change of today.
 """
 
@@ -10,17 +9,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from xscore.cache.keys import judge_key, turn_key
-from xscore.extensions.batch import job_rows, job_status
-from xscore.extensions.batch.job_context import JobLease
+from xscore.cache.keys import judge_key
+from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobQuestion
-from xscore.extensions.batch.list_plan import confirm_plan, plan_questions
-from xscore.extensions.batch.machine import BUSY_ELSEWHERE
-from xscore.extensions.batch.records import JobStatus
 from xscore.extensions.batch.results import KnownCauses, RankedList, cached_outcomes, rank_questions
-from xscore.extensions.batch.sending import settle_from_cache
 from xscore.pipeline import pool as kept
-from xscore.pipeline.list_judging import ListProgress, LiveEnd, judge_list
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import pool_among
 from xscore.pipeline.prepare import complete_turn
@@ -30,8 +23,6 @@ from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
-from xscore.platform.text import counted
-from xscore.prompts.judge import turn_block
 from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
@@ -116,65 +107,3 @@ def _lost_causes(parts: PipelineParts, job: BatchJob) -> KnownCauses:
             for piece in asks[ask].pieces:
                 lost[question, piece.memory] = Unjudged(piece.memory, UnjudgedCause(kind), detail)
     return KnownCauses(lost=lost, detail="it was not asked by this job, or has not come back yet")
-
-
-CHANGED_SINCE = (
-    "would show the judge another file or change than when it was submitted; submit the list again to judge that"
-)
-
-
-async def finish_job_live(parts: PipelineParts, job_id: str) -> JobStatus:
-    """Judge live what a job has left, holding its lease, and return its status.
-
-    A job that another process holds is left alone: the status says so. Raises UsageError if requests are
-    at the vendor or the estimate is declined, what opening the judge raises, and StoreError.
-    """
-    connection = parts.store.connection
-    async with JobLease(connection, job_id, clock=parts.clock) as lease:
-        before = job_status.job_status(connection, job_id)
-        if not lease.acquired:
-            return replace(before, problem=BUSY_ELSEWHERE)
-        if before.sent:
-            raise UsageError(
-                f"{before.sent:,} requests of {job_id} are at the vendor still, and would be paid for twice",
-                hint=f"Wait for them with `xscore batch wait {job_id}`, or `xscore batch cancel {job_id}` first.",
-            )
-        job = job_rows.read_job(connection, job_id)
-        end, said = await _judged(parts, job)
-        settle_from_cache(lease, connection, job, at=parts.clock())
-        return replace(
-            job_status.job_status(connection, job_id), remarks=said, over_budget=end.cause is UnjudgedCause.BUDGET
-        )
-
-
-async def _judged(parts: PipelineParts, job: BatchJob) -> tuple[LiveEnd, tuple[str, ...]]:
-    if job.max_usd is not None and parts.with_cap is not None:
-        parts = parts.with_cap(job.max_usd)
-    others: set[int] = set()
-    plan = plan_questions(parts, _remaining_questions(parts, job, others))
-    said = [f"{counted(len(others), 'question')} {CHANGED_SINCE}"] if others else []
-    if not plan.to_judge:
-        return LiveEnd(), tuple(said)
-    confirm_plan(parts, plan)
-    parts.observer.stage("judge")
-    progress = ListProgress(parts.observer, plan.candidates, plan.cached)
-    end = await judge_list(parts, job.id, _remaining_questions(parts, job, others), progress=progress)
-    parts.judge.close()
-    said += [*end.remarks, *([f"it ended early: {end.detail or end.cause}"] if end.cause else [])]
-    return end, tuple(said)
-
-
-def _remaining_questions(parts: PipelineParts, job: BatchJob, others: set[int]) -> Iterator[PreparedQuestion]:
-    """Prepare the questions of which something is left, each with that alone.
-
-    others: takes the numbers of those that would show the judge something else today.
-    """
-    left = job_rows.memories_asked(parts.store.connection, job.id, "planned", "lost")
-    for prepared in prepare_job_questions(parts, job):
-        wanted = left.get(prepared.number, frozenset())
-        misses = tuple(one for one in prepared.pool.misses if one.content_hash in wanted)
-        shown = turn_key(turn_block(prepared.turn, context=parts.settings.judge.context))
-        if misses and shown != prepared.key:
-            others.add(prepared.number)
-        elif misses:
-            yield replace(prepared, pool=replace(prepared.pool, candidates=misses, misses=misses))
