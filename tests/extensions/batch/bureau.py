@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import Struct, field
 
 from tests.servers.anthropic_batches import AnthropicBatchServer
@@ -111,6 +112,13 @@ def bureau(vendor: str, **knobs: Any) -> Iterator[Bureau]:
     make = OpenAIBatchServer if vendor == "openai" else AnthropicBatchServer
     with make(score=table(SCORES)) as server:
         yield Bureau(vendor, server, **knobs)
+
+
+@pytest.fixture
+def office() -> Iterator[Bureau]:
+    """A vendor."""
+    with bureau("openai") as running:
+        yield running
 
 
 def rows(root: Path, query: str, *given: object) -> list[tuple[Any, ...]]:

@@ -38,14 +38,3 @@ async def judged(
     """Judge a list live, in a pipeline of its own."""
     async with Pipeline.open(root, settings, observer=observer) as pipeline:
         return await run_live_list(pipeline.parts, questions, scope=scope or Scope(), options=ListOptions(**options))
-
-
-def select(root: Path, query: str) -> list[tuple[Any, ...]]:
-    """Read the store."""
-    import sqlite3
-
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()

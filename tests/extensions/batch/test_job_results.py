@@ -1,13 +1,11 @@
 """The results of a job at a vendor: ranked as it was asked, and counted once."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import Bureau, bureau, questions, rows
+from tests.extensions.batch.bureau import Bureau, office, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows
@@ -16,14 +14,7 @@ from xscore.extensions.batch.results import RankedList
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
 
-__all__ = ["shop"]
-
-
-@pytest.fixture
-def office() -> Iterator[Bureau]:
-    """A vendor."""
-    with bureau("openai") as running:
-        yield running
+__all__ = ["office", "shop"]
 
 
 async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:

@@ -1,11 +1,8 @@
 """What erasing a memory leaves of offline jobs: nothing that says it, and no score that comes back for it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, judgments, office, questions, rows
 from tests.pipeline.conftest import shop
 from tests.statements import say
 from xscore.extensions.batch import job_rows
@@ -15,16 +12,9 @@ from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 
-__all__ = ["shop"]
+__all__ = ["office", "shop"]
 
 WORDS = "the heron password of the wholesaler is kept in the blue ledger"
-
-
-@pytest.fixture
-def office() -> Iterator[Bureau]:
-    """A vendor."""
-    with bureau("openai") as running:
-        yield running
 
 
 async def remember(root: Path, office: Bureau) -> str:

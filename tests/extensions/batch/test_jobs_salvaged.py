@@ -1,27 +1,17 @@
 """What a rebuild takes along of offline jobs: batches in flight were paid for."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
-from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, judgments, office, questions, rows
 from tests.pipeline.conftest import shop
 from xscore.extensions.recovery.rebuild import rebuild_store
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root, user_data_dir
 
-__all__ = ["shop"]
-
-
-@pytest.fixture
-def office() -> Iterator[Bureau]:
-    """A vendor."""
-    with bureau("openai") as running:
-        yield running
+__all__ = ["office", "shop"]
 
 
 def rebuild(root: Path) -> SalvageReport:

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging, select
+from tests.extensions.batch.bureau import rows
+from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
@@ -39,11 +40,11 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, s
 async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAIServer) -> None:
     """A row tells what the cache had, and the ledger has every call under the job."""
     found = await judged(shop, settings_for(judging(server)))
-    (row,) = select(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
+    (row,) = rows(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
     assert row == (found.job, "run", found.candidates, 0, 1)
-    assert select(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [(server.counts.requests, 1)]
+    assert rows(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [(server.counts.requests, 1)]
     assert found.spent.calls == server.counts.requests
-    assert select(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
+    assert rows(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
 
 
 async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenAIServer) -> None:
@@ -117,7 +118,7 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
     server.latency_s = 0.05
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
     found = await judged(shop, settings, observer=_Presses())
-    kept = select(shop, "SELECT count(*) FROM judgment")[0][0]
+    kept = rows(shop, "SELECT count(*) FROM judgment")[0][0]
     assert (found.exit_code, found.ended, found.lines) == (130, "interrupted", ())
     assert 0 < kept == server.counts.requests < found.candidates
     assert found.coverage.unjudged == found.candidates - found.coverage.judged == found.candidates - kept
@@ -162,11 +163,11 @@ async def test_results_have_a_row_for_each_chosen_memory(
     out = tmp_path / "results" / name
     out.parent.mkdir()
     found = await judged(shop, settings_for(judging(server)), out=out)
-    rows = pl.read_parquet(out) if out.suffix == ".parquet" else pl.read_ndjson(out)
-    assert rows.columns == ["id", "rank", "path", "entity", "memory", "score", "raw", "reason"]
-    assert rows.height == found.rows == len(QUESTIONS.all) * len(SCORES)
-    assert rows["id"].unique(maintain_order=True).to_list() == [one.id for one in QUESTIONS.all]
-    first = rows.filter(pl.col("id") == "q0")
+    table = pl.read_parquet(out) if out.suffix == ".parquet" else pl.read_ndjson(out)
+    assert table.columns == ["id", "rank", "path", "entity", "memory", "score", "raw", "reason"]
+    assert table.height == found.rows == len(QUESTIONS.all) * len(SCORES)
+    assert table["id"].unique(maintain_order=True).to_list() == [one.id for one in QUESTIONS.all]
+    first = table.filter(pl.col("id") == "q0")
     assert first["rank"].to_list() == [1, 2, 3] and first["score"].is_sorted(descending=True)
     assert first["entity"][0] == "total" and first["raw"][0] == 0.95 and all(first["reason"])
     assert list(out.parent.iterdir()) == [out]

@@ -14,27 +14,19 @@ import polars as pl
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.lists import judging, select
+from tests.extensions.batch.bureau import rows
+from tests.extensions.batch.lists import judging
+from tests.extensions.batch.test_ray_work import redis
 from tests.extensions.shared.server_programs import until
-from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
+from tests.extensions.shared.servers_of_tests import ServerOfTests
 from tests.pipeline.conftest import FILES, server
 from tests.servers.openai_server import OpenAIServer
 
-__all__ = ["server"]
+__all__ = ["redis", "server"]
 PATIENCE_S = 300.0
 QUESTIONS = 170
 CALLS_IN_FLIGHT = 16
 PACK = 10
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
-    """A Redis of the test's own."""
-    home = tmp_path / "redis"
-    home.mkdir()
-    started = redis_of_tests(home)
-    yield started
-    started.kill()
 
 
 def many_functions(files: int) -> dict[str, str]:
@@ -162,9 +154,9 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     found, asked = json.loads(out), server.counts.requests
-    assert found["usage"]["calls"] == asked == select(root, "SELECT count(*) FROM call")[0][0]
-    assert select(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
-    assert not select(root, "SELECT count(*) FROM reservation")[0][0]
+    assert found["usage"]["calls"] == asked == rows(root, "SELECT count(*) FROM call")[0][0]
+    assert rows(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
+    assert not rows(root, "SELECT count(*) FROM reservation")[0][0]
     until(lambda: not actors_in(root), "an actor stayed")
     again = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = again.communicate(timeout=PATIENCE_S)

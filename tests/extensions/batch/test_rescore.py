@@ -7,7 +7,8 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import git
-from tests.extensions.batch.lists import QUESTIONS, select
+from tests.extensions.batch.bureau import rows
+from tests.extensions.batch.lists import QUESTIONS
 from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
 
@@ -82,7 +83,7 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
     plan = json.loads(done.stdout)
     assert (plan["questions"], plan["cached"], plan["dry_run"]) == (2, 0, True)
     assert plan["candidates"] == plan["to_judge"] == plan["calls"] > 0
-    assert not server.counts.requests and select(shop, "SELECT count(*) FROM job") == [(0,)]
+    assert not server.counts.requests and rows(shop, "SELECT count(*) FROM job") == [(0,)]
     words = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ)
     assert "hit rate 0 %" in words.stdout and "by batch" in words.stdout
 
