@@ -27,9 +27,17 @@ def drained(terminal: int) -> str:
 
 
 def shown_on_terminal(
-    program: Sequence[str], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None, columns: int = 80
+    program: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    columns: int = 80,
+    typed: str = "",
 ) -> tuple[str, int]:
-    """Run Python with these arguments on a terminal; return what it shows, and its exit code."""
+    """Run Python with these arguments on a terminal; return what it shows, and its exit code.
+
+    typed: what is typed ahead.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}}
@@ -42,5 +50,6 @@ def shown_on_terminal(
         env={**environment, "TERM": "xterm-256color", **(environ or {})},
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     seen = drained(ours)
     return seen, process.wait(timeout=20)

@@ -1,15 +1,12 @@
 """`xscore memory delete` and `wipe`, as a user runs them."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.terminals import shown_on_terminal
 from tests.extensions.privacy.test_erasure import put, raw, said
 from tests.extensions.privacy.test_erasure_proof import reading
 from tests.extensions.shared.server_programs import free_port
@@ -131,21 +128,9 @@ def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
 def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
     """Issue: on a terminal wipe asks, and a no changes nothing."""
-    main, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "memory", "wipe", "--kind", "todo"],
-        cwd=tmp_path,
-        stdin=side,
-        stderr=side,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(own_home)},
-    )
-    os.close(side)
-    os.write(main, f"{answer}\n".encode())
-    try:
-        assert process.wait(30) == code
-    finally:
-        os.close(main)
+    wipe = ["-m", "xscore", "memory", "wipe", "--kind", "todo"]
+    _, ended = shown_on_terminal(wipe, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n")
+    assert ended == code
     assert (b"Another one, to stay" in raw(tmp_path)) == (answer == "n")
 
 

@@ -4,7 +4,6 @@ Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Und
 stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 """
 
-import io
 import os
 import re
 import sys
@@ -83,23 +82,15 @@ class _FailureReport:
     def click(self, error: click.ClickException) -> int:
         """Report a command line that click refused."""
         context = error.ctx if isinstance(error, click.UsageError) else None
-        if not self.as_json:
-            from xscore.store.redaction import redact
-
-            words = io.StringIO()
-            error.show(words)  # it repeats what was typed, which may be a key
-            write_stderr(escape_controls(redact(words.getvalue()).text).rstrip())
-            return error.exit_code
-        return self.tell(
-            error.exit_code, "usage", error.format_message(), f"See `{context.command_path} --help`." if context else ""
-        )
+        hint = f"See `{context.command_path} --help`." if context else ""
+        return self.tell(error.exit_code, "usage", error.format_message(), hint)
 
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
         """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the code."""
         from xscore.pipeline.json_form import SCHEMA
         from xscore.store.redaction import redact
 
-        message = redact(message).text
+        message = redact(message).text  # it may repeat what was typed
         if self.as_json:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             try:
