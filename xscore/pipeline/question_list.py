@@ -77,16 +77,6 @@ def read_question_file(path: Path) -> QuestionList:
     return parse_questions_file(data, "standard input")
 
 
-def is_question_file(path: Path) -> bool:
-    """Return whether an existing file begins with a question, so that results do not overwrite it."""
-    try:
-        with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
-        return bool(parse_questions_file(first, str(path)).all)
-    except (OSError, UsageError):
-        return False
-
-
 def parse_questions_file(data: bytes, name: str) -> QuestionList:
     """Parse the questions. name: their source. Raises UsageError that names the line."""
     found = tuple(

@@ -180,13 +180,13 @@ class ResultCollector:
         rest = sorted(fetched.left - fetched.met)
         if rest and not fetched.met and not seen.requests:  # nothing came, and the vendor does not say how many it ran
             unread = len(rest)
-        else:
+        else:  # as many as the vendor says it completed, or as lines were damaged, beyond what was read
             unread = min(len(rest), max(seen.done - len(fetched.completed), fetched.unreadable))
         self._close(batch, rest, unread, may_give_up=bool(fetched.completed))
 
     def _take(self, fetched: _Fetched, result: BatchResult, batch: Batch) -> None:
         name = request_of_custom_id(result.custom_id, batch.mark)
-        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):
+        if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):  # the vendor ran it
             fetched.completed.add(name)
         if not result.custom_id:
             fetched.unreadable += 1
@@ -203,6 +203,7 @@ class ResultCollector:
 
         unread: how many of the rest these are. Raises UnreadableResponse if they are to be fetched again.
         """
+        # the first time they may only be late; the second time, with other results there, they are given up
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
             with self._context.lease.transaction() as connection:

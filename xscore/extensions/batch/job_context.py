@@ -31,17 +31,10 @@ CLOCK_SKEW_S = 600.0
 class JobLease:
     """An async context manager around a pass over one job; `acquired` says whether it may begin."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        job: str,
-        *,
-        clock: Callable[[], float] = time.time,
-        heartbeat_s: float = HEARTBEAT_S,
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, job: str, *, clock: Callable[[], float] = time.time) -> None:
         self._connection, self._job = connection, job
         self._lease = Lease(clock)
-        self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
+        self._heartbeat = Heartbeat(self._renew, every_s=HEARTBEAT_S)
         self.acquired = False
 
     async def __aenter__(self) -> Self:

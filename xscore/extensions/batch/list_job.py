@@ -51,8 +51,6 @@ class ListOptions(Struct, frozen=True, kw_only=True):
 
     command: JobCommand = "run"
     out: Path | None = None
-    questions_file: Path | None = None
-    """The file that the list was read from, which results must not overwrite; None: it is from nowhere."""
     actors: int = 0
     """Actors of Ray that judge; 0: this process judges."""
     only: frozenset[str] | None = None
@@ -72,7 +70,7 @@ async def run_live_list(
     """
     started = time.monotonic() if options.started is None else options.started
     if options.out is not None:
-        check_results_path(options.out, store_dir=parts.store.path.parent, questions=options.questions_file)
+        check_results_path(options.out, store_dir=parts.store.path.parent)
     if options.actors:
         from xscore.extensions.batch.ray_engine import check_ray_usable
 

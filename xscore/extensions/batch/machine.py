@@ -107,10 +107,11 @@ async def is_batch_missing(context: JobContext, batch: Batch) -> bool:
     False also if it may yet appear: look again later. Another user's batch of the same size is waited for. Raises
     leaves of ProviderError.
     """
-    if batch.problem.startswith(NOT_SENT):
+    if batch.problem.startswith(NOT_SENT):  # the vendor said so itself
         return True
     found = await context.host.find(mark=batch.mark, since=context.since(batch), requests=batch.requests)
     certain = [seen for seen in found if seen.mark == batch.mark]
+    # without a mark: any batch of this size that no job here knows may be ours
     known = batch_rows.known_vendor_ids(context.connection)
     strange = [seen for seen in found if not seen.mark and seen.vendor_id not in known]
     candidates = [] if certain else [await context.host.look(seen.vendor_id) for seen in strange]
@@ -119,6 +120,7 @@ async def is_batch_missing(context: JobContext, batch: Batch) -> bool:
         with context.lease.transaction() as connection:
             batch_rows.record_created(connection, batch, ours)
         return False
+    # one that still runs has no results to tell by, and a new one may not be listed yet
     may_be_ours = any(seen.state in RUNNING for seen in candidates)
     return not may_be_ours and context.clock() - batch.marked_at >= LISTING_DELAY_S
 

@@ -112,7 +112,6 @@ class OpenAIBatches(BatchHost):
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
         status, counts = str(found.get("status")), sub_object(found, "request_counts")
         files = (found.get("output_file_id"), found.get("error_file_id"))
-        input_id = found.get("input_file_id")
         problem, kinds = _problem(found) if status == "failed" else ("", ())
         return VendorBatch(
             vendor_id=self._id_of(found),
@@ -126,7 +125,6 @@ class OpenAIBatches(BatchHost):
             problem=problem,
             error_kinds=kinds,
             files=tuple(name for name in files if isinstance(name, str) and name),
-            file_id=input_id if isinstance(input_id, str) else "",
         )
 
 

@@ -49,7 +49,6 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     """Kinds of errors (`XscoreError.kind`) that apply to one that failed; `rate_limited`: too much waits at the vendor,
     and the same input fits later."""
     files: tuple[str, ...] = ()
-    file_id: str = ""
 
 
 class RequestOutcome(StrEnum):

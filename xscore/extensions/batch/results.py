@@ -20,7 +20,7 @@ from xscore.cache.keys import judge_key
 from xscore.extensions.batch.records import QuestionSummary
 from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.question_list import PreparedQuestion, is_question_file
+from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.ranking import rank
 from xscore.platform.errors import UsageError
 from xscore.platform.files import write_atomically
@@ -146,32 +146,20 @@ _LONGEST_LINE = 1_000_000
 """Bytes."""
 
 
-def check_results_path(path: Path, *, store_dir: Path, questions: Path | None = None) -> None:
-    """Raise UsageError if results cannot be written to this path, before anything is spent.
-
-    questions: the file that the list was read from.
-    """
+def check_results_path(path: Path, *, store_dir: Path) -> None:
+    """Raise UsageError if results cannot be written to this path, before anything is spent."""
     if path.suffix not in KINDS:
         raise UsageError(f"--output: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(f"--output: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         raise UsageError(f"--output: {path} is there and is no plain file", hint="Name another file.")
-    if _is_of_questions(path, questions):
-        raise UsageError(f"--output: {path} is a list of questions", hint="Name another file: it would be overwritten.")
     if path.exists() and not _is_earlier(path):
         raise UsageError(f"--output: {path} is there and holds no results of a list", hint="Name another file.")
     if not path.parent.is_dir():
         raise UsageError(f"--output: {path.parent} is no folder", hint="Make the folder first.")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"--output: {path} cannot be written", hint="Name a file in a folder of yours.")
-
-
-def _is_of_questions(path: Path, questions: Path | None) -> bool:
-    try:
-        return (questions is not None and path.samefile(questions)) or is_question_file(path)
-    except OSError:
-        return False  # one of the two is not there
 
 
 def _is_earlier(path: Path) -> bool:

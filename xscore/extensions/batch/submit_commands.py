@@ -67,7 +67,7 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
     goes on from there and pays for nothing twice. --max-usd caps the whole list.
     """
     listed = read_question_file(questions)
-    chosen = ListOptions(out=flags.given["output"], questions_file=questions, actors=ray or 0, started=STARTED_AT)
+    chosen = ListOptions(out=flags.given["output"], actors=ray or 0, started=STARTED_AT)
     found = run_turn(
         flags, lambda open_: run_live_list(open_.parts, listed, scope=flags.scope, options=chosen), noun="This list"
     )
