@@ -9,8 +9,7 @@ from tests.extensions.batch.bureau import Bureau, office, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_results import write_job_results
-from xscore.extensions.batch.results import RankedList
+from xscore.extensions.batch.results import RankedList, write_job_results
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
 

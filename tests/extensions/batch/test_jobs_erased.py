@@ -6,7 +6,7 @@ from tests.extensions.batch.bureau import Bureau, judgments, office, questions, 
 from tests.pipeline.conftest import shop
 from tests.statements import say
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_results import write_job_results
+from xscore.extensions.batch.results import write_job_results
 from xscore.extensions.privacy import erasure
 from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.list_plan import ListPlan, plan_list
-from xscore.extensions.batch.planning import BatchPlanner
+from xscore.extensions.batch.list_plan import BatchPlanner, ListPlan, plan_list
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.platform.hashing import content_hash

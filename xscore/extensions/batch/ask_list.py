@@ -93,7 +93,8 @@ def _shared_form_failed(parts: PipelineParts) -> bool:
     known = capabilities.read_capability(
         parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
     )
-    return known is not None and 0 <= parts.clock() - known.shared_form_failed_at < REMEMBERED_S
+    failed_at = known.shared_form_failed_at if known else 0.0
+    return failed_at > 0 and 0 <= parts.clock() - failed_at < REMEMBERED_S
 
 
 class _AskListRun(Struct):

@@ -17,13 +17,12 @@ from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
 from xscore.cli.terminal import Terminal
 from xscore.extensions.batch import batch_rows
-from xscore.extensions.batch.job_results import settings_of_job, write_job_results
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
 from xscore.extensions.batch.job_status import job_status, job_status_at_vendor
 from xscore.extensions.batch.job_text import job_json, jobs_exit_code, next_step, render_job, render_jobs
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job
 from xscore.extensions.batch.records import JobStatus
-from xscore.extensions.batch.results import check_results_path
+from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
 from xscore.pipeline.json_form import to_json
 from xscore.platform import database
 from xscore.platform.errors import UsageError

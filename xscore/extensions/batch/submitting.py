@@ -17,8 +17,14 @@ from xscore.cache.judgments import insert_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand
-from xscore.extensions.batch.list_plan import ListPlan, average_cost, batch_judge_factory, new_job, plan_questions
-from xscore.extensions.batch.planning import BatchPlanner
+from xscore.extensions.batch.list_plan import (
+    BatchPlanner,
+    ListPlan,
+    average_cost,
+    batch_judge_factory,
+    new_job,
+    plan_questions,
+)
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
