@@ -61,7 +61,17 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
         add_call(reader, f"other{name}", "t", DAY + 999, duration_s=77.0, **changes)
     assert typical_latency_s(reader, host="h", model="small") == 3.0
     assert typical_latency_s(reader, host="h", model="small", stage=Stage.PRIMARY) == 77.0
+
+
+def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
+    """From calls to hosts as far away: on this machine or elsewhere; with none, a local model is assumed slower."""
     assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    add_call(reader, "near", "t", DAY, duration_s=9.0, host="127.0.0.1:8080")
+    assert typical_latency_s(reader, host="localhost:1", model="new") == 9.0
+    assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
+    add_call(reader, "far", "t", DAY, duration_s=1.5, host="x")
+    assert typical_latency_s(reader, host="h", model="new") == 1.5
+    assert typical_latency_s(reader, host="[::1]:1", model="m", stage=Stage.PROBE) > ASSUMED_LATENCY_S[Stage.PROBE]
 
 
 @pytest.mark.parametrize("value", ["abc", b"x", -1.0, float("inf"), 1e300])

@@ -141,6 +141,15 @@ def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
     assert after["m0"] >= THRESHOLD
 
 
+def test_a_window_of_text_counts_like_a_function() -> None:
+    """Code of a language without a grammar is text here; it is not worth half for that."""
+    candidates, vectors = made(("f", "parse the header of a frame"), ("g", "parse the header of a frame"))
+    candidates[1] = candidates[1]._replace(kind=Kind.TEXT, path=candidates[0].path)
+    candidates[0] = candidates[0]._replace(kind=Kind.METHOD)
+    as_code, as_text = scores((candidates, vectors), "where is the header of a frame parsed?").values()
+    assert as_text == pytest.approx(as_code)
+
+
 def test_a_task_without_words_scores_nothing() -> None:
     """A task of punctuation keeps nothing and fails nothing; nor does an empty pool."""
     pool = made(("f", "def f(): ..."))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from xscore.records.memory import Candidate, Kind, Layer
-from xscore.scorer.mentions import FRAME, Mentions, find_mentions, find_named, without_frames
+from xscore.scorer.mentions import FRAME, NEAR, Mentions, find_mentions, find_named, without_frames
 
 PYTHON_TRACE = """Traceback (most recent call last):
   File "/home/me/app/cli/main.py", line 12, in run
@@ -45,6 +45,17 @@ def test_a_qualified_name_points_at_its_bearer_alone() -> None:
     """`Store.write` is not `Log.write`."""
     assert list(strengths("why does `Store.write` block?")) == ["cache/writer.py::Store.write"]
     assert list(strengths("why does Store.write() block?")) == ["cache/writer.py::Store.write"]
+
+
+def test_a_misspelt_name_points_weakly_at_the_nearest() -> None:
+    """`Store.wirte` and `handel()` are near misses; a name of another library that resembles nothing is none."""
+    near = strengths("why does `Store.writ` block in handel()?")
+    assert near == {
+        "cache/writer.py::Store.write": pytest.approx(NEAR / 2**0.25),
+        "log.py::Log.write": pytest.approx(NEAR / 2**0.25),
+        "lib/router/index.js::handle": NEAR,
+    }
+    assert strengths("`asyncio.gather` and frobnicate() are called") == {}
 
 
 def test_a_module_qualifies_as_well() -> None:

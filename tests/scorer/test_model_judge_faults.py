@@ -135,6 +135,19 @@ async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
     assert causes(found)["judged"] == len(bench.written)
 
 
+async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> None:
+    """Half packs that were planned when the budget ended the run were not asked, and are not said to have been."""
+    whole, again = Failing(BudgetExhausted("cap"), after=1), CutShort(ScriptedProvider(score=by_length))
+    for provider, is_counted in ((CutShort(whole), False), (again, True)):
+        bench = Bench(code, provider)
+        judge = bench.judge(concurrency=1)
+        await settle(judge, bench.candidates)
+        assert bool(judge.faults.asked_again) is is_counted
+    packs = len(list(judge.requests(TURN, bench.candidates)))
+    assert isinstance(again.provider, ScriptedProvider)
+    assert judge.faults.asked_again == len(again.provider.requests) - packs
+
+
 async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
     """A pack whose call failed after all retries is unjudged; the run goes on."""
     provider = Failing(CallTimedOut("60 s"), only=f'name="{alone_of_its_name(code)}"')

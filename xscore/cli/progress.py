@@ -19,6 +19,7 @@ from xscore.cli.phrases import (
 )
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.platform.text import counted, format_seconds, one_line
+from xscore.providers.hosts import NO_HOST
 from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
 from xscore.records.turn import SessionInfo
 
@@ -134,16 +135,13 @@ def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
     import signal
 
     judge = estimate.judge
-    hosts = dict.fromkeys(
-        [*([judge.host] if judge.calls else []), *([estimate.primary.host] if estimate.primary else [])]
-    )
-    sent = counted(judge.to_judge, "memory", "memories") if judge.calls else "the chosen memories"
+    judging_host = [judge.host] if judge.calls and judge.host != NO_HOST else []
+    hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
+    sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
+    sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
     calls = judge.calls + (1 if estimate.primary else 0)
     took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
-    write_stderr(
-        f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took}"
-        f" and sends {sent} to {one_line(', '.join(hosts))}."
-    )
+    write_stderr(f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends {sends}.")
     if estimate.cost_usd is None and estimate.caps:
         write_stderr("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:

@@ -15,11 +15,14 @@ from msgspec import Struct
 
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import CacheWrite
+from xscore.providers.hosts import is_loopback
 from xscore.records.calls import RateLimits, Stage
 from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 
 ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0}
-"""Assumed seconds of a call at a host that is not in the ledger."""
+"""Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
+LOOPBACK_FACTOR = 5.0
+"""A model on this machine is assumed to take so many times as long."""
 LATEST_CALLS = 1_000
 """Search for a model's calls among this many latest calls of any kind."""
 LATENCY_SAMPLES = 200
@@ -35,6 +38,9 @@ _DURATIONS = f"""
     AND duration_s BETWEEN 0 AND {MOST_SECONDS} LIMIT {LATENCY_SAMPLES}
 """
 """Damaged rows are passed over; to SQLite, text is greater than any number."""
+_DURATIONS_AT_HOSTS = _DURATIONS.replace("SELECT duration_s", "SELECT host, duration_s").replace(
+    "host = ? AND model = ? AND ", ""
+)
 _REPLIES = f"""
     {_LATEST} SELECT sum(output_tokens), sum(candidates), count(*) FROM latest
     WHERE stage = 'judge' AND outcome = 'ok' AND NOT estimated AND host = ? AND model = ?
@@ -91,9 +97,17 @@ def expected_duration(work: Workload, limits: RateLimits, *, latency_s: float, c
 
 
 def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE) -> float:
-    """Return the median of the latest answered calls of this stage to this model here, or an assumption."""
-    rows = connection.execute(_DURATIONS, (host, model, stage)).fetchall()
-    return median(row[0] for row in rows) if rows else ASSUMED_LATENCY_S[stage]
+    """Return the median of the latest answered calls of this stage to this model here.
+
+    A new host starts from its class: the median of calls to hosts on this machine, or elsewhere; else an assumption.
+    """
+    taken_s: list[float] = [row[0] for row in connection.execute(_DURATIONS, (host, model, stage))]
+    if not taken_s:
+        others = connection.execute(_DURATIONS_AT_HOSTS, (stage,)).fetchall()
+        taken_s = [seconds for other, seconds in others if is_loopback(str(other)) is is_loopback(host)]
+    if taken_s:
+        return median(taken_s)
+    return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
 
 
 def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float) -> int:

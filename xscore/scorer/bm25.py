@@ -46,11 +46,11 @@ KIND_WEIGHTS = {
     Kind.TEST: (0.6, "test tests testing pytest"),
     Kind.DOC: (0.6, "doc docs document documents documentation documented readme changelog guide tutorial"),
     Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
-    Kind.TEXT: (0.5, "text file files data script template"),
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
 """Weight of evidence by kind, unless the task has one of these words. Tests and documents repeat the words of the code
-they are about, and a class those of its members, which have their own memories."""
+they are about, and a class those of its members, which have their own memories. Windows of text count in full: they
+are the code of languages that have no grammar here."""
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 

@@ -3,7 +3,7 @@
 A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`, or in backticks),
 a path when it ends in a file's name with an extension. It does not weigh words; `scorer.evidence` does. Trade-off: a
 name that many memories bear says little, so its strength falls with their number; of a plain word such as `run`
-nothing is made unless backticks or a bracket mark it.
+nothing is made unless backticks or a bracket mark it. A name that no memory bears points weakly at the nearest ones.
 """
 
 import re
@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
+from xscore.platform.near_names import nearest_names
 from xscore.records.memory import Candidate
 
 QUALIFIED = 0.9
@@ -24,6 +25,12 @@ FRAME = 0.85
 """Strength of a stack frame for the memory it points into; frames further from the error have less."""
 NEXT_FRAME = 0.9
 """Share of its strength that each frame passes to the one before it."""
+NEAR = 0.45
+"""Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
+NEAR_LIKENESS = 0.8
+"""Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
+MOST_MISSPELT = 5
+"""Look up the nearest of so many names of a task: each is compared with every name of the repository."""
 MOST_BEARERS = 12
 """A name borne by more memories than this points at none of them."""
 
@@ -113,12 +120,24 @@ def _by_name(names: Iterable[str], candidates: Sequence[Candidate]) -> Iterator[
         last = candidate.entity.rpartition(".")[2]
         if last in wanted:
             wanted[last].append(candidate)
+    yield from _by_near_name([last for last, bearers in wanted.items() if not bearers], candidates)
     for name in names:
         bearers = wanted[name.rpartition(".")[2]]
         full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer)}".endswith(f".{name}")]
         chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
         if strength and len(chosen) <= MOST_BEARERS:
             yield from ((bearer, strength / len(chosen) ** 0.25, f"task names `{name}`") for bearer in chosen)
+
+
+def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
+    bearers: dict[str, list[Candidate]] = {}
+    for candidate in candidates if unknown else ():
+        bearers.setdefault(candidate.entity.rpartition(".")[2], []).append(candidate)
+    for name in unknown[:MOST_MISSPELT]:
+        for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
+            if len(bearers[near]) <= MOST_BEARERS:
+                strength = NEAR / len(bearers[near]) ** 0.25
+                yield from ((bearer, strength, f"task names `{name}`, near `{near}`") for bearer in bearers[near])
 
 
 def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:

@@ -48,7 +48,7 @@ class ReplyFaults(Struct):
     void: int = 0
     """Scores that are no integer 0..100, or given twice with different values."""
     asked_again: int = 0
-    """Prompts sent beyond the first of each pack."""
+    """Prompts sent for pieces that an earlier one left without a score."""
 
     def count(self, reply: ParsedReply) -> None:
         """Add what was wrong with one reply."""
@@ -302,7 +302,9 @@ class ModelJudge:
         except NotSent:
             return self._unsent(run, ask), ()
         except ProviderError as error:
+            self.faults.asked_again += ask.is_again
             return self._after_error(run, ask, error)
+        self.faults.asked_again += ask.is_again
         return await self._after_reply(run, ask, codes, completion)
 
     async def _after_reply(
@@ -333,7 +335,6 @@ class ModelJudge:
         self, run: JudgingRun, ask: PackPrompt, missing: Sequence[MemoryPart], trouble: repair.RepairReason
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         again, lost = repair.next_prompts(ask, missing, trouble)
-        self.faults.asked_again += len(again)
         if run.rule.is_over_after_unscored(len(lost)):
             self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again

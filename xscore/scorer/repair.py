@@ -135,6 +135,11 @@ class PackPrompt(Struct, frozen=True):
     is_kept: bool = False
     """Another turn would ask about the same pieces under the same name."""
 
+    @property
+    def is_again(self) -> bool:
+        """Whether its pieces were asked about before."""
+        return self.rung is not RepairRung.PACK
+
 
 class RepairReason(Struct, frozen=True):
     """Why an ask left pieces without a score."""
