@@ -1,9 +1,11 @@
-"""A host that cannot be probed takes nothing away from what is known already."""
+"""A host that is dead, silent or cannot be probed costs little, and takes nothing away from what is known."""
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -12,6 +14,7 @@ from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
+from xscore.settings import Settings
 
 TASK = Turn(task="The discount is taken twice; take it once.")
 NEW = "def refund(amount: int) -> int:\n    return -amount\n"
@@ -68,3 +71,42 @@ async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bo
     assert answer.exit_code == 130
     assert answer.unjudged.by_cause == {"interrupted": answer.coverage.unjudged}
     assert (answer.coverage.cached > 0) is known
+
+
+def at_closed_port(**judge: Any) -> Settings:
+    """Settings that judge where nothing listens, without a probe, as the vendor's own host is judged with."""
+    with LesserServer() as server:
+        return settings_for(server, pack_size=1, concurrency=64, **judge)
+
+
+async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None:
+    """Forty packs and five attempts each: few are made, the receipt counts them, and each memory says why."""
+    for number in range(40):
+        (shop / f"more_{number}.py").write_text(f"def more_{number}() -> int:\n    return {number}\n")
+    async with Pipeline.open(shop, at_closed_port(attempts=5)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.unjudged == answer.coverage.candidates > 40
+    assert answer.unjudged.by_cause == {"provider": answer.coverage.unjudged}
+    assert 0 < answer.judge_usage.attempts <= 12 and answer.judge_usage.calls == 0
+    assert "no connection could be made" in answer.unjudged.sample[0].detail
+
+
+async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) -> None:
+    """The turn ends in time; that no call was answered, and what the last one met, is in its warnings."""
+    settings = at_closed_port(attempts=5)
+    async with Pipeline.open(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5))) as pipeline:
+        await pipeline.index()
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.unjudged.by_cause == {"deadline": answer.coverage.unjudged}
+    assert any("no judging call was answered" in said and "no connection" in said for said in answer.warnings)
+
+
+async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
+    """A host that is silent to the probe is given up on in time, and judged with as it is."""
+    with LesserServer() as server:
+        server.misbehave(Fault.SILENCE, times=1)
+        settings = settings_for(server, probe=True)
+        async with Pipeline.open(shop, replace(settings, budget=replace(settings.budget, deadline_s=8.0))) as pipeline:
+            answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates > 0 and answer.exit_code == 0
+    assert answer.probe_usage is not None and answer.probe_usage.calls == 0

@@ -8,11 +8,13 @@ import pytest
 from msgspec import Struct, field
 
 from tests.providers.time_lapse import now, run
-from xscore.platform.errors import Overloaded, ProviderError, RateLimited
+from xscore.platform.errors import ConnectionFailed, Overloaded, ProviderError, RateLimited, Unreachable
 from xscore.providers.concurrency import (
+    FIRST_CALLS,
     GIVE_UP_AFTER_S,
     LONGEST_BACKOFF_S,
     MIN_LIMIT,
+    MOST_SILENT_PROBES,
     NEVER_RETRY_S,
     STORM_REFUSALS,
     AdaptiveConcurrency,
@@ -53,6 +55,8 @@ async def call(gate: AdaptiveConcurrency, host: Host) -> None:
             await host.serve()
         except RateLimited as error:
             gate.refused(ticket, error)
+        except ConnectionFailed as error:
+            gate.unanswered(ticket, error)
         except ProviderError:
             gate.leave(ticket)
         else:
@@ -183,6 +187,38 @@ def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None
     assert [because for _, because in history_of(gate)].count("rate_limited") == 1
 
 
+def dead(from_s: float, to_s: float = float("inf")) -> Callable[[float], Unreachable | None]:
+    """No connection within this time."""
+    return lambda at_s: Unreachable("no route", hint="look") if from_s <= at_s < to_s else None
+
+
+def test_a_dead_host_costs_a_handful_of_attempts() -> None:
+    """Two hundred calls to a host that never answers: a few at once, then one at a time, then all are told why."""
+
+    async def story() -> tuple[Host, list[BaseException | None]]:
+        gate, host = AdaptiveConcurrency(64, host="h"), Host(dead(0.0))
+        return host, await calls(gate, host, 200)
+
+    host, ended = run(story())
+    assert len(host.sent_s) <= 2 * FIRST_CALLS + MOST_SILENT_PROBES
+    assert all(isinstance(error, Unreachable) and error.retry_after_s == NEVER_RETRY_S for error in ended)
+    assert "was not reached" in str(ended[0]) and "no route" in str(ended[0])
+
+
+@pytest.mark.parametrize("lasts_s", [2.0, 60.0])
+def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -> None:
+    """What was in flight is lost, then one call at a time asks whether it is back; a short absence loses nobody."""
+
+    async def story() -> tuple[Host, list[BaseException | None]]:
+        gate, host = AdaptiveConcurrency(16), Host(dead(3.5, 3.5 + lasts_s))
+        return host, await calls(gate, host, 200)
+
+    host, ended = run(story())
+    failed = sum(3.5 <= at < 3.5 + lasts_s for at in host.sent_s)
+    assert failed <= 16 + STORM_REFUSALS + MOST_SILENT_PROBES
+    assert (sum(error is None for error in ended) == 200) is (lasts_s < 10)
+
+
 def test_only_the_probes_answer_opens() -> None:
     """An answer to a call from before the storm opens nothing; after the probe's answer the whole limit may go."""
 
@@ -198,7 +234,7 @@ def test_only_the_probes_answer_opens() -> None:
         closed = sum(task.done() for task in waiting)
         await asyncio.sleep(0.2)
         probing = sum(task.done() for task in waiting)
-        gate.answered(waiting[0].result())
+        gate.answered(next(task.result() for task in waiting if task.done()))
         await asyncio.sleep(0)
         opened = sum(task.done() for task in waiting)
         for task in waiting:

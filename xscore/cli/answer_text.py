@@ -157,7 +157,8 @@ def render_cost_line(answer: Answer) -> str:
     ]
     calls = sum(stage.calls for stage in stages)
     if answer.judge.is_model or calls:
-        parts.append(counted(calls, "call"))
+        failed = sum(stage.attempts for stage in stages) - calls
+        parts.append(counted(calls, "call") + (f" ({counted(failed, 'attempt')} failed)" if failed else ""))
         parts.append(f"{answer.coverage.cached:,} cached")
     if answer.coverage.carried:
         parts.append(f"{answer.coverage.carried:,} carried")

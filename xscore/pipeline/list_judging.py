@@ -149,6 +149,7 @@ async def judge_list(
     """
     async with parts.open_resources(job) as opened:
         resources = _ListResources(**asdict(opened))
+        resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
         run = _ListUnderWay(parts, resources, progress, on_end, deadline)
         try:
             await run.judge(iter(questions))

@@ -206,7 +206,12 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         )
         try:
             known = await adopt_capability(
-                self.store.connection, self.calls, wrapped, wanted=self.settings.judge.probe, clock=self.clock
+                self.store.connection,
+                self.calls,
+                wrapped,
+                wanted=self.settings.judge.probe,
+                clock=self.clock,
+                left_s=resources.judging_left_s(),
             )
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None

@@ -7,6 +7,7 @@ learned as well (`remember_host`). It decides nothing about packs or limits. Tra
 model that failed once by chance is asked in a weaker form until the record expires.
 """
 
+import asyncio
 from collections.abc import Callable
 from math import ceil
 from sqlite3 import Connection
@@ -37,6 +38,8 @@ REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A local server may be reloaded with another context from one day to the next."""
 END_OF_THINKING = "</think>"
+SHARE_OF_DEADLINE = 1 / 4
+"""Most of the time left for judging that a probe may take; then the host is judged with as it is."""
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -55,12 +58,19 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
 
 async def adopt_capability(
-    connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool, clock: Clock
+    connection: Connection,
+    calls: JudgeCalls,
+    wrapped: Provider,
+    *,
+    wanted: bool,
+    clock: Clock,
+    left_s: float | None = None,
 ) -> Capability | None:
     """Adapt the provider to what its host supports: from the stored record, else by a probe if wanted.
 
-    wrapped: the same provider with limits, budget and ledger around it. clock: Unix seconds. Returns what holds now;
-    None if nothing is known or can be. Raises what `probe_host` raises, before repository text is sent.
+    wrapped: the same provider with limits, budget and ledger around it. clock: Unix seconds. left_s: seconds left for
+    judging, of which the probe takes a share. Returns what holds now; None if nothing is known or can be, or in time.
+    Raises what `probe_host` raises, before repository text is sent.
     """
     if not isinstance(calls.provider, Adaptable):
         return None
@@ -69,7 +79,11 @@ async def adopt_capability(
         calls.provider.adopt(known)
     if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
         return known
-    return (await probe_host(connection, calls, wrapped, clock=clock)).capability
+    try:
+        async with asyncio.timeout(None if left_s is None else SHARE_OF_DEADLINE * left_s):
+            return (await probe_host(connection, calls, wrapped, clock=clock)).capability
+    except TimeoutError:
+        return known
 
 
 def known_capability(connection: Connection, provider: Provider, model: str, *, now: float) -> Capability | None:

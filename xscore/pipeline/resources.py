@@ -22,7 +22,7 @@ from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
-from xscore.records.calls import RateLimits, Traffic
+from xscore.records.calls import RateLimits, Stage, Traffic
 from xscore.records.judgment import JudgeIdentity
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
@@ -141,6 +141,10 @@ class TurnResources(Struct):
     """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
     """Hosts that the user was already told about."""
+    last_failure: ProviderError | None = None
+    """The latest failure of a judging call that was to be tried again."""
+    judging_left_s: Callable[[], float | None] = lambda: None
+    """Seconds left for judging; None: no deadline."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
         """Return the writer of a turn's judgments; when its call returns, they are committed."""
@@ -201,6 +205,12 @@ class TurnResources(Struct):
         """Return warnings for the receipt about what could not be shared."""
         return self.spending.warnings()
 
+    def why_unanswered(self) -> str:
+        """Say what the last failure was if the judge's host has answered no call; empty if it has."""
+        if self.last_failure is None or self.usage.spent(Stage.JUDGE).calls:
+            return ""
+        return f"no judging call was answered; the last failed: {self.last_failure.message}"
+
     def traffic(self) -> Traffic:
         """Return the traffic of the judge's calls."""
         return self.judging.traffic() if self.judging else Traffic()
@@ -232,6 +242,7 @@ class TurnResources(Struct):
 
     def _tell(self, error: ProviderError) -> None:
         """Report once per host that it cannot be reached, since retries show nothing for some seconds."""
+        self.last_failure = error
         if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
             self.silent_hosts.add(error.message)
             self.note(f"{error.message.rstrip('.')}; trying again for a moment")

@@ -24,7 +24,7 @@ from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
-from xscore.records.judgment import Judgment, Outcome, UnjudgedCause
+from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
@@ -197,8 +197,13 @@ class TurnRun(Struct):
             if self.resources is None or not opened.pool.misses:
                 await self._judge_by(NoJudge(UnjudgedCause.REPLAY))
                 return
+            deadline = self.deadline
+            self.resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
             judge = await self._open_judge(self.resources)
             await self._judge_by(judge)
+            lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
+            if UnjudgedCause.DEADLINE in lost and (why := self.resources.why_unanswered()):
+                self.warnings.append(why)
             try:
                 parts.judge.close()
             except StoreError as error:  # it can be probed again; the judgments are worth more

@@ -3,7 +3,9 @@
 Slow start: from 16 the limit doubles with each window (as many answers as the limit) up to the ceiling or the first
 429. Each episode of 429s takes it to four fifths, once; after that it grows by an eighth a window. `STORM_REFUSALS`
 429s in a row close the gate until Retry-After, or a doubling backoff, has passed; then one call probes, and the gate
-opens unless that one meets a 429 too. Trade-off: a host that limits requests a minute without saying so is
+opens unless that one meets a 429 too. Broken connections in a row close it in the same way, the first one already
+where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a dead host costs a handful of attempts.
+Trade-off: a host that limits requests a minute without saying so is
 probed for its rate with calls that it refuses.
 """
 
@@ -13,10 +15,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from xscore.platform.errors import RateLimited
+from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited
 from xscore.records.calls import ConcurrencyStep
 
 START_LIMIT = 16
+FIRST_CALLS = 4
+"""Calls sent before a host has shown that it is there, by an answer or by `FIRST_CALLS_S` without a failure."""
+FIRST_CALLS_S = 0.1
+MOST_SILENT_PROBES = 4
+"""Give up when so many calls in a row, each alone, found no connection."""
 SHRINK_FACTOR = 0.8
 GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
@@ -54,10 +61,14 @@ class AdaptiveConcurrency:
         self._is_slow_start = True
         self._answers, self._was_full = 0, False
         self._refusals, self._closings = 0, 0
+        self._broken, self._silent_probes = 0, 0
+        """Connections that broke, and probes that found none, since the last answer."""
+        self._is_heard = False
+        """Whether the host has answered a call, be it with a 429."""
         self._refused_since: float | None = None
         self._closed_until: float | None = None
         """None: the gate is open. Past: one call may probe."""
-        self._final_error: RateLimited | None = None
+        self._final_error: ProviderError | None = None
         self._first_at: float | None = None
         self._history: deque[ConcurrencyStep] = deque(maxlen=MAX_HISTORY)
 
@@ -67,15 +78,15 @@ class AdaptiveConcurrency:
         return tuple(self._history)
 
     async def enter(self) -> int:
-        """Wait for a slot; return a ticket. Raises RateLimited once the gate has given up."""
+        """Wait for a slot; return a ticket. Raises RateLimited or ConnectionFailed once the gate has given up."""
         if self._first_at is None:
             self._first_at = _now()
             self._note("start")
         while not self._has_room():
             self._changed.clear()
-            is_closed = self._closed_until is not None and self._closed_until > _now()
+            opens_at = [at for at in (self._closed_until, self._first_at + FIRST_CALLS_S) if at and at > _now()]
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._closed_until if is_closed else None):
+                async with asyncio.timeout_at(min(opens_at, default=None)):
                     await self._changed.wait()
         self._ticket += 1
         self.in_flight += 1
@@ -88,11 +99,14 @@ class AdaptiveConcurrency:
         if self._final_error is not None:
             raise self._give_up_error(self._final_error)
         may_pass = self._closed_until is None or (not self._probe and _now() >= self._closed_until)
-        return may_pass and self.in_flight < self.limit
+        is_there = self._is_heard or _now() >= (self._first_at or 0.0) + FIRST_CALLS_S
+        return may_pass and self.in_flight < (self.limit if is_there else min(self.limit, FIRST_CALLS))
 
     def answered(self, ticket: int) -> None:
         """Return the ticket of a call that the host answered."""
+        self._is_heard = True
         self._refusals, self._refused_since = 0, None
+        self._broken = self._silent_probes = 0
         if ticket == self._probe or self._final_error is not None:
             self._open()
         elif self._closed_until is None:
@@ -108,6 +122,7 @@ class AdaptiveConcurrency:
     def refused(self, ticket: int, error: RateLimited) -> None:
         """Return the ticket of a call that got a 429."""
         now, asked_s = _now(), error.retry_after_s
+        self._is_heard = True
         self._refusals += 1
         self._refused_since = now if self._refused_since is None else self._refused_since
         if (asked_s or 0.0) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= GIVE_UP_AFTER_S:
@@ -121,7 +136,19 @@ class AdaptiveConcurrency:
         elif ticket == self._probe:
             self._close(now + self._wait_s(asked_s))
         elif asked_s is not None:  # sent before the gate closed, and the host has named a time
-            self._close(max(self._closed_until, now + asked_s))
+            self._closed_until = max(self._closed_until, now + asked_s)  # a probe that is out stays the one probe
+        self._give_back()
+
+    def unanswered(self, ticket: int, error: ConnectionFailed) -> None:
+        """Return the ticket of a call whose connection could not be made, or broke."""
+        self._broken += 1
+        if ticket == self._probe:
+            self._silent_probes += 1
+            if self._silent_probes >= MOST_SILENT_PROBES:
+                self._final_error = error
+            self._close(_now() + self._wait_s(None))
+        elif self._closed_until is None and self._broken >= (STORM_REFUSALS if self._is_heard else 1):
+            self._close(_now() + self._wait_s(None))
         self._give_back()
 
     def _give_back(self) -> None:
@@ -158,16 +185,19 @@ class AdaptiveConcurrency:
 
     def _open(self) -> None:
         self._closed_until, self._probe, self._final_error = None, 0, None
-        self._closings = self._answers = 0
+        self._closings = self._answers = self._broken = self._silent_probes = 0
         self._was_full = False
         self._note("recovered")
 
-    def _give_up_error(self, last: RateLimited) -> RateLimited:
+    def _give_up_error(self, last: ProviderError) -> ProviderError:
         asked_s = last.retry_after_s or 0.0
-        is_long = asked_s > LONGEST_RETRY_AFTER_S
-        why = f"asks to wait {asked_s:.0f} s" if is_long else f"refused for {GIVE_UP_AFTER_S:.0f} s"
+        why = f"refused for {GIVE_UP_AFTER_S:.0f} s"
+        if isinstance(last, ConnectionFailed):
+            why = f"was not reached in {self._broken} attempts"
+        elif asked_s > LONGEST_RETRY_AFTER_S:
+            why = f"asks to wait {asked_s:.0f} s"
         message = f"{self._host or 'the host'} {why} ({last.message})"
-        return RateLimited(message, hint=last.hint, retry_after_s=NEVER_RETRY_S)
+        return type(last)(message, hint=last.hint, retry_after_s=NEVER_RETRY_S)
 
     def _note(self, because: str) -> None:
         if because == "grew" and self._history[-1].because == because:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.platform.errors import NotSent, ProviderError, RateLimited, Unreachable
+from xscore.platform.errors import ConnectionFailed, NotSent, ProviderError, RateLimited, Unreachable
 from xscore.providers.concurrency import AdaptiveConcurrency
 from xscore.providers.prices import PriceFunction, call_price, cost_upper_bound
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
@@ -85,7 +85,8 @@ class Limited(ProviderWrapper):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Queue for the limits, then make one attempt.
 
-        Raises BudgetExhausted and NotSent before anything is sent, RateLimited when the host refuses for long.
+        Raises BudgetExhausted and NotSent before anything is sent, RateLimited when the host refuses for long and
+        ConnectionFailed when it is dead.
         """
         share = reserved_share(request)
         ticket = await self._admitted(share)
@@ -99,7 +100,10 @@ class Limited(ProviderWrapper):
             raise
         except BaseException as error:
             spent = _feared_share(error, share)
-            self._gate.leave(ticket)
+            if isinstance(error, ConnectionFailed):
+                self._gate.unanswered(ticket, error)
+            else:
+                self._gate.leave(ticket)
             raise
         finally:
             self._rates.settle(share, spent)
