@@ -15,7 +15,6 @@ from xscore.cli.terminal import bold, render_facts
 from xscore.costs.budget_messages import cap_left_rounded, describe_cap
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
-from xscore.providers.hosts import NO_HOST
 from xscore.records.reports import Estimate, Explanation, JudgeEstimate
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
         describe_tokens(judge.input_tokens, judge.output_tokens),
         format_dollars(judge.cost_usd, estimated=True),
         format_seconds(judge.seconds),
-        one_line(judge.host) if judge.host != NO_HOST else "nothing is sent",
+        one_line(judge.sends_to) or "nothing is sent",
     )
     return [("judge", " · ".join(parts)), ("", describe_binding_limit(judge))]
 

@@ -19,7 +19,6 @@ from xscore.cli.phrases import (
 )
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.platform.text import counted, format_seconds, one_line
-from xscore.providers.hosts import NO_HOST
 from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
 from xscore.records.turn import SessionInfo
 
@@ -135,7 +134,7 @@ def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
     import signal
 
     judge = estimate.judge
-    judging_host = [judge.host] if judge.calls and judge.host != NO_HOST else []
+    judging_host = [judge.sends_to] if judge.sends_to else []
     hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
     sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
     sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"

@@ -25,8 +25,14 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     binding_limit: str
     """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
     host: str
+    """`-`: none, as for a script."""
     limits: RateLimits = field(default_factory=RateLimits)
     concurrency: int = 0
+
+    @property
+    def sends_to(self) -> str:
+        """The host that memories go to; empty if none are sent."""
+        return self.host if self.calls and self.host != "-" else ""
 
     def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
         """Sum counts, dollars and seconds; keep the limits of the slower one."""
