@@ -19,14 +19,15 @@ from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.host_facts import is_model_listed
-from xscore.providers.hosts import is_loopback
+from xscore.providers.hosts import is_loopback, vendor_settings
 from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
-from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+from xscore.settings import Settings
+from xscore.settings.load import VENDORS
 from xscore.store import memory_rows
 
 SHORT_CALL = 10_000
@@ -94,7 +95,7 @@ async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
 
 
 def _key_hint(settings: Settings) -> str:
-    keys = f"{settings.openai.api_key_env} or {settings.anthropic.api_key_env}"
+    keys = " or ".join(vendor_settings(settings, vendor).api_key_env for vendor in VENDORS)
     return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."
 
 
@@ -115,14 +116,10 @@ class _CheckedModel(Struct, frozen=True):
         """Report where the model is, which key goes there, and what it costs."""
         here = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
         place = f"{self.provider}:{self.name} at {self.host}{here}"
-        accounts: dict[str, OpenAISettings | AnthropicSettings] = {
-            "openai": settings.openai,
-            "anthropic": settings.anthropic,
-        }
-        account = accounts.get(self.provider)
-        if account is None:  # other providers manage their own keys and routes
+        if self.provider not in VENDORS:  # other providers manage their own keys and routes
             yield self.line("", place)
         else:
+            account = vendor_settings(settings, self.provider)
             try:
                 proxy = route_to(account.base_url).proxy_host
                 yield self.line("", f"{place}, through the proxy {proxy}" if proxy else place)

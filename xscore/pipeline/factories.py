@@ -16,13 +16,14 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
-from xscore.providers.hosts import DUMMY_KEY
+from xscore.providers.hosts import DUMMY_KEY, vendor_settings
 from xscore.providers.spec import LEXICAL, ModelSpec, host_with_key, parse_model_spec
 from xscore.records.calls import Usage
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
+from xscore.settings.load import VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
 from xscore.store.turns import latest_judge
@@ -142,10 +143,7 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
     embedding = settings.embedding
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")
-    keyless = {
-        name: replace(part, api_key=Secret(DUMMY_KEY))
-        for name, part in (("openai", settings.openai), ("anthropic", settings.anthropic))
-    }
+    keyless = {name: replace(vendor_settings(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
     return replace(settings, judge=judge, embedding=embedding, **keyless), (said,)
 
 

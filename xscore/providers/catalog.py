@@ -129,10 +129,13 @@ November 2026; the SDK 2.12 for the words; genai-prices 0.2.3 for what reading c
 """
 
 
+FAMILIES = {"anthropic": CLAUDE_FAMILIES, "openai": OPENAI_FAMILIES}
+"""Vendor -> its families. A provider that is none is taken to speak the OpenAI dialect."""
+
+
 def vendor_by_family(model: str) -> str:
     """Return the provider of a bare model name by its family; empty where no family fits."""
-    families = {"anthropic": CLAUDE_FAMILIES, "openai": OPENAI_FAMILIES}
-    return next((name for name, known in families.items() if any(model.startswith(start) for start, _ in known)), "")
+    return next((name for name, known in FAMILIES.items() if any(model.startswith(start) for start, _ in known)), "")
 
 
 def model_settings(provider: str, model: str) -> ModelSettings:
@@ -143,5 +146,5 @@ def model_settings(provider: str, model: str) -> ModelSettings:
     if provider == "scripted":
         return replace(UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()
-    families = CLAUDE_FAMILIES if provider == "anthropic" else OPENAI_FAMILIES
+    families = FAMILIES.get(provider, OPENAI_FAMILIES)
     return next((settings for start, settings in families if name.startswith(start)), UNKNOWN)

@@ -85,10 +85,9 @@ def host_deadline_s(timeout_s: float, host: str) -> float:
 
 
 def vendor_settings(settings: "Settings", vendor: str) -> "OpenAISettings | AnthropicSettings":
-    """Return the base URL and key of a vendor. Raises KeyError for a vendor without settings."""
-    groups: dict[str, OpenAISettings | AnthropicSettings]
-    groups = {"openai": settings.openai, "anthropic": settings.anthropic}
-    return groups[vendor]
+    """Return the base URL and key of a vendor, one of `settings.load.VENDORS`."""
+    group: OpenAISettings | AnthropicSettings = getattr(settings, vendor)
+    return group
 
 
 def usable_key(settings: "OpenAISettings | AnthropicSettings", *, host: str, model: str) -> str:

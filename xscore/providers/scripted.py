@@ -122,12 +122,12 @@ def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
             path, headings = _attributes(match[1] or "").get("path", ""), ""
             continue
         said = _attributes(match[2])
-        entity = said.get("name", said.get("entity", ""))
+        entity = said.get("name", "")
         if entity.startswith("… > "):
             entity = headings + entity.removeprefix("…")
         headings = entity.rpartition(" > ")[0]
         text = match[3].strip("\n")
-        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text))
+        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), path, entity, text))
     return tuple(found)
 
 

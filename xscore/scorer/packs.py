@@ -16,10 +16,8 @@ from xscore.records.memory import Candidate, Layer
 
 ENTRY_TOKENS = 20
 """What the fence of one memory adds to its text."""
-FILL_TOKENS_SHARE = 1.0
-"""Share of the token aim to which a new pack is filled."""
 FILL_SIZE_SHARE = 0.9
-"""Share of the size limit to which a new pack is filled; the rest is room for newcomers."""
+"""Share of the size limit to which a new pack is filled, up to its token aim; the rest is room for newcomers."""
 OVERFULL_SHARE = 1.15
 """Share of the token aim beyond which a pack splits."""
 AT_FILE_END = 0.85
@@ -140,7 +138,7 @@ class PackAssigner(Struct):
 
     @property
     def _fill(self) -> tuple[int, int]:
-        return int(FILL_TOKENS_SHARE * self.profile.tokens), max(1, int(FILL_SIZE_SHARE * self.profile.size))
+        return self.profile.tokens, max(1, int(FILL_SIZE_SHARE * self.profile.size))
 
     def place_newcomers(self) -> None:
         """House each run of neighbours that have no pack yet."""

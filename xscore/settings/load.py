@@ -23,14 +23,12 @@ from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
-"""Sections whose key comes from the environment alone."""
+"""Hosts of models that are built in: each has a section of settings, whose key comes from the environment alone, and a
+module of this name in `xscore.providers`."""
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
 ENVIRONMENT = "environment"
 VARIABLES = {
-    "openai.api_key": "OPENAI_API_KEY",
-    "openai.base_url": "OPENAI_BASE_URL",
-    "anthropic.api_key": "ANTHROPIC_API_KEY",
-    "anthropic.base_url": "ANTHROPIC_BASE_URL",
+    **{f"{vendor}.{name}": f"{vendor}_{name}".upper() for vendor in VENDORS for name in ("api_key", "base_url")},
     "store.trust": "XSCORE_TRUST_STORE",
 }
 NOT_OURS = "XSCORE_PYTHON"
