@@ -26,6 +26,10 @@ from xscore.platform.files import FileRefused, read_file_under
         ("data/x.csv", "data"),
         ("x.png", "binary"),
         ("src/lock.py", ""),
+        ("dist/esm/app.js", "bundle"),
+        ("lib/dist.js", ""),
+        ("dist/README.md", ""),
+        (".xscore.toml", "settings"),
     ],
 )
 def test_built_in_classes(path: str, reason: str) -> None:

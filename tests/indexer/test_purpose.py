@@ -44,8 +44,74 @@ def test_the_card_says_name_docstring_and_what_is_tested() -> None:
     """X22: a test's card has its name, what it says of itself and what it calls, without the tools of testing."""
     test = pieces_of("tests/test_app.py", PYTHON)["TestRoutes.test_missing_route"]
     assert test.card == (
-        "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nTests: app.test_client"
+        "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nCalls: app.test_client"
     )
+
+
+def called(path: str, text: str, entity: str) -> str:
+    """The last line of a test's card."""
+    return pieces_of(path, text)[entity].card.rpartition("\n")[2]
+
+
+def test_a_call_is_judged_by_its_receiver() -> None:
+    """X22: `client.get` counts where the test makes the client; tools, fixtures, helpers and the library do not."""
+    text = dedent(
+        """\
+        import json
+
+        import httpx
+        import pytest
+
+        from .common import build
+        from tests.tools import shout
+
+
+        def prepared():
+            return build()
+
+
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("name", ["a", "b"])
+        async def test_get(server, monkeypatch, make_app, name):
+            monkeypatch.setattr(httpx, "x", 1)
+            app = make_app(prepared())
+            names = shout(build(json.loads("{}")))
+            async with httpx.AsyncClient(app=app, headers={"a": dict(b=1)}, timeout=3) as client:
+                response = await client.get(server.url.copy_with(path="/"), params="x=1")
+            names.append(response.json())
+            with pytest.raises(ValueError):
+                httpx.get("nowhere")
+        """
+    )
+    assert called("tests/test_get.py", text, "test_get") == (
+        "Calls: httpx.AsyncClient(app=, headers=, timeout=), client.get(params=), response.json, httpx.get"
+    )
+
+
+def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
+    """`axios.get` is a subject; assertions, node's own modules and the callbacks' tools are not."""
+    text = dedent(
+        """\
+        const axios = require('../../index')
+        import assert from 'assert'
+        import http from 'http'
+        import { startServer } from '../helpers/server'
+
+        it('follows', async (done) => {
+          const server = await startServer(http.createServer())
+          const { data } = await axios.get(server.url, { maxRedirects: 3 })
+          assert.strictEqual(data, 1); assert.equal(data.get('x'), 2)
+          setTimeout(done, 10); console.log(data)
+        })
+        """
+    )
+    assert called("test/unit/follow.js", text, "follows") == "Calls: axios.get"
+
+
+def test_the_heading_of_a_card_is_the_whole_signature() -> None:
+    """A signature over several lines stands on one, with its parameters."""
+    text = "class Body:\n    def __init__(\n        self,\n        size,\n    ):\n        self.size = size\n        self.more = 1\n"
+    assert pieces_of("tests/test_a.py", text)["Body.__init__"].card == "def __init__( self, size, )"
 
 
 def test_a_class_of_tests_lists_its_cases() -> None:
@@ -96,4 +162,4 @@ def test_titled_tests_of_scripts() -> None:
     assert titled == {"parser", "parser > reads an empty file", "parser > reads %d", "top ${level}"}
     assert "const fixture = make()" in pieces["parser"].text
     assert 'it("reads an empty file", async () => { ... }' in pieces["parser"].text
-    assert "Tests: parse" in pieces["parser > reads an empty file"].card
+    assert "Calls: parse" in pieces["parser > reads an empty file"].card

@@ -13,42 +13,44 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from xscore.indexer.entities import BUILTIN_NAMES, Entity, FileFacts, outline
+from xscore.indexer.entities import Entity, FileFacts, outline
 from xscore.indexer.languages import is_test_class
 from xscore.indexer.sections import split_rows
+from xscore.indexer.subjects import called_subjects
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records.memory import CodeFacts, Kind
 
-MAX_TESTED = 12
-"""Names listed as tested."""
 MAX_CASES = 40
 """Cases listed of a test class or suite."""
 _DOC_CHARS = 300
-_HELPER = re.compile(
-    r"^(assert\w*|self\.assert\w*|self\.(subTest|fail|skipTest)|expect|pytest\.\w+|mock\.\w+|\w*[Mm]ock\w*|t\.\w+|"
-    r"jest\.\w+|vi\.\w+|done|console\.\w+|should|monkeypatch\.\w+)$|^\?\.(to[A-Z]\w*|should|equal|eql|be)$"
-)
+_HEADING_CHARS = 200
 
 
-def with_test_card(draft: MemoryDraft, *, cases: Sequence[str]) -> MemoryDraft:
+def with_test_card(draft: MemoryDraft, facts: FileFacts, *, cases: Sequence[str] = ()) -> MemoryDraft:
     """Return the draft, with a card if it is a test and the card is shorter than its text."""
     if draft.kind is not Kind.TEST:
         return draft
-    called = [name.removeprefix("?.") for name in draft.facts.dependencies if not _HELPER.match(name)]
-    tested = [name for name in called if name.rpartition(".")[2] not in BUILTIN_NAMES][:MAX_TESTED]
+    called = called_subjects(draft, facts)
     said = " ".join(draft.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
-    heading = next((line for line in draft.facts.signature.split("\n") if not line.startswith("@")), "").rstrip(":")
+    lines = [line for line in draft.facts.signature.split("\n") if not line.startswith("@")]
+    heading = " ".join(" ".join(lines).split())[:_HEADING_CHARS].rstrip(":")
     parts = [heading or draft.entity, *([said] if said else [])]
     if cases:
         parts.append("Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else ""))
-    if tested:
-        parts.append("Tests: " + ", ".join(tested))
+    if called:
+        parts.append("Calls: " + ", ".join(called))
     card = "\n".join(parts)
     return replace(draft, card=card) if len(card) < len(draft.text) else draft
 
 
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
 _TITLE_CHARS = 160
+_IDLE_WORDS = frozenset(
+    {"else", "try", "finally", "pass", "return", "export", "default", "module", "exports", "use", "strict"}
+)
+"""Words of a run that is no memory of its own."""
+_ONE_COMMENT = re.compile(r"\s*(#|//)")
+_HEADING_WORDS = 5
 
 
 def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
@@ -56,25 +58,46 @@ def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list
     facts = FileFacts(source, found)
     entities = outline(found, facts.lines)
     tops = [entity for entity in entities if entity.parent is None]
-    runs = _runs_between(facts.lines, tops)
+    runs = _runs_between(facts, tops)
     drafts = [_entity_draft(facts, entity) for entity in entities] + _blocks(facts, runs, tops)
     return sorted(drafts, key=lambda draft: (draft.start, -draft.end)), facts.file_uses()
 
 
-def _runs_between(lines: Sequence[str], tops: Sequence[Entity]) -> list[tuple[int, int]]:
-    """Return the rows outside every entity; a run of punctuation goes to the entity before it."""
-    runs, row = [], 0
+def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
+    """Return the rows outside every entity; a run that says nothing of its own goes to an entity beside it."""
+    lines, runs, row = facts.lines, list[tuple[int, int]](), 0
     last: Entity | None = None
     for entity in [*tops, None]:
         upto = entity.start - 1 if entity is not None else len(lines) - 1
         start, end = trim_rows(lines, row, upto)
-        if start <= end and last is not None and not re.search(r"\w", "".join(lines[start : end + 1])):
+        beside = _neighbour(facts, start, end, last, entity) if start <= end else None
+        if beside is not None and beside is last:
             last.end = end
+        elif beside is not None:
+            beside.start = start
         elif start <= end:
             runs.append((start, end))
         if entity is not None:
             row, last = max(row, entity.end + 1), entity
     return runs
+
+
+def _neighbour(facts: FileFacts, start: int, end: int, last: Entity | None, following: Entity | None) -> Entity | None:
+    """Return the entity that takes a run of rows which says nothing; None: the run is a memory of its own.
+
+    Nothing is said by brackets, by keywords (`else:`), by names of the entity before (`export default Name`), by a
+    heading comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
+    """
+    text = "\n".join(facts.lines[start : end + 1])
+    words = set(re.findall(r"\w+", text))
+    if last is not None and words <= _IDLE_WORDS | {last.definition.name}:
+        return last
+    is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
+    if following is not None and (is_comment or words <= _IDLE_WORDS):
+        return following
+    calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1]) if facts.source.is_test else ["something"]
+    is_short = end - start < facts.source.window_lines
+    return following if is_short and not set(calls) - {"require"} else None
 
 
 def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
@@ -105,7 +128,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         uses=tuple(uses),
     )
     cases = [member.name.removeprefix(entity.name).lstrip(" >.") for member in entity.members]
-    return with_test_card(draft, cases=cases)
+    return with_test_card(draft, facts, cases=cases)
 
 
 def _kind(facts: FileFacts, entity: Entity) -> Kind:
@@ -179,7 +202,7 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
             facts=known,
             uses=tuple(facts.uses(calls)),
         )
-        drafts.append(with_test_card(draft, cases=()))
+        drafts.append(with_test_card(draft, facts))
     return drafts
 
 

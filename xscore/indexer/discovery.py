@@ -3,7 +3,7 @@
 The list comes from git, or from a walk that obeys .gitignore; symbolic links are never followed, submodules and nested
 repositories keep their own stores. Each refusal has a reason: secret · symlink · submodule · nested_repository ·
 outside · not_a_file · unreadable · dependencies · not_included · excluded · lockfile · session · catalogue · svg ·
-minified · notebook · data · binary · too_large · long_lines · baseline.
+minified · bundle · settings · data · binary · too_large · long_lines · baseline.
 """
 
 import os
@@ -40,6 +40,9 @@ _LOCKFILES = frozenset(
 )
 _SESSIONS = frozenset({".aider.chat.history.md", ".aider.input.history", ".aider.llm.history"})
 """Agent transcripts: past sessions are imported, and would count twice as documents."""
+_OWN_SETTINGS = ".xscore.toml"
+_BUNDLE = re.compile(r"(^|/)dist/(.*/)?[^/]+\.([cm]?js|[cm]?ts|css)$|[.-]bundle\.[cm]?js$")
+"""Built copies of sources that are here as well; `index.exclude = ["!dist/"]` takes them in."""
 _CLASSES = {
     "catalogue": "po pot xlf xliff resx",
     "svg": "svg",
@@ -109,8 +112,12 @@ def refusal_by_name(path: str) -> str:
         return "lockfile"
     if name in _SESSIONS:
         return "session"
+    if path == _OWN_SETTINGS:
+        return "settings"
     if ".min." in lower or "-min." in lower:
         return "minified"
+    if _BUNDLE.search(path):
+        return "bundle"
     return _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""
 
 

@@ -196,7 +196,9 @@ class FileFacts:
         self.row_bytes = list(accumulate((len(line.encode()) + 1 for line in self.lines), initial=0))
         """First byte of each row, and of a row after the last."""
         self._call_bytes = [byte for byte, _ in found.calls]
-        self._imports = _by_local_name(found.imports, source.language)
+        self.imported = _by_local_name(found.imports, source.language)
+        self.own_names = frozenset(d.name for d in found.definitions) if source.is_test else frozenset[str]()
+        """In a file of tests: what it defines for itself."""
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once, without those in the holes."""
@@ -258,14 +260,14 @@ class FileFacts:
     def imports(self, text: str) -> tuple[str, ...]:
         """Return what the file imports and this text uses."""
         words = set(_WORD.findall(text))
-        used = [imported for name, imported in self._imports.items() if name in words]
+        used = [imported for name, imported in self.imported.items() if name in words]
         return tuple(dict.fromkeys(_import_name(i, self.source.language.module_separator) for i in used))
 
     def file_uses(self) -> list[NameUse]:
         """Return one use per import statement of the file: file -> module."""
         uses: dict[NameUse, None] = {}
         for imported in self.found.imports:
-            target = self._reference(imported.module)
+            target = self.reference(imported.module)
             if target:
                 uses.setdefault(NameUse(imported.name or target.rpartition("/")[2], f"import:{target}"))
         return list(uses)
@@ -278,8 +280,8 @@ class FileFacts:
     def _use(self, call: str, owner: str) -> tuple[str, str] | None:
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
-        if head in self._imports:
-            return self._imported(self._imports[head], head, rest)
+        if head in self.imported:
+            return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"self:{owner}"
@@ -290,7 +292,7 @@ class FileFacts:
         return name, f"of:{head}" if len(rest) == 1 and not is_own else "?"
 
     def _imported(self, imported: Import, head: str, rest: Sequence[str]) -> tuple[str, str] | None:
-        target = self._reference(imported.module)
+        target = self.reference(imported.module)
         if not target:
             return None
         has_name = imported.name not in {"", "default", "*"}
@@ -304,7 +306,8 @@ class FileFacts:
             return rest[-1], f"mod:{head}"
         return rest[-1], f"mod:{target}"
 
-    def _reference(self, module: str) -> str:
+    def reference(self, module: str) -> str:
+        """Return how the store names a module that this file imports; empty: it is outside."""
         return module_reference(module, path=self.source.path, separator=self.source.language.module_separator)
 
 

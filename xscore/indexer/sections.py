@@ -28,14 +28,18 @@ _IMPORTS = r"""^\s*(?:
   | import\s+(?:static\s+)?([\w.]+)\s*;         # Java
   | (?:source|\.)\s+(\S+\.(?:ba|z)?sh)\b        # shell
 )"""
-_PROSE = frozenset({"text", "restructuredtext", "markdown"})
+_DOCUMENT = re.compile(
+    r"(^|/)[A-Z][A-Z0-9_-]*(\.txt)?\Z|(?<!requirements)(?<!robots)(?<!CMakeLists)\.(txt|rst|md|markdown|mdx)\Z"
+)
+"""Plain text that is prose: `README`, `LICENSE`, `notes.txt`; a script or a list of patterns is not."""
 
 
 def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
     lines = source.lines
     runs = split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
-    kind = Kind.DOC if source.language.name in _PROSE else Kind.TEXT
+    is_document = _DOCUMENT.search(source.path) and not source.text.startswith("#!")
+    kind = Kind.DOC if is_document else Kind.TEXT
     drafts = _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], kind)
     return [_with_imports(draft, source.path) for draft in drafts]
 
@@ -102,6 +106,7 @@ _IDENTIFIER = re.compile(r"~?[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:
 _PATH = re.compile(r"(?<![\w/.:])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b")
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
 _HEADING_CHARS = 120
+_WORDS = re.compile(r"\w{2,}")
 
 Heading = tuple[int, int, str]
 """Row, level, words."""
@@ -139,14 +144,20 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
     first = headings[0][0] if headings else len(lines)
     spans = [(name_rows(lines, 0, max(first - 1, 0)), 0, first - 1)]
     start = first
-    for heading, (following, next_level, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
+    for heading, (following, _, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
         row, level, _ = heading
         trail = [*(one for one in trail if one[1] < level), heading]
-        if next_level > level and not any(line.strip() for line in lines[row + 1 : following]):
-            continue  # an empty section is merged into its first subsection
+        if following < len(lines) and not any(_WORDS.search(line) for line in lines[_body(lines, row) : following]):
+            continue  # a heading alone says nothing: it goes with the section below it
         spans.append((" > ".join(words for _, _, words in trail), start, following - 1))
         start = following
     return spans
+
+
+def _body(lines: Sequence[str], row: int) -> int:
+    """Return the first row below a heading, its underline included."""
+    is_underlined = row + 1 < len(lines) and (_SETEXT.match(lines[row + 1]) or _UNDERLINE.match(lines[row + 1]))
+    return row + 2 if is_underlined else row + 1
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -248,12 +259,14 @@ def _spread(starts: dict[int, str], end: int, lines: Sequence[str]) -> list[Name
 
 
 def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
-    """Join neighbouring small blocks; the first names them."""
+    """Join neighbouring small blocks; the first names them. A row left alone goes with the block below, or above."""
     joined: list[NamedSpan] = []
     small = False
     for name, start, end in blocks:
         is_small = end - start < SMALL_ROWS
-        if joined and small and is_small and end - joined[-1][1] < JOINED_ROWS:
+        if joined and joined[-1][1] == joined[-1][2] and not is_small:
+            joined[-1] = (name, joined[-1][1], end)
+        elif joined and small and is_small and end - joined[-1][1] < JOINED_ROWS:
             joined[-1] = (joined[-1][0], joined[-1][1], end)
         else:
             joined.append((name, start, end))

@@ -1,0 +1,83 @@
+"""Rows that say nothing are part of a memory beside them, not memories of their own."""
+
+from textwrap import dedent
+
+import pytest
+
+from tests.indexer.conftest import pieces_of, unseen_lines
+from xscore.records.memory import Kind
+
+
+def named(path: str, text: str) -> list[str]:
+    """The entities of a file; no row of it is lost."""
+    assert unseen_lines(path, text) == []
+    return list(pieces_of(path, text))
+
+
+def test_keywords_and_banners_between_entities_are_no_memories() -> None:
+    """`else:` goes with the function above, a heading comment with the one below."""
+    text = dedent(
+        """\
+        if fast:
+            def f():
+                return 1
+        else:
+            def f():
+                return 2
+
+        # Timeout errors
+
+        class Late(Exception):
+            pass
+
+        LIMIT = 3
+        """
+    )
+    assert named("pkg/a.py", text) == ["module:start", "f", "f#2", "Late", "module:LIMIT"]
+    pieces = pieces_of("pkg/a.py", text)
+    assert pieces["f"].text.endswith("else:") and pieces["Late"].text.startswith("# Timeout errors")
+
+
+def test_an_export_of_what_stands_above_is_no_memory() -> None:
+    """`export default Name` and `module.exports = Name` say nothing new; an export of another name does."""
+    text = "'use strict';\n\nfunction spread(f) {\n  return f;\n}\n\nmodule.exports = spread;\n"
+    assert named("lib/spread.js", text) == ["spread"]
+    assert len(named("lib/a.js", text.replace("= spread", "= wrap(spread)"))) == 2
+
+
+def test_imports_of_a_test_file_are_no_memory() -> None:
+    """The judge reads cards of tests, and a card of imports would be empty; a block that calls something stays."""
+    text = 'import httpx\n\nURL = "x"\n\n\ndef test_get():\n    httpx.get(URL)\n'
+    assert named("tests/test_get.py", text) == ["test_get"]
+    assert named("pkg/get.py", text) == ["module:imports", "test_get"]
+    assert named("tests/test_get.py", text.replace('"x"', "httpx.URL(1)")) == ["module:imports", "test_get"]
+
+
+@pytest.mark.parametrize("rule", ["-" * 6, ""])
+def test_a_heading_alone_goes_with_the_section_below(rule: str) -> None:
+    """Whatever its level; the last one of a file stays."""
+    text = f"# One\n\nwords here\n\n## Two\n\n{rule}\n\n## Three\n\nmore words\n\n## Four\n"
+    assert named("a.md", text) == ["One", "One > Three", "One > Four"]
+    assert pieces_of("a.md", text)["One > Three"].text.startswith("## Two")
+
+
+def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
+    """`name: Publish` above a long block is part of it."""
+    text = "name: Publish\n\njobs:\n" + "".join(f"  step{number}: run\n" for number in range(6))
+    assert named(".github/workflows/a.yml", text) == ["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("README", "How to begin", Kind.DOC),
+        ("notes.txt", "How to begin", Kind.DOC),
+        (".gitignore", "*.log", Kind.TEXT),
+        ("bin/release", "#!/bin/sh\necho hi", Kind.TEXT),
+        ("RELEASE", "#!/bin/sh\necho hi", Kind.TEXT),
+        ("requirements.txt", "httpx", Kind.TEXT),
+    ],
+)
+def test_scripts_and_lists_are_no_documents(path: str, text: str, kind: Kind) -> None:
+    """Plain text is prose by its name; scripts, ignore lists and requirements are text."""
+    assert {piece.kind for piece in pieces_of(path, text).values()} == {kind}
