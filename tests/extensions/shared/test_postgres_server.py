@@ -13,6 +13,7 @@ import pytest
 
 from tests.extensions.shared.servers_of_tests import ServerOfTests
 from xscore.extensions.shared.postgres_server import PostgresServer
+from xscore.extensions.shared.server import DollarHolding
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import ClaimState, Judgment
 
@@ -169,7 +170,8 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
 
 async def reserve(server: PostgresServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
     """Have a reservation hold dollars of a capped day."""
-    return await server.reserve(name, Decimal(usd), spent=Decimal(0), day=day, cap_usd=Decimal(cap), lease_s=30)
+    holding = DollarHolding(reservation=name, day=day, held_usd=Decimal(usd), spent_usd=Decimal(0), lease_s=30)
+    return await server.reserve(holding, cap_usd=Decimal(cap))
 
 
 async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
@@ -178,7 +180,8 @@ async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, ur
     await reserve(server, "old", "1", day="2026-11-01")
     await reserve(server, "today", "0.4")
     do(url, "UPDATE xscore.reservation SET until = now() - interval '4 days'")
-    await server.reserve("today", Decimal(0), spent=Decimal("0.4"), day=DAY, cap_usd=None)
+    spent = DollarHolding(reservation="today", day=DAY, held_usd=Decimal(0), spent_usd=Decimal("0.4"))
+    await server.reserve(spent, cap_usd=None)
     assert await reserve(server, "another", "0.7") == Decimal("-0.1")
     with closing(psycopg.connect(url)) as connection:
         assert connection.execute("SELECT name FROM xscore.reservation").fetchall() == [("today",)]

@@ -55,7 +55,7 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
 async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
     """What it was not told of is in the local store, and the run does not pass for one that shared all."""
     flapping = Flapping(server)
-    link = ServerLink(lambda: flapping, require=True, timeout_s=0.2)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: flapping, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # passes all on
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = SharedJudgmentStore(StoredJudgments(commits), link)
         with pytest.raises(SharedUnavailable):

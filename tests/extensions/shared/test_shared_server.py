@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from xscore.extensions.shared.connect import server_factory
-from xscore.extensions.shared.server import SharedServer
+from xscore.extensions.shared.server import DollarHolding, SharedServer
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.settings.model import SharedSettings
 
@@ -113,7 +113,16 @@ async def reserve(
     server: SharedServer, name: str, usd: str, *, spent: str = "0", day: str = DAY, lease_s: float = 30.0
 ) -> Decimal:
     """Have a reservation hold dollars of a day that is capped at one dollar."""
-    return await server.reserve(name, Decimal(usd), spent=Decimal(spent), day=day, cap_usd=Decimal(1), lease_s=lease_s)
+    amounts = {"held_usd": Decimal(usd), "spent_usd": Decimal(spent)}
+    return await server.reserve(
+        DollarHolding(reservation=name, day=day, lease_s=lease_s, **amounts), cap_usd=Decimal(1)
+    )
+
+
+async def report(server: SharedServer, usd: str, *, spent: str) -> None:
+    """Tell what `one` has spent, and hold no more than this from now on."""
+    holding = DollarHolding(reservation="one", day=DAY, held_usd=Decimal(usd), spent_usd=Decimal(spent))
+    await server.reserve(holding, cap_usd=None)
 
 
 async def test_dollars_of_a_day_have_one_cap(server: SharedServer) -> None:
@@ -121,7 +130,7 @@ async def test_dollars_of_a_day_have_one_cap(server: SharedServer) -> None:
     assert await reserve(server, "one", "0.7") == Decimal("0.3")
     assert await reserve(server, "two", "0.4") == Decimal("-0.1")
     assert await reserve(server, "two", "0.3") == 0
-    await server.reserve("one", Decimal("0.1"), spent=Decimal("0.2"), day=DAY, cap_usd=None)
+    await report(server, "0.1", spent="0.2")
     assert await reserve(server, "two", "0.6", spent="0.1") == 0
     assert await reserve(server, "two", "0.6", day="2026-11-23") > 0
 
@@ -131,7 +140,7 @@ async def test_telling_dollars_twice_does_no_harm(server: SharedServer) -> None:
     for _ in range(3):
         assert await reserve(server, "one", "0.5", spent="0.000000001") == Decimal("0.499999999")
     for _ in range(3):
-        await server.reserve("one", Decimal(0), spent=Decimal("0.4"), day=DAY, cap_usd=None)
+        await report(server, "0", spent="0.4")
     assert await reserve(server, "two", "0.6") == 0
 
 

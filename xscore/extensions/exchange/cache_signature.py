@@ -5,8 +5,6 @@ parsed. Anyone with the key can make every machine believe any score, so it come
 the user's alone. Trade-off: the file is held in memory, so that it cannot change between check and use.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -55,10 +53,13 @@ def new_exchange_key() -> str:
 
 
 def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
-    """Read a key, 32 random bytes or more as hex or base64. Raises UsageError; the message never shows the text."""
-    secret = _decoded(text.strip())
-    if secret is None or len(secret) < KEY_BYTES:
-        raise UsageError(f"{where} is no key: it takes {KEY_BYTES} bytes or more as hex or base64", hint=NEW_KEY_HINT)
+    """Read a key, 32 random bytes or more as hex. Raises UsageError; the message never shows the text."""
+    try:
+        secret = bytes.fromhex(text.strip())
+    except ValueError:
+        secret = b""
+    if len(secret) < KEY_BYTES:
+        raise UsageError(f"{where} is no key: it takes {KEY_BYTES} bytes or more as hex", hint=NEW_KEY_HINT)
     if len(set(secret)) < _DISTINCT:
         raise UsageError(f"{where} is no key: its bytes are not random", hint=NEW_KEY_HINT)
     return ExchangeKey(secret)
@@ -75,17 +76,6 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
             raise UsageError(f"{path} holds a key and others may open it", hint=f"Run `chmod 600 {path}`.")
         return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
     return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
-
-
-def _decoded(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        pass
-    try:
-        return base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}) + "=" * (-len(text) % 4), validate=True)
-    except (ValueError, binascii.Error):
-        return None
 
 
 def signed(body: bytes, key: ExchangeKey) -> bytes:

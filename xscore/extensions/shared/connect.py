@@ -1,8 +1,7 @@
 """From the settings to the shared server they name, for a turn, for `doctor` and for an erasure.
 
-Nothing is connected and no driver is imported before something is claimed, taken or set aside. What the user's own
-store holds stays out: it is theirs alone. Trade-off: only the judge's calls take from shared limits, as only they are
-many.
+Nothing is connected and no driver is imported before the first request. Judgments of the user's own store are never
+shared. Trade-off: only the judge's calls count against shared limits, since only they are many.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""The local store with a shared server behind it: what one of its runners was paid for, all the others find.
+"""The local store with a shared server behind it: what one runner paid for, all others find.
 
-A pack is claimed in the local store first, and what is ours there at the server. What the server knows is written to
-the local store with its reason and settles the pack without a call. Judgments are committed to the local store first
-and sent to the server in groups; while it is away they wait, up to `MOST_KEPT`. Trade-offs: a
-content that is given up stays claimed at the server until its runner is done with the turn; for `GATHER_S` others see a
-content as being paid for although it is judged.
+A pack is claimed in the local store first, and then at the server. What the server knows is written to the local store
+with its reason, so the pack needs no call. Judgments are committed to the local store first and sent to the server in
+groups; while it is away they wait, up to `MOST_KEPT`. Trade-offs: a content that is given up stays claimed at the
+server until its runner has finished the turn; for `GATHER_S` others see a content as claimed although it is judged.
 """
 
 import asyncio
@@ -30,18 +29,18 @@ class SharedJudgmentStore:
     """A `JudgmentStore` of two levels."""
 
     def __init__(self, local: JudgmentStore, link: ServerLink, *, lease_s: float = LEASE_S) -> None:
-        """lease_s: without a heartbeat for so long a runner's claims at the server are taken over."""
+        """lease_s: a runner's claims at the server are taken over after this long without a heartbeat."""
         self.local, self.link, self.lease_s = local, link, lease_s
         self._unsent: dict[JudgmentKey, list[Judgment]] = {}
         self._waiting = 0
         self._dropped = 0
-        """Judgments that were too many to wait."""
+        """Judgments beyond `MOST_KEPT` that were not sent."""
         self._sending: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
         self._failure: SharedUnavailable | None = None
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-        """Return what keeps the judgments of a turn: in the local store, and on their way or, if required, there."""
+        """Return the writer of a turn's judgments: to the local store, and in the background to the server."""
         write, names = self.local.writer(turn_key, judge), (turn_key, judge_key(judge), 0)
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
@@ -51,17 +50,17 @@ class SharedJudgmentStore:
         return write_both
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        """Return what keeps all who share the server from paying for the same contents of a turn."""
+        """Return the claims that keep all who share the server from paying for the same contents of a turn."""
         return SharedClaims(self, turn_key, judge)
 
     async def flush(self) -> None:
-        """Send all there is, unless the server is away. Raises SharedUnavailable where it is required."""
+        """Send all that waits, unless the server is away. Raises SharedUnavailable if it is required and away."""
         async with self._flushing:
             while self._unsent and await self._send_next():
                 pass
 
     def warnings(self) -> tuple[str, ...]:
-        """Say for the receipt what was not shared."""
+        """Return a warning for the receipt about what was not shared."""
         left = self._dropped + self._waiting
         return (f"{left:,} judgments are in the local store alone: the shared server was away",) if left else ()
 
@@ -74,7 +73,7 @@ class SharedJudgmentStore:
             await self.flush()
 
     def _send_soon(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Raises SharedUnavailable where the server is required and was found away."""
+        """Queue judgments for the server. Raises SharedUnavailable if it is required and was found away."""
         if self._failure is not None:
             raise self._failure
         kept = judgments[: max(0, MOST_KEPT - self._waiting)]
@@ -116,7 +115,7 @@ class SharedClaims:
         self._runner, self._lease_s = secrets.token_hex(8), store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))
         self._has_asked = False
-        """The server may count us as at work, also where its answer was not waited for."""
+        """The server may hold claims of this runner, even if its answer never came."""
 
     async def __aenter__(self) -> Self:
         """Begin the heartbeat."""
@@ -125,9 +124,9 @@ class SharedClaims:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        """Tell the server what was judged, then release everything; where it cannot be told, the lease does.
+        """Send what was judged, then release all claims; if the server is away, the lease releases them.
 
-        Raises SharedUnavailable where the server is required and was not told; the local store has it all the same.
+        Raises SharedUnavailable if the server is required and was not told; the local store has everything.
         """
         await self._heartbeat.stop()
         try:
@@ -147,9 +146,9 @@ class SharedClaims:
                     await self._link.tell(lambda server: server.release_runner(self._runner))
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
-        """Claim whole packs. Raises StoreError, and SharedUnavailable where the server is required and away.
+        """Claim whole packs. Raises StoreError, and SharedUnavailable if the server is required and away.
 
-        All are claimed here, since only the server can tell which of them still need judging; the surplus is released.
+        All are claimed locally first, since only the server knows which still need judging; the rest is released.
         """
         found = await self._local.claim(packs, at_most=len(packs))
         ours = [at for at, one in enumerate(found) if one.share is ClaimState.OURS and len(one.known) < len(packs[at])]
@@ -174,7 +173,7 @@ class SharedClaims:
         self._local.release(hashes)
 
     async def _claim_there(self, packs: Sequence[Sequence[str]], at_most: int) -> list[ClaimResult]:
-        """Claim at the server; while it is away, what is ours here is ours."""
+        """Claim at the server; while it is away, the local claims count."""
         self._has_asked = True
         alone = [ClaimResult(ClaimState.OURS if at < at_most else ClaimState.FREE, {}) for at in range(len(packs))]
         names, runner, lease_s = self._names, self._runner, self._lease_s

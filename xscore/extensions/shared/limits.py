@@ -1,10 +1,10 @@
-"""What all runners of a tenant share through the server: dollars of a day, and limits a minute.
+"""What all runners of a tenant share through the server: dollars a day and rate limits a minute.
 
-Both are taken a few calls' worth at a time. Dollars stand behind the caps of the store: a call is sent when both have
-room for its bound. The server deals rate shares out in the order they are asked for, as debts with a time from which
-they may be used; what calls took and did not use goes back soon. Trade-offs: while the server is away this process
-keeps only its own caps and limits (unless the server is required); what was sent before the host stated a limit is not
-counted; a killed run loses what it had taken ahead, its dollars until the lease ends.
+Both are taken for a few calls at a time. A call is sent when the store's own caps and the shared cap have room for the
+most it may cost. The server grants rate shares in the order of the requests, each with the time from which it may be
+used; what calls did not use is given back. Trade-offs: while the server is away this process keeps only its own caps
+and limits (unless the server is required); what was sent before the host stated a limit is not counted; a killed run
+loses what it had taken in advance, its dollars until the lease ends.
 """
 
 import asyncio
@@ -19,19 +19,20 @@ from msgspec import Struct, field
 from xscore.costs.caps import ZERO_USD
 from xscore.costs.reservation import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, Budget, Reservation
 from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import DollarHolding
 from xscore.platform.errors import BudgetExhausted, SharedUnavailable
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
 from xscore.records.calls import RateLimits
 
 REPORT_SPENT_S = 0.5
-"""Until the server is told what calls have cost."""
+"""Delay before the server is told what calls have cost."""
 AHEAD_S = 0.02
-"""So much of a limit is taken at once, at least one call's worth,"""
+"""Seconds' worth of a limit that are taken at once, but at least one call's worth."""
 MOST_AHEAD = 64
-"""and at most so many calls'."""
+"""Take at most this many calls' worth at once."""
 RETURN_UNUSED_S = 0.2
-"""Until what is not used goes back."""
+"""Delay before what is not used goes back."""
 LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
 
 
@@ -52,7 +53,7 @@ class SharedBudget:
         self._tenants = Budget(self._backend, clock=clock, lease_s=lease_s)
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Set the bound aside in both budgets, or in none. Raises BudgetExhausted, and what else a budget raises."""
+        """Reserve the amount in both budgets, or in neither. Raises BudgetExhausted, and what else a budget raises."""
         own = await self._own.reserve(usd)
         try:
             return f"{own} {await self._tenants.reserve(usd)}"
@@ -61,13 +62,13 @@ class SharedBudget:
             raise
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge the call in both."""
+        """Charge the call in both budgets."""
         own, _, tenants = reservation.partition(" ")
         await self._own.settle(own, actual)
         await self._tenants.settle(tenants, actual)
 
     async def aclose(self) -> None:
-        """Report what was spent and hold nothing more; where the server is away, the lease ends what is held."""
+        """Report what was spent and release the rest; if the server is away, the lease releases it."""
         await self._backend.aclose()
 
 
@@ -81,13 +82,13 @@ class _ServerBackend(Struct):
     left_usd: Decimal = ZERO_USD
     """Room under the cap when last seen."""
     known: dict[str, Reservation] = {}
-    """What the server may hold, or has not been told of."""
+    """Reservations that the server holds or has not heard of."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One request about a reservation at a time."""
     reporting: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Nothing to check: a server that is away is no reason to stop."""
+        """Do nothing: a server that is away is no reason to stop."""
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         async with self.lock:
@@ -118,10 +119,11 @@ class _ServerBackend(Struct):
                 await self._report_now(reservation)
 
     async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
-        """Ask for this call and some more; return what the cap has room for after it, None: the server is away."""
-        held, spent, name = reservation.lent + usd * (1 + ahead), reservation.spent, reservation.name
-        terms = {"spent": spent, "day": reservation.day, "cap_usd": self.cap_usd, "lease_s": self.lease_s}
-        left: Decimal | None = await self.link.ask(lambda server: server.reserve(name, held, **terms), otherwise=None)  # type: ignore[arg-type]  # terms by name
+        """Ask for this call and `ahead` more; return what the cap has room for after it; None: the server is away."""
+        held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
+        holding = _holding(reservation, held, spent, lease_s=self.lease_s)
+        unknown: Decimal | None = None
+        left = await self.link.ask(lambda server: server.reserve(holding, cap_usd=self.cap_usd), otherwise=unknown)
         if left is not None and left >= 0:
             reservation.held, reservation.reported, reservation.reserve_ahead = held, spent, usd * ahead
             reservation.leased_until = self.clock() + self.lease_s
@@ -146,28 +148,32 @@ class _ServerBackend(Struct):
         async with self.lock:
             before, needed, spent = reservation.held, reservation.needed, reservation.spent
             if reservation.unreported or needed < before:
-                reservation.held = min(before, needed + reservation.unreported)  # what goes back is lent to no call
-                name, day = reservation.name, reservation.day
-                is_told = await self.link.tell(
-                    lambda server: server.reserve(name, needed, spent=spent, day=day, cap_usd=None)
-                )
+                reservation.held = min(before, needed + reservation.unreported)  # so that no call takes what goes back
+                holding = _holding(reservation, needed, spent)
+                is_told = await self.link.tell(lambda server: server.reserve(holding, cap_usd=None))
                 reservation.held = needed if is_told else before
                 reservation.reported = spent if is_told else reservation.reported
             if not (reservation.calls_in_flight or reservation.held or reservation.unreported):
                 self.known.pop(reservation.name, None)
 
 
+def _holding(reservation: Reservation, held: Decimal, spent: Decimal, lease_s: float | None = None) -> DollarHolding:
+    return DollarHolding(
+        reservation=reservation.name, day=reservation.day, held_usd=held, spent_usd=spent, lease_s=lease_s
+    )
+
+
 class SharedRates:
     """A `RateBudget` whose buckets are at the server."""
 
     def __init__(self, own: LocalRates, link: ServerLink, *, bucket: str) -> None:
-        """own: knows the limits, and holds to them while the server is away. bucket: names host and model."""
+        """own: knows the limits, and enforces them while the server is away. bucket: names host and model."""
         self._own, self._link, self._bucket = own, link, bucket
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
-        """Taken at the server and lent to no call; below zero: used beyond what was taken."""
+        """Taken at the server and not used by a call; below zero: more was used than taken."""
         self._ready_at = 0.0
         self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
-        """The kinds that each call took at the server; None: it took from our own buckets."""
+        """The kinds that each call took at the server; None: it took from this process's own buckets."""
         self._returning: asyncio.Task[None] | None = None
 
     @property
@@ -176,11 +182,11 @@ class SharedRates:
         return self._own.stated
 
     def learn(self, stated: RateLimits) -> None:
-        """Take what the host says of its limits."""
+        """Learn the limits that the host states."""
         self._own.learn(stated)
 
     async def take(self, share: RateShare) -> None:
-        """Wait until all limits allow this share. For one caller at a time. Raises SharedUnavailable."""
+        """Wait until all limits allow this share. Only one caller may wait at a time. Raises SharedUnavailable."""
         limits = self._limits()
         wanted = {kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits}
         if any(self._room[kind] < amount for kind, amount in wanted.items()) and not await self._more(wanted, limits):
@@ -222,7 +228,7 @@ class SharedRates:
         return {kind: limit for kind, limit in limits.items() if limit}
 
     async def _more(self, wanted: Mapping[str, float], limits: Mapping[str, float]) -> bool:
-        """Take some calls' worth at the server, less what is there; return False where it is away."""
+        """Take a few calls' worth at the server, less what is left here; return False if the server is away."""
         calls = [limits[kind] / 60 * AHEAD_S / amount for kind, amount in wanted.items() if amount]
         count = max(1, min(MOST_AHEAD, int(min(calls, default=1))))
         amounts = {kind: max(0.0, amount * count - self._room[kind]) for kind, amount in wanted.items()}
@@ -239,7 +245,7 @@ class SharedRates:
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """Give back what has not been lent, and take what was used beyond it; what is lost earns itself again."""
+        """Give back what was not used, or take what was used beyond it. If the server is away, its buckets refill."""
         limits = self._limits()
         amounts = {kind: -amount for kind, amount in self._room.items() if amount and kind in limits}
         self._room.update(dict.fromkeys(amounts, 0.0))

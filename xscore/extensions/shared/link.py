@@ -1,9 +1,10 @@
-"""One process's link to the shared server: deadlines, tries, and what happens while it is away.
+"""One process's link to the shared server: deadlines, retries, and what happens while it is away.
 
-A request has `timeout_s` in all; within it a server that is just starting is asked again. One that does not answer is
-away: that is said once an outage, everybody goes on without it at once, and it is looked for in the background until it
-answers, which is said as well. Where it is required, being away ends the run instead. A server that hands out damaged
-judgments is not asked again in this run. Trade-off: who goes on without it may pay for what another pays for.
+A request has `timeout_s` in all, with retries for a server that is just starting. A server that does not answer, or
+answers nonsense, is away: the user is told once for each outage, the run goes on without it at once, and it is tried in
+the background until it answers, which the user is told as well. If it is required, an outage ends the run instead. A
+server that returns damaged judgments is not asked again in this run. Trade-off: without it several machines may pay for
+the same judgment.
 """
 
 import asyncio
@@ -16,11 +17,11 @@ from xscore.platform.errors import SharedUnavailable, StoreDamaged, XscoreError
 
 T = TypeVar("T")
 AGAIN_S = 0.1
-"""Between two tries of one request."""
+"""Delay between two tries of one request."""
 LOOK_AGAIN_S = 2.0
-"""Until a server that went away is looked for; the pause doubles,"""
+"""Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
-"""up to this."""
+"""The longest such delay."""
 _START_IT = "Start it, or run without --require-shared (shared.require) to go on with the local store alone."
 
 
@@ -36,7 +37,7 @@ class ServerLink:
         note: Callable[[str], None] = lambda _: None,
         look_again_s: float = LOOK_AGAIN_S,
     ) -> None:
-        """open_server: called at the first request. note: tells the user when it goes away, and when it is back."""
+        """open_server: called at the first request. note: tells the user that the server is away, or back."""
         self.require = require
         self.is_unavailable = False
         self._open_server, self._timeout_s, self._note = open_server, timeout_s, note
@@ -46,9 +47,9 @@ class ServerLink:
         self._why = ""
 
     async def ask(self, request: Callable[[SharedServer], Awaitable[T]], otherwise: T) -> T:
-        """Return what the server answers; `otherwise`, at once, while it is away.
+        """Return the server's answer; while it is away, return `otherwise` at once.
 
-        Raises SharedUnavailable where it is required.
+        Raises SharedUnavailable if the server is required and away.
         """
         if self.is_unavailable:
             if self.require:
@@ -64,7 +65,7 @@ class ServerLink:
             return otherwise
 
     async def tell(self, request: Callable[[SharedServer], Awaitable[object]]) -> bool:
-        """Return whether the server did it. Raises SharedUnavailable where it is required."""
+        """Return whether the server did it. Raises SharedUnavailable if it is required and away."""
 
         async def done(server: SharedServer) -> bool:
             await request(server)
@@ -73,7 +74,7 @@ class ServerLink:
         return await self.ask(done, otherwise=False)
 
     async def wait_until_back(self) -> None:
-        """Wait while the server is away. Raises SharedUnavailable where it is not looked for in this run."""
+        """Wait while the server is away. Raises SharedUnavailable if it is not tried again in this run."""
         if not self.is_unavailable:
             return
         if self._looking is None:
@@ -81,12 +82,12 @@ class ServerLink:
         await asyncio.shield(self._looking)
 
     def warnings(self) -> tuple[str, ...]:
-        """Say for the receipt whether it was away."""
+        """Return a warning for the receipt if the server was away."""
         why = self._why.rstrip(".")
         return (f"{why}; what was missing there was judged by the local store alone",) if why else ()
 
     async def aclose(self) -> None:
-        """Look for it no longer, and release its connections."""
+        """Stop trying it, and release its connections."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)

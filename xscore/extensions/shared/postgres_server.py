@@ -1,9 +1,9 @@
-"""A shared server that is PostgreSQL: each request one function of `postgres.sql`, which happens whole or not at all.
+"""A shared server that is PostgreSQL: each request is one function of `postgres.sql`, run whole or not at all.
 
-Tables and functions stand in a schema `xscore` of the database and are made at the first use. Judgments stay for ever.
-Money is whole picodollars. A request that is given up hangs up its connection, because asking a silent server to cancel
-would wait for it once more. Nothing is prepared or set on a connection, so a pooler may stand in between. Trade-off: a
-process keeps a few connections open (`MOST_OPEN`).
+Tables and functions are in a schema `xscore` of the database and are created at the first use. Judgments never expire.
+Money is whole picodollars. A request that is given up closes its connection, because asking a silent server to cancel
+would mean waiting for it again. No statement is prepared and no session setting is made, so a pooler may be used.
+Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from xscore.cache.keys import JudgmentKey
 from xscore.extensions.shared.server import (
     BAD_ANSWER,
     CHECK_IT,
+    DollarHolding,
     bucket_capacity,
     decode_claims,
     displayed_url,
@@ -44,11 +45,11 @@ MOST_AT_ONCE = 5_000
 """Judgments of one statement."""
 PICO = Decimal(10**12)
 _MAKING = 7_837_063_920_241
-"""Names the advisory lock under which tables are made."""
+"""Id of the advisory lock under which the tables are created."""
 _RIGHTS = (
     "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
 )
-_SIGNS = "Write signs of user and password that mean something in a URL as %…: @ is %40, / is %2F, % is %25."
+_SIGNS = "Percent-encode characters of user and password that mean something in a URL: @ is %40, / is %2F, % is %25."
 
 _PgConnection = psycopg.AsyncConnection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class PostgresServer:
         self._is_made = False
 
     async def check(self) -> str:
-        """Return version and whether what it acknowledges is on its disk."""
+        """Return the version, and whether acknowledged writes are on disk."""
         await self.heartbeat("check", lease_s=0.001)
         names = ("synchronous_commit", "fsync")
         asked = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
@@ -88,7 +89,7 @@ class PostgresServer:
         )
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments and settle the claims on them."""
+        """Store judgments and remove the claims on them."""
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
@@ -110,11 +111,11 @@ class PostgresServer:
         return removed
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
-        """Have the claims of this runner hold for another lease."""
+        """Renew the claims of this runner for another lease."""
         await self._rows("SELECT xscore.heartbeat(%s, %s, %s)", (self._tenant, runner, lease_s))
 
     async def release_runner(self, runner: str) -> None:
-        """Count the runner as gone, and forget what it claimed."""
+        """Forget the runner and its claims."""
         await self._rows("SELECT xscore.release_runner(%s, %s)", (self._tenant, runner))
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
@@ -125,19 +126,11 @@ class PostgresServer:
         statement = "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])"
         return await self._asked(statement, terms, lambda row: finite(row[0]))
 
-    async def reserve(
-        self,
-        reservation: str,
-        usd: Decimal,
-        *,
-        spent: Decimal,
-        day: str,
-        cap_usd: Decimal | None,
-        lease_s: float | None = None,
-    ) -> Decimal:
-        """Have a reservation hold these dollars of a day; return what the cap has room for after it."""
+    async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
+        """Replace what a reservation holds and has spent; return what the cap has room for after that."""
         cap = None if cap_usd is None else int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
-        terms = (self._tenant, day, reservation, _pico(usd), _pico(spent), cap, lease_s)
+        amounts = _pico(holding.held_usd), _pico(holding.spent_usd)
+        terms = (self._tenant, holding.day, holding.reservation, *amounts, cap, holding.lease_s)
         statement = "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)"
         return await self._asked(statement, terms, lambda row: Decimal(row[0]) / PICO)
 
@@ -156,7 +149,7 @@ class PostgresServer:
             raise self._unavailable(error) from error
 
     async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Ask once; once more on a new connection where one that was kept open turns out to be closed."""
+        """Ask once; ask again on a new connection if an idle one turns out to be closed."""
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
@@ -164,7 +157,7 @@ class PostgresServer:
                 try:
                     rows = await _answered(connection, statement, terms)
                 except asyncio.CancelledError:
-                    await self.aclose()  # where one was silent, the others may be
+                    await self.aclose()  # if one connection is silent, the others may be too
                     raise
                 except (psycopg.Error, *BAD_ANSWER) as error:
                     await _close(connection)
@@ -187,12 +180,12 @@ class PostgresServer:
         return connection
 
     async def _made(self, connection: _PgConnection) -> None:
-        """Make tables and functions where there are none. Raises SharedUnavailable for those of another xscore."""
+        """Create missing tables and functions. Raises SharedUnavailable for those of another version of xscore."""
         try:
             version = await _version(connection)
             if version is None:
                 script = files("xscore.extensions.shared").joinpath("postgres.sql").read_text("utf-8")
-                with suppress(states.DuplicateTable):  # another process has made them while we stood in line
+                with suppress(states.DuplicateTable):  # another process created them while this one waited
                     await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
                 version = await _version(connection)
             if version != VERSION:
@@ -211,7 +204,7 @@ class PostgresServer:
 
 
 def _read(url: str) -> dict[str, Any]:
-    """Return what the driver is to be told. What it cannot read is not shown: it may be of the password."""
+    """Return the options for the driver. What cannot be read is not shown, since it may be part of the password."""
     try:
         return {"application_name": "xscore", **conninfo_to_dict(url), "client_encoding": "utf8"}
     except (psycopg.Error, ValueError):
@@ -221,9 +214,9 @@ def _read(url: str) -> dict[str, Any]:
 async def _answered(
     connection: _PgConnection, statement: str, terms: Sequence[object] | None = ()
 ) -> list[tuple[Any, ...]]:
-    """Return the rows. A wait that is cancelled hangs up, and leaves nothing behind that waits on.
+    """Return the rows. A cancelled wait closes the connection, and no task goes on waiting.
 
-    Without terms (None) it may be several statements, which happen together.
+    terms: None allows several statements, which run in one transaction.
     """
     asking = asyncio.ensure_future(_fetched(connection, statement, terms))
     try:
@@ -243,7 +236,7 @@ async def _fetched(connection: _PgConnection, statement: str, terms: Sequence[ob
 
 
 async def _version(connection: _PgConnection) -> int | None:
-    """Return the version of the tables; None: there are none, 0: they do not say."""
+    """Return the version of the tables; None: there are none, 0: unknown."""
     found = await _answered(connection, "SELECT to_regclass('xscore.version')")
     if found[0][0] is None:
         return None
@@ -257,7 +250,7 @@ async def _close(connection: _PgConnection) -> None:
 
 
 def _hang_up(connection: _PgConnection) -> None:
-    """Close the way to the server; who still reads from it is told of its end at once."""
+    """Shut the socket down, so that a read that is waiting on it ends at once."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as way:
         way.shutdown(socket.SHUT_RDWR)
 

@@ -1,9 +1,9 @@
-"""A shared server that is Redis: each request one script, which Redis runs whole or not at all.
+"""A shared server that is Redis: each request is one script, which Redis runs whole or not at all.
 
-Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster. Judgments stay for ever,
-everything else goes by itself: claims and runners a day after they were last touched, buckets once they are full, the
-dollars of a day after three. All time is the server's own. What a write that was answered is worth is for the server to
-decide (`appendonly`, `appendfsync`). Trade-off: scripts block the server, so what one asks of it at once is bounded.
+Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster. Judgments never expire.
+Claims and runners expire a day after their last use, buckets once they are full, the dollars of a day after three days.
+All times are the server's. Whether an acknowledged write survives a crash depends on the server's settings
+(`appendonly`, `appendfsync`). Trade-off: scripts block the server, so each request is limited in size.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ from redis.exceptions import NoPermissionError, RedisError
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.shared.server import (
     BAD_ANSWER,
+    DollarHolding,
     bucket_capacity,
     decode_claims,
     displayed_url,
@@ -57,7 +58,7 @@ class RedisServer:
     """What several processes and machines share on Redis. See `shared.server.SharedServer`."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
-        """Connect at the first request. tenant: signs that would end its part of a key are written as %….
+        """Connect at the first request. tenant: characters with a meaning in a key are percent-encoded.
 
         Raises UsageError for a URL with options that the driver does not take.
         """
@@ -69,13 +70,13 @@ class RedisServer:
         self._scripts = {name: self._client.register_script(text) for name, _, text in named}
 
     async def check(self) -> str:
-        """Return version and what it keeps of its writes."""
+        """Return the version, and whether writes survive a restart."""
         await self.heartbeat("check", lease_s=0.001)
         try:
             found: dict[str, Any] = await self._asked(self._client.info("server", "persistence", "memory"), dict)
         except SharedUnavailable as error:
             if isinstance(error.__cause__, NoPermissionError):
-                return "Redis"  # it does all that a run needs, and tells nothing of itself
+                return "Redis"  # this account may do all that a run needs, but not ask for the version
             raise
         keeps = "writes its log" if found.get("aof_enabled") else "may forget at a restart (appendonly is off)"
         policy = str(found.get("maxmemory_policy", "noeviction"))
@@ -94,7 +95,7 @@ class RedisServer:
         )
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments and settle the claims on them."""
+        """Store judgments and remove the claims on them."""
         for start in range(0, len(judgments), MOST_AT_ONCE):
             pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
             await self._run("store_judgments", self._keys(names), [value for pair in pairs for value in pair])
@@ -122,11 +123,11 @@ class RedisServer:
         return removed
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
-        """Have the claims of this runner hold for another lease."""
+        """Renew the claims of this runner for another lease."""
         await self._run("heartbeat", [f"{self._space}:runners"], [runner, _ms(lease_s), DAY_S])
 
     async def release_runner(self, runner: str) -> None:
-        """Count the runner as gone; its claims are taken over as they are met."""
+        """Forget the runner; its claims are taken over when someone meets them."""
         await self._asked(self._client.zrem(f"{self._space}:runners", runner))
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
@@ -136,21 +137,13 @@ class RedisServer:
             terms += [kind, amount, limits[kind], bucket_capacity(limits[kind])]
         return await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms, finite)
 
-    async def reserve(
-        self,
-        reservation: str,
-        usd: Decimal,
-        *,
-        spent: Decimal,
-        day: str,
-        cap_usd: Decimal | None,
-        lease_s: float | None = None,
-    ) -> Decimal:
-        """Have a reservation hold these dollars of a day; return what the cap has room for after it."""
+    async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
+        """Replace what a reservation holds and has spent; return what the cap has room for after that."""
         cap = "" if cap_usd is None else int((cap_usd * NANO).to_integral_value(ROUND_FLOOR))
-        lease = "" if lease_s is None else _ms(lease_s)
-        keys = [f"{self._space}:usd:{day}", f"{self._space}:usd:{day}:leases"]
-        terms: list[str | int] = [reservation, _nano(usd), _nano(spent), cap, lease, DOLLARS_KEPT_S]
+        lease = "" if holding.lease_s is None else _ms(holding.lease_s)
+        keys = [f"{self._space}:usd:{holding.day}", f"{self._space}:usd:{holding.day}:leases"]
+        amounts = _nano(holding.held_usd), _nano(holding.spent_usd)
+        terms: list[str | int] = [holding.reservation, *amounts, cap, lease, DOLLARS_KEPT_S]
         return await self._run("reserve", keys, terms, lambda told: Decimal(int(finite(told))) / NANO)
 
     async def aclose(self) -> None:
@@ -176,12 +169,12 @@ class RedisServer:
 
 
 def _client(url: str) -> "redis.Redis":
-    """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
+    """Return a client that is not connected yet. Refused options are not shown, since one may be a password."""
     ours: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False}
     ours["max_connections"] = 64
     try:
         pool = redis.ConnectionPool(**{**parse_url(url), **ours})
-        pool.make_connection()  # type: ignore[no-untyped-call]  # has the driver look at the options
+        pool.make_connection()  # type: ignore[no-untyped-call]  # makes the driver check the options
     except (RedisError, ValueError, TypeError, AttributeError):
         raise UsageError(f"shared.url ({displayed_url(url)}) has options that cannot be read", hint=_OPTIONS) from None
     return redis.Redis.from_pool(pool)

@@ -1,8 +1,8 @@
 """A shared server: its address, what it keeps of a judgment, and what an implementation must do.
 
-A URL may hold a password, so messages and `config show` have scheme, host, port and database alone. Each judgment has a
-checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery. Trade-off: whoever
-may write to the server can plant scores.
+A URL may hold a password, so messages and `config show` have only scheme, host, port and database. Each judgment has a
+checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery. Trade-off: anyone
+who may write to the server can plant scores.
 """
 
 import json
@@ -13,6 +13,8 @@ from math import isfinite
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 from zlib import crc32
+
+from msgspec import Struct
 
 from xscore.cache.keys import JudgmentKey
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
@@ -125,6 +127,20 @@ def bucket_capacity(per_minute: float) -> float:
     return max(1.0, per_minute * BURST_SHARE)
 
 
+class DollarHolding(Struct, frozen=True, kw_only=True):
+    """What one reservation takes of the dollars of a day."""
+
+    reservation: str
+    day: str
+    """UTC, as 2026-11-22."""
+    held_usd: Decimal
+    """Held for calls in flight, beside what was spent."""
+    spent_usd: Decimal
+    """Spent altogether on this day, so that telling it twice does no harm."""
+    lease_s: float | None = None
+    """How long it is held from now on; None: as long as before."""
+
+
 class SharedServer(Protocol):
     """What several processes and machines share. Every method may raise SharedUnavailable."""
 
@@ -138,16 +154,16 @@ class SharedServer(Protocol):
     async def claim(
         self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
     ) -> list[ClaimResult]:
-        """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack.
+        """Claim at most `at_most` whole packs of content hashes that still need judging; return one result a pack.
 
-        What is judged already comes with its reason. A pack with a content that a living other runner claimed is
-        `THEIRS`; claims of a runner without a heartbeat within its lease are taken over, and this call is one.
-        A pack that is not `OURS` is left as it was.
+        Known judgments are returned with their reasons. A pack with a content that another living runner claimed is
+        `THEIRS`. Claims of a runner whose lease ended without a heartbeat are taken over; this call counts as one.
+        A pack that is not `OURS` is unchanged.
         """
         ...
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments and settle all claims on them; the first of two for one content wins."""
+        """Store judgments and remove all claims on them; the first of two for one content wins."""
         ...
 
     async def erase(self, request: ErasureRequest) -> int:
@@ -155,39 +171,29 @@ class SharedServer(Protocol):
         ...
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
-        """Have the claims of this runner hold for another lease."""
+        """Renew the claims of this runner for another lease."""
         ...
 
     async def release_runner(self, runner: str) -> None:
-        """Count the runner as gone: whatever it claimed is free."""
+        """Free everything that this runner claimed."""
         ...
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
-        """Take from the buckets of one host and model; return the seconds after which it may be used, 0: at once.
+        """Take from the buckets of one host and model; return the seconds to wait before using it (0: none).
 
-        It is taken in any case: buckets go into debt, so all runners are served in the order in which they ask.
-        Negative amounts are given back. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`)
-        -> what is taken, and what may be taken a minute. A bucket is full at first and holds `bucket_capacity`; what is
-        larger waits until it is full. So with `level` after filling up: wait (min(amount, capacity) - level) / rate,
-        then level -= amount; the longest counts.
+        Amounts are always taken: buckets go into debt, so runners are served in the order in which they ask. Negative
+        amounts are given back. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`) -> amount
+        taken, and limit a minute. A bucket starts full and holds `bucket_capacity`; a larger amount waits for a full
+        bucket. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the
+        longest wait of all kinds is returned.
         """
         ...
 
-    async def reserve(
-        self,
-        reservation: str,
-        usd: Decimal,
-        *,
-        spent: Decimal,
-        day: str,
-        cap_usd: Decimal | None,
-        lease_s: float | None = None,
-    ) -> Decimal:
-        """Have a reservation hold these dollars of a UTC day, beside what it has `spent` of them altogether.
+    async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
+        """Replace what a reservation holds and has spent; return what the cap has room for after that.
 
-        Return what the cap has room for after that; below zero it was refused, and nothing was changed. Both amounts
-        stand for those told before. What is held counts until the lease is over, what was spent for the whole day.
-        Without a cap nothing is asked: what was spent is spent, and no more is held than before.
+        Below zero it was refused, and nothing was changed. What is held counts until the lease is over, what was spent
+        counts for the whole day. Without a cap nothing is refused, and no more is held than before.
         """
         ...
 
