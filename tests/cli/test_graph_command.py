@@ -39,12 +39,20 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
 
 
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
-    """A name that nothing bears ends with 1, nothing on stdout, and near names on stderr."""
+    """A name that nothing bears ends with nothing on stdout and near names on stderr, wherever a name is taken."""
     root = indexed(make_repo, xscore)
     done = xscore("graph", "deps", "price.py", cwd=root)
     assert (done.returncode, done.stdout) == (1, "")
     assert "shop/prices.py" in done.stderr
     assert xscore("graph", "deps", "shop/cart.py", "--depth", "0", cwd=root).returncode == 2
+    wrong_file = xscore("estimate", "the total", "--file", "shop/carts.py", cwd=root)
+    assert wrong_file.returncode == 2 and "shop/cart.py" in wrong_file.stderr
+    turn = json.loads(xscore("context", "the total", "--json", cwd=root).stdout)["turn_id"]
+    wrong_turn = xscore("history", "show", f"{turn[:-2]}zz", cwd=root)
+    assert wrong_turn.returncode == 1 and turn in wrong_turn.stderr
+    for name in ("shop/cart.py:4", "cart.py::checkout", "checkout"):
+        assert xscore("explain", name, cwd=root).stdout.startswith("shop/cart.py::checkout")
+    assert "shop/cart.py::checkout" in xscore("explain", "chekout", cwd=root).stderr
 
 
 def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:

@@ -13,7 +13,8 @@ READING = (
     (("report", "--format", "markdown"), 0),
     (("history", "list"), 0),
     (("status",), 0),
-    (("history", "show", "latest"), 1),
+    (("doctor",), 0),
+    (("history", "show"), 1),
     (("explain", "shop.py::total"), 1),
     (("report", "--turn", "latest"), 1),
 )

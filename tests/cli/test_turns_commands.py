@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.terminals import shown_on_terminal
 from tests.conftest import MakeRepo
 
 SOURCE = {"shop.py": 'def total(lines):\n    """Add up."""\n    return sum(lines)\n\n\ndef other():\n    return 1\n'}
@@ -61,6 +62,17 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
     assert oldest["task"] == "what is total\nand why"
     assert oldest["coverage"] == {"candidates": 2, "judged": 2, "cached": 0, "carried": 0, "unjudged": 0}
     assert oldest["spent"]["attempts"] >= 2 and oldest["spent"]["cost_usd"] == "0"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_task_is_read_in_a_narrow_window(columns: int, xscore: Run, repo: Path, own_home: Path) -> None:
+    """Under 110 columns it has a line of its own below the figures; nothing is wider than the window."""
+    task = "where is the total of an order summed"
+    xscore("context", task, "--judge", "lexical", cwd=repo)
+    environ = {"TERM": "dumb", "NO_COLOR": "1", "HOME": str(own_home)}
+    seen, _ = shown_on_terminal(["-m", "xscore", "history", "list"], cwd=repo, environ=environ, columns=columns)
+    assert (f"\n  {task}" in seen) == (columns == 80) and "where is the total" in seen
+    assert max(map(len, seen.splitlines())) <= columns
 
 
 def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
@@ -120,7 +132,7 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str])
 def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list[str]) -> None:
     """The same answer on stdout; on stderr the same page below one line that names the turn."""
     asked = xscore("ask", "what is total", *models, cwd=repo)
-    shown = xscore("history", "show", "latest", cwd=repo)
+    shown = xscore("history", "show", cwd=repo)
     head, _, rest = shown.stderr.partition("\n")
     assert shown.returncode == 0
     assert shown.stdout == asked.stdout == "It adds up.\n"

@@ -141,7 +141,8 @@ def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     if len(found.judges) > JUDGES_SHOWN:
         yield "", f"and {counted(len(found.judges) - JUDGES_SHOWN, 'judge')} more"
     yield from _hit_rates(found.hit_rates)
-    parts = [f"{name} {format_bytes(count)}" for name, count in (found.parts or {}).items() if count]
+    names = {"hearsay": "quarantine"}
+    parts = [f"{names.get(name, name)} {format_bytes(size)}" for name, size in (found.parts or {}).items() if size]
     parts += [f"free {format_bytes(found.free_bytes)}"] if found.free_bytes else []
     yield "bytes", format_bytes(found.bytes) + (f": {' · '.join(parts)}" if parts else "")
     if found.hearsay:
