@@ -31,12 +31,11 @@ from xscore.extensions.batch.vendor import batch_host_of_provider
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
-from xscore.platform.errors import StoreDamaged, UsageError, XscoreError
+from xscore.platform.errors import StoreDamaged, UsageError
 from xscore.platform.hashing import row_checksum
 from xscore.platform.paths import user_data_dir
-from xscore.prompts.judge import turn_block
 from xscore.records.calls import Request
-from xscore.records.turn import Scope, Turn
+from xscore.records.turn import Scope
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret, Settings, validate_group
 from xscore.store.store import Store, load_pack_slots
@@ -206,30 +205,6 @@ def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
 
 
-class Rewording:
-    """A host that does not pass text through as it is."""
-
-    name = "rewording"
-
-    def __init__(self, host: BatchHost) -> None:
-        self._host = host
-
-    def body(self, request: Request) -> bytes:
-        """Return a body in capitals."""
-        return self._host.body(request).upper()
-
-    def line(self, custom_id: str, body: bytes) -> bytes:
-        """Return the line."""
-        return self._host.line(custom_id, body)
-
-
-def test_a_dialect_that_rewords_is_noticed(scene: Scene) -> None:
-    """A body without its marks is refused, not sent."""
-    scene.host = Rewording(scene.host)  # type: ignore[assignment]  # a host but for what is not called
-    with pytest.raises(XscoreError, match="does not pass a prompt on"):
-        scene.fill()
-
-
 def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
     """An empty batch says what its first request lacked, so that nobody tries for ever."""
     for limits, room, what in (
@@ -239,13 +214,3 @@ def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> N
     ):
         filled, lines = scene.fill(limits=limits, room=room)
         assert (filled.taken, filled.limit, lines) == ([], what, [])
-
-
-def test_what_the_judge_sees_in_full_is_kept_with_the_question() -> None:
-    """With `judge.context = full` the rendered turn stands in the job, since the moment is another by then."""
-    turn = Turn(task="t", file="a.py", file_text="x = 1")
-    shown = turn_block(turn, context="full")
-    one = job_rows.JobQuestion(
-        number=0, name="q", turn=Turn(task="t", file="a.py"), shown=shown, turn_key="k", candidates=0, cached=0
-    )
-    assert one.turn_text == shown and replace(one, shown="").turn_text == turn_block(turn)

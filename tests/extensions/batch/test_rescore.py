@@ -92,6 +92,8 @@ def test_recent_tasks_are_asked_once_each_and_no_evaluations(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], tmp_path: Path
 ) -> None:
     """Without a file it is what the user asked here, each task once; questions of an evaluation are none."""
+    none = xscore("batch", "rescore", "--all", "--batch", cwd=shop, environ=environ)
+    assert none.returncode == 0 and "no job was made" in none.stderr, none.stderr
     golden = tmp_path / "gold.jsonl"
     golden.write_text('{"id": "g", "query": "where is the sum?", "gold": [{"path": "shop/prices.py"}]}\n')
     for task in ("how is the discount taken?", "how is the discount taken?", "what does the cart hold?"):

@@ -171,6 +171,16 @@ class ListPlan(Struct):
         """Replayed hit rate: the share of candidates that the cache had; None: there are none."""
         return self.cached / self.candidates if self.candidates else None
 
+    @property
+    def input_tokens(self) -> int:
+        """About how many tokens are sent; 0 for a list without a question."""
+        return self.estimate.input_tokens if self.estimate else 0
+
+    @property
+    def output_tokens(self) -> int:
+        """About how many tokens come back."""
+        return self.estimate.output_tokens if self.estimate else 0
+
     def count_elsewhere(self, prepared: PreparedQuestion, others: UnderWay) -> frozenset[str]:
         """Return the misses of a question that running batches judge."""
         misses = {miss.content_hash for miss in prepared.pool.misses} if others else set[str]()

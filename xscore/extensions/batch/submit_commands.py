@@ -35,14 +35,13 @@ from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
 from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
 from xscore.extensions.batch.submitting import (
-    BatchEstimate,
     JobDraft,
     draft_job,
     save_job,
     save_settled,
 )
 from xscore.extensions.batch.vendor import batch_host_of_provider
-from xscore.pipeline.json_form import money_json, to_json
+from xscore.pipeline.json_form import money_json, record_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
@@ -107,7 +106,7 @@ async def _plan_and_send(
 ) -> int:
     draft = _draft(parts, questions, flags, command=command, only=only)
     if not draft.asked.requests and draft.plan.elsewhere:
-        jobs = draft.takes.elsewhere_jobs
+        jobs = draft.plan.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
@@ -117,7 +116,7 @@ async def _plan_and_send(
         return await _send(parts, draft, flags.terminal)
     if not flags.dry_run:
         save_settled(parts, draft)
-    _print_submitted("", draft, None, flags.terminal)
+    _print_submitted(parts, "", draft, None, flags.terminal)
     if not draft.asked.requests:
         flags.terminal.note("nothing is left to judge: no job was made")
     return 0
@@ -133,7 +132,7 @@ def _draft(
     limits = effective_batch_limits(host.limits, parts.settings.batch, encrypted=is_encrypted(parts.store))
     draft = draft_job(parts, questions, scope=flags.scope, limits=limits, command=command, only=only)
     if (flags.dry_run or not flags.terminal.quiet) and not flags.terminal.as_json:
-        write_stdout(_render_plan(draft.takes))
+        write_stdout(_render_draft(parts, draft))
     return draft
 
 
@@ -145,7 +144,7 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> in
     except XscoreError:
         terminal.note(f"the job is kept: `xscore batch collect {job}` goes on with it")
         raise
-    _print_submitted(job, draft, status, terminal)
+    _print_submitted(parts, job, draft, status, terminal)
     if status.sent or status.answered:
         return 0
     if status.over_budget:
@@ -153,43 +152,50 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> in
     return ProviderError.exit_code if status.problem else 0
 
 
-def _print_submitted(job: str, draft: JobDraft, status: JobStatus | None, terminal: Terminal) -> None:
+def _print_submitted(
+    parts: PipelineParts, job: str, draft: JobDraft, status: JobStatus | None, terminal: Terminal
+) -> None:
     if terminal.as_json:
         standing = None if status is None else job_text.job_json(status)
-        print_json({**to_json(draft.takes), "job": job or None, "standing": standing})
+        print_json({**_draft_json(parts, draft), "job": job or None, "standing": standing})
     elif status is not None:
         write_stdout(job_text.render_job(status, cost=not terminal.quiet))
     if status is not None:
         terminal.notes([*status.remarks, job_text.next_step(status)])
 
 
-def _render_plan(found: BatchEstimate) -> str:
+def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
+    plan = found.plan
     batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
     by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, found.live_usd))
-    tokens = describe_tokens(found.input_tokens, found.output_tokens)
-    calls = f"{counted(found.requests, 'call')} of {counted(found.prompts, 'prompt')}"
+    tokens = describe_tokens(plan.input_tokens, plan.output_tokens)
+    calls = f"{counted(len(found.asked.requests), 'call')} of {counted(len(found.asked.asks), 'prompt')}"
     return render_facts(
         [
-            ("list", job_text.list_in_words(found.questions, found.candidates, found.cached)),
-            ("judge", f"{one_line(found.judge)} at {one_line(found.host)}"),
-            ("send", f"{found.to_judge:,} to judge · {calls} · {tokens}{batches}"),
+            *_list_and_judge(parts, plan),
+            ("send", f"{plan.to_judge:,} to judge · {calls} · {tokens}{batches}"),
             ("cost", f"{by_batch} by batch, {live} live"),
             *(("", line) for line in (*_exclusion_lines(found), *_cap_lines(found))),
         ]
     )
 
 
-def _exclusion_lines(found: BatchEstimate) -> list[str]:
-    own = counted(found.of_user, "memory", "memories")
+def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str]]:
+    listed = job_text.list_in_words(len(plan.rows), plan.candidates, plan.cached)
+    return [("list", listed), ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}"))]
+
+
+def _exclusion_lines(found: JobDraft) -> list[str]:
+    plan, own = found.plan, counted(found.of_user, "memory", "memories")
     lines = {
-        f"{found.repeated:,} are sent once for questions that are the same": found.repeated,
-        f"{found.elsewhere:,} are under way in {', '.join(found.elsewhere_jobs)}": found.elsewhere,
+        f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
+        f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
         f"{own} of your own are left out: live judging has them": found.of_user,
     }
     return [line for line, count in lines.items() if count]
 
 
-def _cap_lines(found: BatchEstimate) -> list[str]:
+def _cap_lines(found: JobDraft) -> list[str]:
     if found.cost_usd is None:
         return ["the model has no known price, so caps in dollars cannot limit its calls"] if found.caps else []
     return [
@@ -222,7 +228,7 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
         only = None if everything else _edited_files(parts, since or "")
         if flags.dry_run:
             _, plan = plan_live_list(parts, questions, scope=flags.scope, only=only)
-            flags.terminal.print_result(_plan_json(parts, plan, only), _render_live_plan(parts, plan))
+            flags.terminal.print_result(_live_plan_json(parts, plan, only), _render_live_plan(parts, plan))
             flags.terminal.note("nothing was sent")
             return 0
         if batch:
@@ -249,13 +255,10 @@ def _edited_files(parts: PipelineParts, since: str) -> frozenset[str]:
     return found
 
 
-def _plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> "dict[str, Json]":
-    judge = plan.estimate
+def _plan_json(parts: PipelineParts, plan: ListPlan) -> "dict[str, Json]":
     return {
-        "dry_run": True,
         "judge": judge_name(parts),
         "host": parts.judge.identity.host,
-        "files": None if only is None else len(only),
         "questions": len(plan.rows),
         "candidates": plan.candidates,
         "cached": plan.cached,
@@ -263,9 +266,32 @@ def _plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None
         "to_judge": plan.to_judge,
         "elsewhere": plan.elsewhere,
         "elsewhere_jobs": list(plan.elsewhere_jobs),
+        "input_tokens": plan.input_tokens,
+        "output_tokens": plan.output_tokens,
+    }
+
+
+def _draft_json(parts: PipelineParts, found: JobDraft) -> "dict[str, Json]":
+    return {
+        **_plan_json(parts, found.plan),
+        "repeated": found.plan.repeated,
+        "of_user": found.of_user,
+        "requests": len(found.asked.requests),
+        "prompts": len(found.asked.asks),
+        "batches": found.batches,
+        "cost_usd": money_json(found.cost_usd),
+        "live_usd": money_json(found.live_usd),
+        "caps": [record_json(cap) for cap in found.caps],
+    }
+
+
+def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> "dict[str, Json]":
+    judge = plan.estimate
+    return {
+        "dry_run": True,
+        **_plan_json(parts, plan),
+        "files": None if only is None else len(only),
         "calls": judge.calls if judge else 0,
-        "input_tokens": judge.input_tokens if judge else 0,
-        "output_tokens": judge.output_tokens if judge else 0,
         "live_usd": money_json(judge.cost_usd) if judge else "0",
         "batch_usd": money_json(batch_cost(parts, judge)) if judge else "0",
         "seconds": round(judge.seconds, 6) if judge else 0.0,
@@ -274,10 +300,7 @@ def _plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None
 
 def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
-    rows = [
-        ("list", job_text.list_in_words(len(plan.rows), plan.candidates, plan.cached)),
-        ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}")),
-    ]
+    rows = _list_and_judge(parts, plan)
     if judge is not None:
         live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
         in_time = f" in about {format_seconds(judge.seconds)}" if judge.calls else ""

@@ -26,7 +26,6 @@ from xscore.extensions.batch.list_plan import (
     plan_questions,
 )
 from xscore.extensions.batch.records import BatchLimits
-from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import (
     QuestionList,
@@ -51,50 +50,28 @@ FRAME_BYTES = 900
 """and what else stands in the line of a request."""
 
 
-class BatchEstimate(Struct, frozen=True, kw_only=True):
-    """What a list takes by batch; tokens and dollars are about right."""
-
-    judge: str
-    host: str
-    questions: int
-    candidates: int
-    cached: int
-    hit_rate: float | None
-    to_judge: int
-    repeated: int
-    """Candidates of questions that show the judge what an earlier one of the list does: judged there."""
-    elsewhere: int
-    elsewhere_jobs: tuple[str, ...]
-    of_user: int
-    """Memories of the user's own store, for each question, that are left out."""
-    requests: int
-    prompts: int
-    batches: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None
-    """At the Batch price, or at the live one where no such price is known; None: the model has none."""
-    live_usd: Decimal | None
-    caps: tuple[CapLeft, ...]
-
-
 class JobDraft(Struct, frozen=True, kw_only=True):
-    """A job that might be submitted, and what it takes."""
+    """A job that might be submitted, and what it takes; tokens and dollars are about right."""
 
     plan: ListPlan
     asked: BatchPlanner
     job: BatchJob
     before: frozenset[str]
     """Jobs of the same judge that were under way when it was planned."""
-    takes: BatchEstimate
+    of_user: int
+    """Memories of the user's own store, for each question, that are left out."""
+    batches: int
+    cost_usd: Decimal | None
+    """At the Batch price, or at the live one where no such price is known; None: the model has none."""
+    live_usd: Decimal | None
+    caps: tuple[CapLeft, ...]
 
     @property
     def estimate(self) -> Estimate:
-        """The same in the form in which the user confirms every estimate."""
-        assert self.plan.estimate is not None, "a list has a question"
-        cost, caps = self.takes.cost_usd, self.takes.caps
-        judge = replace(self.plan.estimate, cost_usd=cost, seconds=VENDOR_DEADLINE_S, binding_limit="none")
-        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=caps)
+        """What it takes, in the form in which the user confirms every estimate."""
+        assert self.plan.estimate is not None, "a list without a question is not confirmed"
+        judge = replace(self.plan.estimate, cost_usd=self.cost_usd, seconds=VENDOR_DEADLINE_S, binding_limit="none")
+        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=self.caps)
 
 
 def draft_job(
@@ -129,42 +106,17 @@ def draft_job(
         candidates=plan.candidates,
         cached=plan.cached,
     )
-    of_user = len(everything.candidates) - len(found.candidates)
-    takes = _estimate(parts, plan, asked, factory, limits, of_user=of_user)
-    return JobDraft(plan=plan, asked=asked, job=job, before=before, takes=takes)
-
-
-def _estimate(
-    parts: PipelineParts,
-    plan: ListPlan,
-    asked: BatchPlanner,
-    factory: ModelJudgeFactory,
-    limits: BatchLimits,
-    *,
-    of_user: int,
-) -> BatchEstimate:
-    model, work = factory.drafts.model, plan.estimate
-    assert work is not None, "a list has a question"
-    size = len(asked.requests), work.input_tokens, work.output_tokens
+    model, provider = drafts.model, factory.identity.provider
+    size = len(asked.requests), plan.input_tokens, plan.output_tokens
     batch_usd = average_cost(*size, partial(batch_price, model.name, factory.host))
-    live_usd = average_cost(*size, partial(call_price, factory.identity.provider, model.name, factory.host))
-    return BatchEstimate(
-        judge=str(factory.spec),
-        host=factory.identity.host,
-        questions=len(plan.rows),
-        candidates=plan.candidates,
-        cached=plan.cached,
-        hit_rate=plan.hit_rate,
-        to_judge=plan.to_judge,
-        repeated=plan.repeated,
-        elsewhere=plan.elsewhere,
-        elsewhere_jobs=plan.elsewhere_jobs,
-        of_user=of_user,
-        requests=len(asked.requests),
-        prompts=len(asked.asks),
+    live_usd = average_cost(*size, partial(call_price, provider, model.name, factory.host))
+    return JobDraft(
+        plan=plan,
+        asked=asked,
+        job=job,
+        before=before,
+        of_user=len(everything.candidates) - len(found.candidates),
         batches=_count_batches(*size[:2], plan.to_judge, model.chars_per_token, limits),
-        input_tokens=work.input_tokens,
-        output_tokens=work.output_tokens,
         cost_usd=live_usd if batch_usd is None else batch_usd,
         live_usd=live_usd,
         caps=list_caps_left(parts),
