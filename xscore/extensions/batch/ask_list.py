@@ -44,8 +44,7 @@ from xscore.records.reports import Estimate
 from xscore.records.turn import Scope, Turn
 
 NO_SHARED_SCORE = (
-    "the model gave no usable score to prompts in the form that questions share: each question is asked as by"
-    " `xscore ask`"
+    "the model gave no usable score in the form that questions share, so each is judged alone, as by `xscore ask`"
 )
 QUESTIONS_AT_ONCE = 32
 """Questions handled together, and so the number of pools in memory."""
@@ -77,14 +76,20 @@ async def ask_list(
     """
     identity, started = parts.judge.identity, asked.started or time.monotonic()
     failed = _shared_form_failed(parts)
-    turns = (
-        TurnList(parts) if failed else TurnList(parts, lambda one: replace(one, judge=one.judge.with_shared_prompts()))
-    )
+    turns = TurnList(parts, _as_given if failed else _with_shared_prompts)
     cost = SeparatePromptsCost(identity.provider, identity.host)
     run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=not failed)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
     return run.account()
+
+
+def _with_shared_prompts(parts: PipelineParts) -> PipelineParts:
+    return replace(parts, judge=parts.judge.with_shared_prompts())
+
+
+def _as_given(parts: PipelineParts) -> PipelineParts:
+    return parts
 
 
 def _shared_form_failed(parts: PipelineParts) -> bool:
@@ -168,7 +173,7 @@ class _AskListRun(Struct):
             model=judge.model,
             at=self.parts.clock(),
         )
-        self.shares, self.turns.with_judge = False, lambda parts: parts
+        self.shares, self.turns.with_judge = False, _as_given
         self.turns.parts = replace(self.turns.parts, judge=self.parts.judge)
         self.turns.warnings.append(NO_SHARED_SCORE)
 

@@ -115,9 +115,8 @@ class SharedPackJudge(Struct):
         hashes = {member.content_hash for member in unit.pack.members}
         numbers = await self._claim(unit, sorted(hashes))
         pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members)) if len(numbers) > 1 else ()
-        for ask in self.drafts.asks(
-            unit.pack, pieces
-        ):  # one, since units hold whole memories; none: the texts are gone
+        # units hold whole memories, so that there is one prompt; none where all texts are gone
+        for ask in self.drafts.asks(unit.pack, pieces):
             await self._send(ask, numbers)
         for number in numbers:
             if left := hashes - self.judged[number]:
