@@ -25,8 +25,9 @@ from xscore.platform.hashing import digest
 
 ORIGIN = "aider"
 FILE = ".aider.chat.history.md"
-MAX_ANSWER_CHARS = 256_000
+MAX_ANSWER_BYTES = 256_000
 _HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
+_HEAD_STARTS = (b"# aider", b"\xef\xbb\xbf")
 _EXPECTED = "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first"
 _FENCE = re.compile(r"(`{3,})[^`]*\Z")
 _SPOKEN = re.compile(r"/(?:ask|code|architect|context)\s+(.+)", re.DOTALL)
@@ -57,13 +58,19 @@ class AiderReader:
         self._question: list[str] = []
         self._is_unreadable = False
         """Whether a line of that question is too long."""
-        self._answer: list[str] = []
-        self._room = MAX_ANSWER_CHARS
+        self._answer: list[bytes] = []
+        self._room = MAX_ANSWER_BYTES
         self._fence = ""
 
     def read_line(self, line: SessionLine) -> ImportedExchange | None:
         """Read one line."""
-        text = line.data.decode("utf-8", "replace").removeprefix("\ufeff")
+        data = line.data
+        if self._fence and b"`" not in data and not data.startswith(_HEAD_STARTS):
+            if self._room > 0:  # most lines of a history: content that ends neither fence nor session
+                self._answer.append(data)
+                self._room -= len(data) + 1
+            return None
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         head = _HEAD.match(text)
         if head and (not self._fence or head[1] > self._session):
             return self._begin_session(head[1], line)
@@ -86,8 +93,8 @@ class AiderReader:
             opening = _FENCE.match(text)
             self._fence = opening[1] if opening else ""
         if self._room > 0:
-            self._answer.append(text)
-            self._room -= len(text) + 1
+            self._answer.append(data)
+            self._room -= len(data) + 1
         return ended
 
     def finish(self) -> ImportedExchange | None:
@@ -124,8 +131,8 @@ class AiderReader:
         return ended
 
     def _close(self) -> ImportedExchange | None:
-        self._builder.answer("\n".join(self._answer))
-        self._answer, self._room = [], MAX_ANSWER_CHARS
+        self._builder.answer(b"\n".join(self._answer).decode("utf-8", "replace"))
+        self._answer, self._room = [], MAX_ANSWER_BYTES
         return self._builder.close()
 
 

@@ -202,13 +202,13 @@ class _Import:
         lines = session_lines.read_array(stream) if file.is_json_array else session_lines.read_lines(file.path, stream)
         for line in lines:
             truncated += line.is_truncated
-            self._keep(reader.read_line(line), found)
-        self._keep(reader.finish(), found)
+            if exchange := reader.read_line(line):
+                self._keep(exchange, found)
+        if exchange := reader.finish():
+            self._keep(exchange, found)
         return truncated
 
-    def _keep(self, exchange: ImportedExchange | None, found: list[ExchangeMemory]) -> None:
-        if exchange is None:
-            return
+    def _keep(self, exchange: ImportedExchange, found: list[ExchangeMemory]) -> None:
         if exchange.ended_at < self._since or not is_in_repository(self._store.root, exchange.cwd):
             self._counts["elsewhere"] += 1
         else:

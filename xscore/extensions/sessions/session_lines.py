@@ -74,14 +74,17 @@ def read_lines(path: Path, file: BinaryIO) -> Iterator[SessionLine]:
         while data := source.readline(MAX_LINE_BYTES):
             number += 1
             size += len(data)
-            is_truncated, ended = False, data.endswith(b"\n")
-            if not ended and len(data) == MAX_LINE_BYTES:
-                data, is_truncated = data[:HEAD_BYTES], True
-                while not ended and (rest := source.readline(1 << 20)):
-                    size, ended = size + len(rest), rest.endswith(b"\n")
-                    _refuse_bomb(size, file)
+            if size > RATIO_FROM_BYTES:
+                _refuse_bomb(size, file)
+            if data.endswith(b"\n"):
+                yield SessionLine(number, data.rstrip(b"\r\n"))
+                continue
+            is_truncated, ended = len(data) == MAX_LINE_BYTES, False
+            while is_truncated and not ended and (rest := source.readline(1 << 20)):
+                size, ended = size + len(rest), rest.endswith(b"\n")
+                _refuse_bomb(size, file)
+            data = data[:HEAD_BYTES] if is_truncated else data
             yield SessionLine(number, data.rstrip(b"\r\n"), is_truncated, not ended)
-            _refuse_bomb(size, file)
     except zstandard.ZstdError as error:
         raise UnreadableSession(0, f"it cannot be decompressed: {error}") from error
 
