@@ -122,6 +122,7 @@ async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) 
 @pytest.mark.parametrize("exchanges", [0, 1, 3])
 async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: OpenAIServer, exchanges: int) -> None:
     """B01: as many exchanges of the session as are set, the latest of them, and what came before in short."""
+    server.score = table({"total": 90})
     settings = settings_for(server)
     part = replace(settings.session, exchanges=exchanges)
     settings = replace(settings, session=part)

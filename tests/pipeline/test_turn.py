@@ -212,6 +212,7 @@ async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: Ope
         "score",
         "reason",
         "cause",
+        "boosts",
     }
     assert [line["score"] for line in lines] == sorted((line["score"] for line in lines), reverse=True)
 

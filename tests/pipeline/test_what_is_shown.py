@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer, MemorySource
@@ -60,6 +61,7 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
         return f"As before [{earlier[-1]}]." if earlier else "Done [m_00000000000000000000]."
 
     server.answer = answer
+    server.score = table({"total": 90})
     settings = settings_for(server)
     session = SessionSettings(persona="formal", exchanges=2)
     settings = replace(settings, session=session)

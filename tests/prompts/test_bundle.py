@@ -1,6 +1,7 @@
 """The bundle: its order, its budget, what it names, and that nothing in it escapes its fence."""
 
 import json
+import re
 from math import exp
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
-from xscore.prompts.bundle import render_bundle, without_stubs
+from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import Bundle, BundleEntry, memory_value
+from xscore.prompts.shortening import without_stubs
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
@@ -79,14 +81,14 @@ def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
 
 
 def test_what_does_not_fit_is_named_whole() -> None:
-    """No memory is cut: it is shown whole, or named with its place and size."""
+    """What has no room and no line that matters is named with its place, score and size."""
     long = memory("long", "y = 2  # marked\n" * 400, path="long.py")
     found = bundle([entry(long, 0.95), entry(MAIN, 0.8)], max_tokens=400)
     assert (found.included, found.omitted) == ((MAIN.id,), (long.id,))
     assert "marked" not in found.text
-    assert f"[{long.id}] long.py::long, lines 10-410, about" in found.text
+    assert "\nlong.py:10-410 long 0.95 about" in found.text
     only = bundle([entry(long, 0.95)], max_tokens=10)
-    assert (only.included, long.id in only.text) == ((), True)
+    assert (only.included, "1 passed or came near" in only.text) == ((), True)
 
 
 def test_nothing_chosen_is_nothing_shown() -> None:
@@ -126,7 +128,7 @@ chosen = st.lists(
 
 @given(chosen=chosen, max_tokens=st.integers(600, 4_000), form=st.sampled_from(["xml", "markdown", "json"]))
 def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], max_tokens: int, form: str) -> None:
-    """Included and omitted are the entries, each with its id in the text; within the budget, whatever is shown."""
+    """Included and omitted are the entries, the included with their ids, the others named or counted, in the budget."""
     memories: list[Memory] = [
         memory(f"e{n}", "some words\n" * size, path=f"f{file}.py", layer=layer)
         for n, (_, size, layer, file) in enumerate(chosen)
@@ -137,7 +139,13 @@ def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], m
         max_tokens=max_tokens,
     )
     assert sorted([*found.included, *found.omitted]) == sorted(each.id for each in memories)
-    assert all(each.id in found.text for each in memories)
+    if form == "json":
+        body = json.loads(found.text)
+        named, counted = len(body["omitted"]), body["omitted_unnamed"]
+    else:
+        named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", found.text))
+        counted = sum(map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", found.text)))
+    assert named + counted == len(found.omitted)
     assert found.tokens <= max_tokens or not found.included
     positions = [found.text.index(id_) for id_ in found.included]
     assert positions == sorted(positions)

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, NOW, WRITE, entry, said
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import Bundle, BundleEntry, RepositoryContext
+from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
 from xscore.records.memory import Citation, Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
@@ -55,15 +55,18 @@ ENTRIES = [
     replace(entry(EXCHANGE, 0.9), summary=SUMMARY.id),
     *(entry(fact, 0.8 - number / 100) for number, fact in enumerate(FACTS)),
 ]
-AROUND = RepositoryContext(
-    "main", "a1b2c3d", ("40 days ago: We use tenacity [m_1]", "2 hours ago: context of t_1: 2 accepted")
+AROUND = BesideMemories(
+    branch="main",
+    commit="a1b2c3d",
+    history=("40 days ago: We use tenacity [m_1]", "2 hours ago: context of t_1: 2 accepted"),
+    decisions=("40 days ago: We use tenacity [m_1]",),
 )
 
 
 def bundle(entries: list[BundleEntry], form: str = "xml", max_tokens: int = 8_000) -> Bundle:
     """Render with the default settings."""
     settings = BundleSettings()
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, repository=AROUND)
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, beside=AROUND)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])
@@ -73,19 +76,20 @@ def test_golden(form: str, snapshot: SnapshotAssertion) -> None:
 
 
 def test_system_context_is_session_project_and_user() -> None:
-    """H20: session, project and user stand in the one section; vector, graph and governance in the other."""
+    """H20: session, project and user stand in the one section; vector, graph and governance in another."""
     for layer in Layer:
         text = bundle([entry(said("words", layer=layer, kind=Kind.CONTEXT), 0.9)]).text
         section = "system_context" if layer in {Layer.SESSION, Layer.PROJECT, Layer.USER} else "evidence"
-        assert text.startswith(f"<{section}>\n") and text.endswith(f"\n</{section}>")
+        assert text.startswith(f"<{section}>\n") and f"\n</{section}>\n<governance>" in text
     found = {each["id"]: each["section"] for each in json.loads(bundle(ENTRIES, "json").text)["memories"]}
     assert (found[WRITE.id], found[DECISION.id], found[FAILURE.id]) == ("evidence", "evidence", "system_context")
 
 
 def test_a_summary_stands_before_its_details() -> None:
     """H19: first of its section, its details right behind it, each saying whose detail it is."""
-    shown = bundle(ENTRIES).included
-    assert shown[:2] == (SUMMARY.id, EXCHANGE.id)
+    found = bundle(ENTRIES)
+    assert found.included[-2:] == (SUMMARY.id, EXCHANGE.id)
+    assert SUMMARY.id in found.text.partition("<past_answers>")[2]
     lone = BundleEntry(said("Only a detail", kind=Kind.EXCHANGE, layer=Layer.SESSION), None, summary=SUMMARY.id)
     text = bundle([entry(SUMMARY, 0.8), lone]).text
     assert f"a detail of [{SUMMARY.id}]" in text
@@ -129,7 +133,7 @@ def test_near_duplicates_are_named() -> None:
     assert "said alike by [m_0123456789]" in found.text
     none = bundle([kept], max_tokens=5)
     assert (none.included, none.merged, none.omitted) == ((), (), (FACTS[0].id, "m_0123456789"))
-    assert "m_0123456789" in none.text
+    assert "[m_0123456789]" in bundle([kept], max_tokens=60).text
 
 
 def test_what_the_text_says_is_not_said_again() -> None:
@@ -163,7 +167,9 @@ def test_a_memory_cannot_open_a_section(text: str, kind: Kind) -> None:
         assert all(line.startswith(f"[{hostile.id}] {kind.value} (imported from ") for line in outside)
         shown.encode("utf-8")
         markdown = bundle([entry(hostile, 0.9), *fellows], "markdown").text
-        assert markdown.startswith("# System context\n") and "# Evidence" not in _unfenced(markdown)
+        section = "# Past answers" if kind is Kind.EXCHANGE else "# System context"
+        fellow = ["# System context"] if fellows else []
+        assert {line for line in _unfenced(markdown) if line.startswith("# ")} == {section, *fellow, "# Governance"}
         tables = shown.partition("<facts>\n")[2].partition("\n</facts>")[0]
         if tables:
             ids = [row["id"] for row in toon_format.loads(tables)["facts"]]

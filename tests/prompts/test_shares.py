@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.prompts.bundle_memories import entry, memory
 from xscore.prompts.bundle import CODE_LAYERS, choose_fitting, memory_tokens
-from xscore.prompts.bundle_parts import BundleEntry
+from xscore.prompts.bundle_parts import BundlePiece
 from xscore.records.memory import Layer
 
 NOTES = [layer for layer in Layer if layer not in CODE_LAYERS]
@@ -16,12 +16,13 @@ sized = st.lists(st.tuples(st.sampled_from(list(Layer)), st.integers(1, 300)), m
 shares = st.dictionaries(st.sampled_from(list(Layer)), st.floats(0, 1), max_size=6)
 
 
-def of(layer: Layer, number: int, words: int) -> BundleEntry:
-    """An entry of so many words."""
-    return entry(memory(f"e{number}", "word " * words, path=f"{number}.py", layer=layer), 0.9, header="")
+def of(layer: Layer, number: int, words: int) -> BundlePiece:
+    """A piece of so many words."""
+    made = memory(f"e{number}", "word " * words, path=f"{number}.py", layer=layer)
+    return BundlePiece(entry(made, 0.9, header=""), made.text, memory_tokens(made, len(made.text)))
 
 
-def spent(entries: list[BundleEntry], chosen: set[str], layers: frozenset[Layer]) -> int:
+def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]) -> int:
     """Tokens of what was chosen of these layers."""
     picked = [each.memory for each in entries if each.memory.id in chosen and each.memory.layer in layers]
     return sum(memory_tokens(one, len(one.text)) for one in picked)
@@ -34,7 +35,8 @@ def test_ceilings_come_to_one_bundle_at_most(
     """H17, H19, K6: no layer passes its ceiling, all together never the budget, details of a summary included."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     if entries:
-        entries[1::2] = [replace(each, ranked=None, summary=entries[0].memory.id) for each in entries[1::2]]
+        summary = entries[0].memory.id
+        entries[1::2] = [replace(one, entry=replace(one.entry, ranked=None, summary=summary)) for one in entries[1::2]]
     chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=ceilings)
     whole = max(1.0, sum(ceilings.values()))
     for layer in NOTES:

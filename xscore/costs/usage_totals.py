@@ -38,10 +38,14 @@ class UsageTotals(Struct):
 
     record: Callable[[CallRecord], None]
     stages: dict[Stage, _StageTotals] = field(default_factory=dict)
+    failures: set[str] = field(default_factory=set)
+    """Kinds of the errors that attempts ended with."""
 
     def add(self, call: CallRecord) -> None:
         """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
         self.record(call)
+        if call.outcome != "ok":
+            self.failures.add(call.outcome)
         self.stages.setdefault(call.stage, _StageTotals()).add(call)
 
     def spent(self, stage: Stage) -> StageUsage:

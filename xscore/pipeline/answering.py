@@ -11,6 +11,7 @@ from xscore.prompts.bundle_parts import Bundle
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
 from xscore.records.calls import Finish, Stage
+from xscore.records.memory import Layer
 from xscore.records.turn import Checkpoint, Turn
 from xscore.store import turns, working_session
 
@@ -66,16 +67,23 @@ async def ask_primary(
 
 
 def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | None) -> SessionContext:
-    """Gather the conversation so far; the summary only if it covers more than the exchanges shown."""
+    """Gather the conversation so far; the summary only if it covers more than the exchanges shown.
+
+    A turn whose scope has no session layer is shown none of it.
+    """
     settings, connection = parts.settings.session, parts.store.connection
+    persona = settings.persona or ("" if checkpoint is None else checkpoint.persona)
+    saved = "" if checkpoint is None else render_checkpoint(checkpoint)
+    if turn.scope.layers and Layer.SESSION not in turn.scope.layers:
+        return SessionContext(checkpoint=saved, persona=persona)
     shown = turns.exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
     session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
     return SessionContext(
         exchanges=shown,
         summary=session.summary if session is not None and goes_back else "",
-        checkpoint="" if checkpoint is None else render_checkpoint(checkpoint),
-        persona=settings.persona or ("" if checkpoint is None else checkpoint.persona),
+        checkpoint=saved,
+        persona=persona,
     )
 
 

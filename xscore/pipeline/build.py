@@ -102,15 +102,23 @@ class Pipeline:
         return report
 
     async def ask(
-        self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
+        self,
+        turn: Turn,
+        *,
+        answer: bool = True,
+        answer_anyway: bool = False,
+        all_scores: Path | None = None,
+        started: float | None = None,
     ) -> Answer:
         """Judge every memory against the turn, then call the answering model once, if there is one.
 
-        started: `time.monotonic()` from which `budget.deadline_s` counts; None: from now.
+        answer_anyway: call it even if no memory reached the threshold. started: `time.monotonic()` from which the
+        deadline and the receipt's seconds count; None: from now.
         Unjudged candidates and a failed answering call are not errors: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
-        return await run_turn(self.parts, turn, TurnOptions(answer=answer, all_scores=all_scores, started=started))
+        options = TurnOptions(answer=answer, answer_anyway=answer_anyway, all_scores=all_scores)
+        return await run_turn(self.parts, turn, options.asked_at(started))
 
     async def resume(
         self, turn_id: str = "", *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
@@ -123,8 +131,8 @@ class Pipeline:
         from xscore.pipeline.past_turns import turn_to_continue
 
         parts, turn = turn_to_continue(self.parts, turn_id, answer=answer)
-        options = TurnOptions(answer=answer, command="continue", all_scores=all_scores, started=started)
-        return await run_turn(parts, turn, options)
+        options = TurnOptions(answer=answer, command="continue", all_scores=all_scores)
+        return await run_turn(parts, turn, options.asked_at(started))
 
     async def context(
         self,
@@ -142,9 +150,8 @@ class Pipeline:
             bundle=form,
             max_tokens=max_tokens,
             all_scores=all_scores,
-            started=started,
         )
-        return await run_turn(self.parts, turn, options)
+        return await run_turn(self.parts, turn, options.asked_at(started))
 
     async def estimate(self, turn: Turn) -> Estimate:
         """Estimate a turn, by kind and folder; sends nothing."""
@@ -205,10 +212,16 @@ def _assemble_parts(
         settings, replay_note = factories.replay_settings(given, newest=latest_judge(store.connection))
     judge_spec, judge_note = factories.choose_judge(settings)
     answerer = factories.choose_answerer(settings)
-    # the caller named the judge: by a flag, or in its own settings
-    names_judge = (
-        loaded.origins["judge.model"] == "flag" if loaded is not None else factories.is_model_named(given.judge)
-    )
+
+    def with_models(judge: str, primary: str) -> PipelineParts:
+        changed: dict[str, SettingsGroup] = {}
+        for name, part, model in (("judge", given.judge, judge), ("primary", given.primary, primary)):
+            # what the caller named stays: by a flag, or in its own settings
+            is_named = loaded.origins[f"{name}.model"] == "flag" if loaded else factories.is_model_named(part)
+            if model and not is_named:
+                changed[name] = replace(part, model=model, is_named=True)
+        return again(**changed)
+
     return PipelineParts(
         root=store.root,
         settings=settings,
@@ -222,7 +235,7 @@ def _assemble_parts(
         boosters=load_boosters(settings.boosts.boosters),
         clock=clock,
         listener=listener,
-        with_judge=None if names_judge else lambda spec: again(judge=replace(given.judge, model=spec, is_named=True)),
+        with_models=with_models,
         with_cap=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
     )
 

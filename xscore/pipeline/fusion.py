@@ -15,10 +15,11 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
-from xscore.prompts.bundle_parts import CODE_KINDS, Bundle, BundleEntry, RepositoryContext, age_text
-from xscore.records.judgment import Selection
+from xscore.prompts.bundle_parts import CODE_KINDS, BesideMemories, Bundle, BundleEntry, age_text
+from xscore.prompts.left_out import LeftOut, LeftOutCause
+from xscore.records.judgment import Ranked, Selection
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus, Relation
-from xscore.records.turn import Scope
+from xscore.records.turn import Scope, Turn
 from xscore.store import evidence, memory_rows
 from xscore.store.store import Store
 
@@ -33,56 +34,108 @@ class RenderedContext(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-NO_SCOPE = Scope()
-
-
 def build_context(
     parts: PipelineParts,
     selection: Selection,
+    turn: Turn,
     *,
     form: str,
+    reasons: Mapping[str, str],
     max_tokens: int | None = None,
     ceilings: Mapping[Layer, float] | None = None,
-    scope: Scope = NO_SCOPE,
+    nearest: int = 0,
 ) -> RenderedContext:
-    """Render the kept memories within the token budget.
+    """Render the kept memories within the token budget, and name those that came near.
 
-    form: `xml`, `markdown`, `json` or `memory`. ceilings: the plan's, layer -> share; None: those of the settings.
-    scope: the user's narrowing, which the details of summaries keep to as well.
+    turn: its scope holds for the details of summaries as well. form: `xml`, `markdown`, `json` or `memory`. reasons:
+    by content hash. ceilings: the plan's, layer -> share; None: those of the settings. nearest: how many memories to
+    name, however far below the threshold, if none was kept.
     """
     from xscore.prompts.bundle import render_bundle
 
     settings, now = parts.settings.bundle, parts.clock()
     authority = {str(layer): share for layer, share in settings.authority.items()}
-    kept = _bundle_entries(parts.store, selection)
+    shown = [entry.candidate.id for entry in selection.kept]
+    titled = [
+        entry.candidate.id
+        for entry in selection.near_misses
+        if not entry.candidate.path or entry.candidate.kind in {Kind.PATTERN, Kind.DECISION}
+    ]
+    memories = parts.store.memories([*shown, *titled])
+    kept = _bundle_entries(parts.store, selection, memories, reasons)
     entries = _without_near_duplicates(without_conflicts(kept, authority=authority, now=now), authority)
     budget = max_tokens or settings.max_tokens
     bundle = render_bundle(
-        _with_details(parts.store, entries, scope),
+        _with_details(parts.store, entries, turn.scope),
         form=form,
         max_tokens=budget,
         settings=settings,
         now=now,
         ceilings=ceilings,
-        repository=_repository_context(parts) if form == "memory" else None,
+        beside=replace(
+            _repository_context(parts) if form == "memory" else BesideMemories(),
+            task=turn.task,
+            near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
+            failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
+            decisions=_passed(selection, memories, Kind.DECISION, now=now),
+        ),
     )
     return RenderedContext(bundle, _warnings(bundle, len(kept), budget))
 
 
-def _bundle_entries(store: Store, selection: Selection) -> list[BundleEntry]:
-    memories = store.memories(entry.candidate.id for entry in selection.kept)
-    headers = store.headers({memory.path for memory in memories.values() if memory.path})
-    changed = _changed(store, memories)
+def _near(
+    selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str], *, nearest: int
+) -> tuple[LeftOut, ...]:
+    """Return what passed without a place or is just below the threshold, and at least the nearest few."""
+    return tuple(
+        LeftOut(
+            near.candidate,
+            LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW,
+            near.score,
+            reason=reason_of(near, reasons),
+            title=memories[near.candidate.id].title if near.candidate.id in memories else "",
+        )
+        for place, near in enumerate(selection.near_misses)
+        if selection.came_near(near) or (place < nearest and near.score > 0)
+    )
+
+
+def reason_of(ranked: Ranked, reasons: Mapping[str, str]) -> str:
+    """Return why the judge gave its score. reasons: by content hash, of stored judgments."""
+    return ranked.judgment.reason or reasons.get(ranked.candidate.content_hash, "")
+
+
+def _passed(selection: Selection, memories: Mapping[str, Memory], kind: Kind, *, now: float) -> tuple[str, ...]:
+    """Return a line for each of the latest decisions, or known failure patterns, that passed, shown or not."""
+    passed = [entry.candidate.id for entry in (*selection.kept, *selection.near_misses) if selection.passed(entry)]
+    found = [
+        memory
+        for id_ in passed
+        if (memory := memories.get(id_)) is not None
+        and memory.kind is kind
+        and (kind is not Kind.PATTERN or memory.particulars.polarity == "antipattern")
+    ]
+    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:LATEST_DECISIONS]
+    return tuple(f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]" for memory in latest)
+
+
+def _bundle_entries(
+    store: Store, selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str]
+) -> list[BundleEntry]:
+    kept = {id_: memories[id_] for entry in selection.kept if (id_ := entry.candidate.id) in memories}
+    headers = store.headers({memory.path for memory in kept.values() if memory.path})
+    changed = _changed(store, kept)
     return [
         BundleEntry(
-            memory=memories[entry.candidate.id],
+            memory=kept[entry.candidate.id],
             ranked=entry,
             header=headers.get(entry.candidate.path, ""),
+            reason=reason_of(entry, reasons),
             below_threshold=entry.candidate.id in selection.filled,
             changed=changed.get(entry.candidate.id, ()),
         )
         for entry in selection.kept
-        if entry.candidate.id in memories
+        if entry.candidate.id in kept
     ]
 
 
@@ -185,7 +238,7 @@ LATEST_DECISIONS = 5
 """Most decisions to show, and most verdicts on the context of a task."""
 
 
-def _repository_context(parts: PipelineParts) -> RepositoryContext:
+def _repository_context(parts: PipelineParts) -> BesideMemories:
     """Read the git state (if git is used), and decisions and verdicts on the context of a task from the store."""
     root, now, connection = parts.root, parts.clock(), parts.store.connection
     decided = memory_rows.select_memories(
@@ -208,6 +261,6 @@ def _repository_context(parts: PipelineParts) -> RepositoryContext:
         words = f"{found['accepted']} accepted, {sum(found['rejected'].values())} rejected"
         lines.append(f"{age_text(now - at)}: context of {turn_id}: {words}")
     if not (parts.settings.index.git and root.is_git and root.git_dir):
-        return RepositoryContext(history=tuple(lines))
+        return BesideMemories(history=tuple(lines))
     commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or "").strip()
-    return RepositoryContext(head_branch(root.git_dir), commit, tuple(lines))
+    return BesideMemories(branch=head_branch(root.git_dir), commit=commit, history=tuple(lines))

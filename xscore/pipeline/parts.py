@@ -70,8 +70,9 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     listener: "TurnListener | None" = None
     """Called with every turn that has ended."""
-    with_judge: "Callable[[str], PipelineParts] | None" = None
-    """Judge (`provider:model`) -> these parts with that judge; None: the caller has named the judge."""
+    with_models: "Callable[[str, str], PipelineParts] | None" = None
+    """Judge and answering model (`provider:model`, empty: as they are) -> these parts with them, except for those that
+    the caller has named."""
     with_cap: "Callable[[Decimal], PipelineParts] | None" = None
     """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest capability."""
 
@@ -95,9 +96,9 @@ class Stopwatch(Struct):
             self.stages[name] = self.stages.get(name, 0.0) + ended - began
             self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
 
-    def latency(self) -> Latency:
-        """Return what has been measured so far."""
-        return Latency(**self.stages, total=monotonic() - self.started)
+    def latency(self, *, since: float | None = None) -> Latency:
+        """Return what has been measured so far. since: when the wait began, if before the start (`time.monotonic`)."""
+        return Latency(**self.stages, total=monotonic() - (self.started if since is None else since))
 
 
 class ClosedTurn(Struct, frozen=True, kw_only=True):
@@ -105,7 +106,7 @@ class ClosedTurn(Struct, frozen=True, kw_only=True):
 
     turn: Turn
     command: str
-    watch: Stopwatch
+    stopwatch: Stopwatch
     connection: sqlite3.Connection
     """The repository's store; the ledger holds the turn's calls."""
     now: float

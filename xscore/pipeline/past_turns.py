@@ -1,8 +1,8 @@
 """Explain a memory's rank in a past turn, and prepare a past turn for `continue`. Sends nothing.
 
 Entries of the receipt are repeated. Anything else is ranked again from the stored judgments: exact while the
-memory is unchanged, and marked if it has changed. `continue` asks the same question under a new turn id, so
-judgments come from the cache; it needs the turn's own judge, or everything would be paid for again.
+memory is unchanged, and marked if it has changed. `continue` asks the same question under a new turn id, so judgments
+come from the cache; it takes the turn's own judge and answering model, or everything would be paid for again.
 Trade-off: the current file and diff are not stored with a turn, so `continue` uses today's.
 """
 
@@ -16,22 +16,21 @@ from xscore.extension import implementations
 from xscore.pipeline import pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import narrow_to_scope
-from xscore.pipeline.ranking import rank
+from xscore.pipeline.ranking import lexical_outcomes, rank
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
+from xscore.pipeline.uncommitted import changes_until
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
-from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.records.turn import Turn
-from xscore.scorer.lexical import LexicalJudge
 from xscore.store import turns
-from xscore.store.evidence import stale_memory_ids
+from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import name_forms, unknown_name
-from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import PastTurn
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
@@ -119,10 +118,12 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer) -> Explanation 
 
 def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, Memory], receipt: Answer) -> Explanation:
     """Rank the turn again from the stored judgments and find the memory in it."""
-    everything = parts.store.pool(tests=parts.settings.judge.tests, thread=past.turn.thread)
+    asked_before = turns.keys_of_task(parts.store.connection, past.turn.task) | {past.turn_key}
+    without = WithoutExchanges(past.turn.thread, asked_before)
+    everything = parts.store.fetch(tests=parts.settings.judge.tests, without=without).candidates
     named = [one for one in everything if memories.keys() & {one.id, *one.duplicates}]
     if not named:
-        said = "It is not a candidate: an exchange of this very thread, superseded, or archived."
+        said = "It is not a candidate: an exchange of this session or question, superseded, or archived."
         return _explained(receipt, next(iter(memories)), "not_a_candidate", said)
     candidates = narrow_to_scope(everything, past.turn.scope)
     ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
@@ -130,7 +131,10 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     if not in_scope:
         said = "It was left out by --glob, --type or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
-    ranking = rank(parts, _stored_outcomes(parts, past, candidates, is_model=receipt.judge.is_model), past.turn)
+    outcomes = _stored_outcomes(parts, past, candidates, is_model=receipt.judge.is_model)
+    changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
+    turn = replace(past.turn, changed=changed)
+    ranking = rank(parts, outcomes, turn, threshold=receipt.threshold, now=past.started_at)
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
@@ -161,16 +165,11 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
 def _stored_outcomes(
     parts: PipelineParts, past: PastTurn, candidates: Sequence[Candidate], *, is_model: bool
 ) -> tuple[Outcome, ...]:
-    known: Mapping[str, Judgment]
-    origin = Origin.CACHED if is_model else Origin.JUDGED
-    if is_model:
-        known = pool.known_judgments(parts.store, past.turn_key, past.judge)
-    else:
-        stale = stale_memory_ids(parts.store.connection)
-        lexical = LexicalJudge(lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale)
-        known = {judgment.content_hash: judgment for judgment in lexical.judgments(past.turn, candidates)}
+    if not is_model:
+        return lexical_outcomes(parts, past.turn, candidates)
+    known = pool.known_judgments(parts.store, past.turn_key, past.judge)
     return tuple(
-        Outcome(one, known[one.content_hash], origin)
+        Outcome(one, known[one.content_hash], Origin.CACHED)
         if one.content_hash in known
         else Outcome(one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED)
         for one in candidates
@@ -191,35 +190,37 @@ def _ordinal(place: int) -> str:
 
 
 def turn_to_continue(parts: PipelineParts, turn_id: str, *, answer: bool) -> tuple[PipelineParts, Turn]:
-    """Return the turn to run, and the parts with its judge; an empty id names the latest.
+    """Return the turn to run, and the parts with its judge and answering model; an empty id names the latest.
 
     Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only with another judge
     than the turn's.
     """
     hint = "The last line of `xscore ask` names its turn; `xscore status` names the latest."
     past = _past_turn(parts, turn_id, hint=hint)
+    parts = _with_its_models(parts, past)
     wants_answer = answer and parts.answerer is not None and not past.answer
     if past.state is turns.TurnState.DONE and not wants_answer:
         raise UsageError(
             f"turn {past.turn.id} is done: every candidate was judged", hint="Ask again to see what has changed since."
         )
-    return _with_its_judge(parts, past), replace(_still_there(parts, past.turn), id="", continues=past.turn.id)
+    return parts, replace(_still_there(parts, past.turn), id="", continues=past.turn.id)
 
 
-def _with_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts:
-    """Return the parts with the turn's judge. Raises UsageError if none of its judgments could be reused."""
-    fits = _if_its_judge(parts, past)
+def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
+    """Return the parts with the turn's models, unless the caller named others.
+
+    Raises UsageError if another judge is named and none of the turn's judgments could be reused.
+    """
+    own = parts.with_models(past.judge_name, past.primary) if parts.with_models is not None else parts
+    fits = _if_its_judge(own, past)
     if fits is not None:
-        return fits
-    if past.judge_name and parts.with_judge is not None:
-        own = _if_its_judge(parts.with_judge(past.judge_name), past)
-        if own is not None:
+        if parts.judge.identity != own.judge.identity:
             parts.observer.note(f"turn {past.turn.id} goes on with its own judge, {past.judge_name}")
-            return own
+        return fits
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was to be judged {who}; nothing of it was judged")
-        return parts
+        return own
     raise UsageError(
         f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing: nothing would be"
         " carried over",

@@ -1,172 +1,33 @@
-"""Make a turn ready: index, context, task type, session, pool, and what the cache knows. Sends nothing.
+"""Make a turn ready: index, session, pool, and what the cache knows. Sends nothing.
 
-Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. The task type
-sets shares of the bundle, never what is judged. It also confirms a costly turn, the last moment before money
-is spent. Trade-off: task types are found by keywords, which can be wrong; the receipt names the keyword.
+It also confirms a costly turn, the last moment before money is spent. Completing the task itself is `completing`'s, its
+type `task_type`'s. Trade-off: the whole pool is read before anything is known of its cost.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
-from xscore.pipeline import pool as kept
+from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts, Stopwatch
-from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
-from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sections_among, shown_diff, uncommitted_work
+from xscore.pipeline.pool import Pool, known_judgments, narrow_to_scope, pool_among, refuse_empty_scope
+from xscore.pipeline.task_type import plan_turn
+from xscore.pipeline.uncommitted import uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
-from xscore.platform.near_names import did_you_mean, nearest_names
-from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.judge import turn_block
-from xscore.records.memory import IndexReport, Layer
+from xscore.records.memory import IndexReport
 from xscore.records.reports import Estimate
-from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
-from xscore.settings import BundleSettings, RoutingSettings
+from xscore.records.turn import Checkpoint, LayerReport, Routing, SessionInfo, Turn
+from xscore.store import turns
+from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import indexed_files
-from xscore.store.personal_data import redact_pii
-from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
 from xscore.store.working_session import resume_session, session_of_branch
-
-MAX_TASK_CHARS = 100_000
-MAX_FILE_CHARS = 60_000
-
-
-def complete_turn(
-    turn: Turn,
-    root: RepositoryRoot,
-    *,
-    work: UncommittedWork,
-    allow_pii: bool = False,
-    indexed: Callable[[], Iterable[str]] = tuple,
-) -> Turn:
-    """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
-
-    work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
-    and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
-    """
-    clean = redact if allow_pii else _redact_with_pii
-    task = turn.task.strip()
-    if not task:
-        raise UsageError(
-            "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
-        )
-    if len(task) > MAX_TASK_CHARS:
-        raise UsageError(
-            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
-            hint="Put logs and traces into --errors, of which the end is kept.",
-        )
-    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
-    file = file if is_safe_name(file) else ""
-    given = sections_among(turn.diff, _is_not_secret) if "diff --git " in turn.diff else turn.diff
-    return replace(
-        turn,
-        task=clean(redact(task, prose=True).text).text,
-        errors=clean(turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
-        file=file,
-        file_text=_file_text(file, root) if file else "",
-        recent=tuple(
-            name
-            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
-            if is_safe_name(name)
-        ),
-        diff=shown_diff(given) if turn.diff else work.diff,
-        changed=work.changed if turn.changed is None else turn.changed,
-    )
-
-
-def _redact_with_pii(text: str) -> Redacted:
-    return redact_pii(redact(text).text)
-
-
-def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
-    """Return a path relative to the root; it may be given so, absolute, or relative to the working folder."""
-    given = Path(path)
-    tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
-    for candidate in tried:
-        real = candidate.resolve()
-        if real.is_relative_to(root.path.resolve()) and real.exists():
-            return portable_name(str(real.relative_to(root.path.resolve())))
-    hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
-    raise UsageError(f"{path} is not a file of {root.path}", hint=hint)
-
-
-def _file_text(file: str, root: RepositoryRoot) -> str:
-    """Read the current file for the answering model; empty for a folder, an unreadable file or a file of secrets."""
-    path = root.path / native_name(file)
-    if is_secret_file(file) or not path.is_file():
-        return ""
-    try:
-        with path.open("rb") as opened:
-            text = redact(opened.read(SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
-    except OSError:
-        return ""
-    return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
-
-
-def _is_not_secret(path: str) -> bool:
-    return not is_secret_file(path)
-
-
-_TASK_WORDS: Mapping[TaskType, str] = {
-    TaskType.REFACTOR: r"""refactor\w* rename extract restructure clean\s?up simplif\w+ deduplicat\w+ split inline
-        move""",
-    TaskType.DESIGN: r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure",
-    TaskType.RESEARCH: r"compare survey research investigate alternatives options evaluate benchmark\w* audit",
-    TaskType.EXPLAIN: r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who understand describe
-        document""",
-    TaskType.EDIT: r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w* support write
-        build migrate bump handle""",
-}
-"""Keywords of each task type; the one that comes first in the task decides."""
-
-TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
-    TaskType.EDIT: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
-    TaskType.REFACTOR: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
-    TaskType.EXPLAIN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.05},
-    TaskType.DESIGN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.10},
-    TaskType.RESEARCH: {Layer.SESSION: 0.40, Layer.PROJECT: 0.20, Layer.USER: 0.10},
-}
-"""Ceilings by kind of task, where they are lower than the user's own (`bundle.ceilings`).
-
-With the 5 % of governance, code and documents keep at least 60 % of what an edit is shown, and all that is not taken.
-"""
-
-
-def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -> BundlePlan:
-    """Classify the task and set each layer's share.
-
-    Governance keeps its share for every task type, since its selected memories were judged relevant to the
-    task, which says more than keywords.
-    """
-    kind, because = classify_task(turn, wanted=routing.task_type)
-    profile = TASK_CEILINGS[kind]
-    ceilings = {Layer(name): min(share, profile.get(Layer(name), 1.0)) for name, share in bundle.ceilings.items()}
-    total = max(1.0, sum(ceilings.values()))
-    return BundlePlan(kind, because, {layer: share / total for layer, share in ceilings.items()})
-
-
-def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
-    """Return the task type and what decided it: the user, attached errors, or its earliest keyword."""
-    if wanted != "auto":
-        return TaskType(wanted), "as you said"
-    if turn.errors:
-        return TaskType.EDIT, "errors came with it"
-    found = [
-        (match.start(), kind, match[0])
-        for kind, words in _TASK_WORDS.items()
-        if (match := re.search(rf"\b(?:{'|'.join(words.split())})\b", turn.task, re.IGNORECASE))
-    ]
-    if not found:
-        return TaskType.EDIT, "nothing in it says otherwise"
-    _, kind, word = min(found, key=lambda first: first[0])
-    return kind, f"it says “{word.lower()}”"
 
 
 class OpenedTurn(Struct, frozen=True):
@@ -182,18 +43,25 @@ class OpenedTurn(Struct, frozen=True):
 
 
 def open_turn(
-    parts: PipelineParts, turn: Turn, watch: Stopwatch, *, takes_up: bool = True, judged: AbstractSet[str] = frozenset()
+    parts: PipelineParts,
+    turn: Turn,
+    stopwatch: Stopwatch,
+    *,
+    takes_up: bool = True,
+    judged: AbstractSet[str] = frozenset(),
+    exchanges: bool = True,
 ) -> OpenedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
     takes_up: the turn will run and continues the branch's session; else the session is unchanged.
-    judged: contents that were judged for this turn just before.
+    judged: contents that were judged for this turn just before. exchanges: earlier exchanges are candidates, except
+    those of this session and of the same task.
     """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
-    with watch.stage("index"):
+    with stopwatch.stage("index"):
         report = parts.index()
         work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=now)
         ready = complete_turn(
@@ -204,16 +72,20 @@ def open_turn(
             indexed=lambda: indexed_files(parts.store.connection),
         )
     parts.observer.stage("pool")
-    with gc_paused(), watch.stage("pool"):
+    with gc_paused(), stopwatch.stage("pool"):
+        key = turn_key(turn_block(ready, context=settings.judge.context))
         session = _session(parts, turn, now=now, takes_up=takes_up)
         fetched = parts.store.fetch(
-            tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
+            tests=settings.judge.tests,
+            deadline_s=settings.routing.deadline_ms / 1000,
+            without=WithoutExchanges(
+                session.thread, turns.keys_of_task(parts.store.connection, ready.task) | {key}, any=not exchanges
+            ),
         )
         _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
         routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
-    with gc_paused(), watch.stage("cache"):
-        key = turn_key(turn_block(ready, context=settings.judge.context))
-        known = kept.known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
+    with gc_paused(), stopwatch.stage("cache"):
+        known = known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
         inside = narrow_to_scope(fetched.candidates, ready.scope)
         pool = replace(pool_among(fetched.candidates, inside, known), judged_this_turn=judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)

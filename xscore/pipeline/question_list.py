@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import ZERO_USD, Caps, cap_status
 from xscore.pipeline import pool as kept
+from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
-from xscore.pipeline.prepare import complete_turn
 from xscore.pipeline.uncommitted import uncommitted_work
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest

@@ -15,13 +15,13 @@ from msgspec import Struct
 from xscore.pipeline import receipt
 from xscore.pipeline.boosts import boost
 from xscore.pipeline.parts import PipelineParts
-from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Outcome, Ranked, Selection, Unjudged
+from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Ranked, Selection, Unjudged
 from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
 
-NEAR_MISSES = 10
-"""How many candidates below the cut to show as near misses."""
+FEWEST_NEAR_MISSES, MOST_NEAR_MISSES = 10, 500
+"""How many near misses are listed, however far below the threshold, and however many passed."""
 
 _ABOUT_TESTS = r"(?i)\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b"
 
@@ -43,14 +43,21 @@ def select(
     passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
     below = [each for each in ranked if each.score < least]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + NEAR_MISSES)
+    others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + MOST_NEAR_MISSES)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
-    filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
+    filled, others = others[:missing], others[missing:]
+    near = [
+        each
+        for place, each in enumerate(others[:MOST_NEAR_MISSES])
+        if place < FEWEST_NEAR_MISSES or each.score >= least - settings.near_margin
+    ]
     filled_ids = {each.candidate.id for each in filled}
     return Selection(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
         filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
         near_misses=tuple(near),
+        threshold=threshold,
+        near_from=threshold - settings.near_margin,
         below_threshold=_without(below, filled_ids),
         over_quota=_without(over_quota, filled_ids),
         beyond_k=_without(beyond, filled_ids),
@@ -121,9 +128,32 @@ class Ranking(Struct, frozen=True):
         return sorted(self.ranked, key=by_rank)
 
 
-def rank(parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
-    """Boost and select, reading only the links of candidates that can be boosted."""
+def lexical_outcomes(parts: PipelineParts, turn: Turn, candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
+    """Score candidates by their words, without a model, an embedder or the network."""
+    from xscore.scorer.lexical import LexicalJudge  # most turns of a model need none of it
+    from xscore.store.evidence import stale_memory_ids
+    from xscore.store.term_vectors import TERM_EMBEDDER
+
+    stale = stale_memory_ids(parts.store.connection)
+    judge = LexicalJudge(lambda: parts.store.vectors(TERM_EMBEDDER), reasons_from=0.0, stale=stale)
+    known = {judgment.content_hash: judgment for judgment in judge.judgments(turn, candidates)}
+    return tuple(Outcome(one, known[one.content_hash], Origin.JUDGED) for one in candidates)
+
+
+def rank(
+    parts: PipelineParts,
+    outcomes: Sequence[Outcome],
+    turn: Turn,
+    *,
+    threshold: float | None = None,
+    now: float | None = None,
+) -> Ranking:
+    """Boost and select, reading only the links of candidates that can be boosted.
+
+    threshold: None: the judge's. now: Unix seconds; None: the present.
+    """
     settings = parts.settings
+    threshold = parts.judge.threshold if threshold is None else threshold
     floor = settings.boosts.floor
     near = [
         candidate.id
@@ -137,14 +167,14 @@ def rank(parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn) -> Ranki
         degrees=parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)}),
         turn=turn,
         settings=settings.boosts,
-        threshold=parts.judge.threshold,
-        now=parts.clock(),
+        threshold=threshold,
+        now=parts.clock() if now is None else now,
         boosters=parts.boosters,
     )
     selection = select(
         ranked,
         unjudged=tuple(receipt.unjudged_pairs(outcomes)),
-        threshold=parts.judge.threshold,
+        threshold=threshold,
         settings=settings.selection,
         about_tests=is_about_tests(turn),
     )

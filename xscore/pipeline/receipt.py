@@ -107,9 +107,9 @@ def score_lines(
     def line(one: Candidate, *rest: Any) -> ScoreLine:
         return ScoreLine(one.id, one.path, one.entity, str(one.layer), str(one.kind), *rest)
 
-    for one, judgment, origin, _, score in ranked:
+    for one, judgment, origin, boosts, score in ranked:
         reason = judgment.reason or reasons.get(one.content_hash, "")
-        yield line(one, str(origin), judgment.score, score, reason, "")
+        yield line(one, str(origin), judgment.score, score, reason, "", boosts)
     for one, absent in sorted(unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line)):
         yield line(one, str(Origin.UNJUDGED), None, None, "", str(absent.cause))
 
@@ -123,6 +123,8 @@ def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unj
 
 def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
     """Return the stored reasons of candidates not judged in this turn, by content hash."""
+    if run.ranked_by:
+        return {}
     pool, parts = run.opened.pool, run.parts
     stored = [one.candidate.content_hash for one in shown if not pool.judged_here(one.candidate, one.origin)]
     return stored_reasons(parts.store, run.opened.key, judge_key(parts.judge.identity), stored)
@@ -131,12 +133,11 @@ def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
 def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
     parts, opened, resources = run.parts, run.opened, run.resources
-    chosen, threshold = ranking.selection, parts.judge.threshold
-    shown = (*chosen.kept, *chosen.near_misses)
-    nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
+    chosen = ranking.selection
+    nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
     show = partial(
         to_selected,
-        reasons=find_reasons(run, shown),
+        reasons=run.reasons,
         titles={id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {},
         stale=stale_memory_ids(parts.store.connection),
     )
@@ -149,7 +150,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         checkpoint=opened.checkpoint.name if opened.checkpoint else "",
         task=opened.turn.task,
         scope=opened.turn.scope,
-        threshold=threshold,
+        threshold=chosen.threshold,
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, opened.turn),
         primary=_primary_info(parts, answerer) if answerer else None,
@@ -158,8 +159,8 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         coverage=coverage,
         unjudged=unjudged_account(chosen),
         selected=tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]),
-        near_misses=tuple([show(one, below_threshold=one.score < threshold) for one in chosen.near_misses]),
-        answer=run.answer,
+        near_misses=tuple([show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses]),
+        answer=run.answer_text,
         bundle=_shown_bundle(run),
         judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
         primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
@@ -167,8 +168,9 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         embed_usage=_stage_usage(resources, Stage.EMBED),
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
-        latency=run.watch.latency(),
+        latency=run.stopwatch.latency(since=run.options.waits_from),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
+        ranked_by=run.ranked_by,
         exit_code=_exit_code(coverage, run),
     )
 
@@ -184,7 +186,7 @@ def _all_warnings(run: "TurnRun") -> tuple[str, ...]:
 
 def _shown_bundle(run: "TurnRun") -> str | None:
     """Return the bundle as text after the checkpoint; a JSON bundle stays unchanged. None: it is not shown."""
-    if run.context is None or not (run.options.bundle or run.answer is None):
+    if run.context is None or not (run.options.bundle or run.answer_text is None):
         return None
     if run.opened.checkpoint is None or run.options.bundle == "json":
         return run.context.bundle.text
@@ -199,9 +201,10 @@ def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
     ends = (
         (run.interrupted, 130),
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, 4),
-        (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
+        (coverage.candidates > 0 and coverage.unjudged == coverage.candidates and not run.ranked_by, 3),
         (run.primary_failed, 7),
         (coverage.unjudged > 0, 1),
+        (run.found_nothing and run.answer_text is None, 1),
     )
     return next((code for holds, code in ends if holds), 0)
 

@@ -16,16 +16,9 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
-from xscore.records.memory import Layer
+from xscore.records.memory import Kind, Layer
 from xscore.records.receipt import Answer, ScoreLine, TurnFigures
 from xscore.store import turns
-
-_STATES = {
-    0: turns.TurnState.DONE,
-    1: turns.TurnState.PARTIAL,
-    4: turns.TurnState.PARTIAL,
-    130: turns.TurnState.INTERRUPTED,
-}
 
 
 def save_turn(
@@ -45,12 +38,13 @@ def save_turn(
     turns.finish_turn(
         parts.store.connection,
         answer.turn_id,
-        state=_STATES.get(answer.exit_code, turns.TurnState.FAILED),
+        state=_state(answer),
         receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
         answer=answer.answer,
         figures=figures,
         verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
         now=parts.clock(),
+        has_evidence=any(entry.candidate.kind is not Kind.EXCHANGE for entry in selection.kept),
         isolated=isolated,
     )
     if isolated:
@@ -60,6 +54,20 @@ def save_turn(
     except StoreError as error:  # the turn itself is kept
         return (f"what this turn used was not counted: {error.message}",)
     return ()
+
+
+def _state(answer: Answer) -> turns.TurnState:
+    match answer.exit_code:
+        case 0:
+            return turns.TurnState.DONE
+        case 1:  # nothing reached the threshold, or something is left to judge
+            return turns.TurnState.PARTIAL if answer.coverage.unjudged else turns.TurnState.DONE
+        case 4:
+            return turns.TurnState.PARTIAL
+        case 130:
+            return turns.TurnState.INTERRUPTED
+        case _:
+            return turns.TurnState.FAILED
 
 
 def _cited_memories(answer: Answer) -> list[str]:

@@ -5,7 +5,7 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -19,9 +19,19 @@ from xscore.pipeline import receipt
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch
 from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
-from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
-from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
+from xscore.platform.errors import (
+    BudgetExhausted,
+    CallTimedOut,
+    ConnectionFailed,
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    Unreachable,
+    UsageError,
+    XscoreError,
+)
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
 from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
@@ -37,6 +47,10 @@ if TYPE_CHECKING:
 
 FORECAST_FROM_S = 20.0
 """Announce judging that will take this long."""
+NEAREST_BY_WORDS = 5
+"""How many memories are named where words alone ranked and none reached the threshold."""
+OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
+"""Kinds of errors that say the host was not reached; any other is about the key, the model or the request."""
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
@@ -44,6 +58,10 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
 
     answer: bool
     """Make one call to the answering model, if there is one."""
+    answer_anyway: bool = False
+    """Call it even if no memory reached the threshold."""
+    exchanges: bool = True
+    """Earlier exchanges are candidates; never in an isolated turn."""
     command: str = "ask"
     """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
     isolated: bool = False
@@ -59,16 +77,29 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
+    waits_from: float | None = None
+    """The same for the seconds in the receipt; in a list of turns each waits from its own start."""
+
+    def asked_at(self, moment: float | None) -> "TurnOptions":
+        """Return the options of a turn that the user has been waiting for since then."""
+        return replace(self, started=moment, waits_from=moment)
 
 
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     if options.all_scores is not None:
         check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     if options.isolated:
         turn = replace(turn, fresh=True, thread="")
-    opened = open_turn(parts, turn, watch, takes_up=not options.isolated, judged=options.judged)
+    opened = open_turn(
+        parts,
+        turn,
+        stopwatch,
+        takes_up=not options.isolated,
+        judged=options.judged,
+        exchanges=options.exchanges and not options.isolated,
+    )
     answers = options.answer and parts.answerer is not None
     confirm_cost(parts, opened, answers=answers)
     turn_id = turns.begin_turn(
@@ -76,7 +107,8 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         opened.turn,
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
-        judge_name=parts.judge.identity.spec if parts.judge.is_model else "",
+        judge_name=parts.judge.identity.spec if parts.judge.is_model else "lexical",
+        primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
         now=parts.clock(),
         process=process_identity(),
         isolated=options.isolated,
@@ -86,15 +118,15 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         from xscore.pipeline.budget_messages import announce_budget  # most fully cached turns spend nothing
 
         warnings += announce_budget(parts, opened, answers=answers, isolated=options.isolated)
-    run = TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, watch, warnings)
+    run = TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, stopwatch, warnings)
     try:
-        answer = await run.go()
+        finished = await run.go()
     except BaseException as error:
         turns.abandon_turn(parts.store.connection, turn_id)
         await run.close(error=error)
         raise
-    warning = await run.close(exit_code=answer.exit_code)
-    return replace(answer, warnings=(*answer.warnings, warning)) if warning else answer
+    warning = await run.close(exit_code=finished.exit_code)
+    return replace(finished, warnings=(*finished.warnings, warning)) if warning else finished
 
 
 class TurnRun(Struct):
@@ -103,7 +135,7 @@ class TurnRun(Struct):
     parts: PipelineParts
     opened: OpenedTurn
     options: TurnOptions
-    watch: Stopwatch
+    stopwatch: Stopwatch
     warnings: list[str]
     resources: "TurnResources | None" = None
     """None: nothing may be spent."""
@@ -112,8 +144,12 @@ class TurnRun(Struct):
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
     ranking: Ranking | None = None
+    ranked_by: str = ""
+    """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
+    reasons: Mapping[str, str] = {}
+    """Stored reasons of the kept and near memories, by content hash."""
     context: "RenderedContext | None" = None
-    answer: str | None = None
+    answer_text: str | None = None
     interrupted: bool = False
     primary_failed: bool = False
     refused: str = ""
@@ -136,18 +172,19 @@ class TurnRun(Struct):
                 await self._judge()
                 self._rank()
                 self._build_context()
-                await self._answer()
+                await self._call_primary()
         assert self.ranking is not None
-        answer = receipt.make_receipt(self, self.ranking)
+        finished = receipt.make_receipt(self, self.ranking)
         with self._answer_comes_first():
-            scores = (entry.score for entry in self.ranking.ranked)
-            self.figures = receipt.turn_figures(answer, scores, command=self.options.command, forecast=self.forecast)
-            said = save_turn(self.parts, answer, self.ranking.selection, self.figures, isolated=self.options.isolated)
-            answer = replace(answer, warnings=(*answer.warnings, *said))
+            ranked = () if self.ranked_by else self.ranking.ranked
+            scores = (entry.score for entry in ranked)
+            self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
+            said = save_turn(self.parts, finished, self.ranking.selection, self.figures, isolated=self.options.isolated)
+            finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
             warning = _with_hint(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
-            return replace(answer, warnings=(*answer.warnings, warning), exit_code=self.unkept.exit_code)
-        return self._write_scores(answer, self.ranking)
+            return replace(finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code)
+        return self._write_scores(finished, self.ranking)
 
     async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
         """Tell the listener, if there is one, and return its warning."""
@@ -156,7 +193,7 @@ class TurnRun(Struct):
         closed = ClosedTurn(
             turn=self.opened.turn,
             command=self.options.command,
-            watch=self.watch,
+            stopwatch=self.stopwatch,
             connection=self.parts.store.connection,
             now=self.parts.clock(),
             figures=None if error else self.figures,
@@ -171,7 +208,7 @@ class TurnRun(Struct):
         try:
             yield
         except StoreError as error:
-            if self.answer is None:
+            if self.answer_text is None:
                 raise
             self.unkept = error
 
@@ -181,7 +218,7 @@ class TurnRun(Struct):
             return None
         from xscore.pipeline.answering import typical_answer_s
 
-        deadline = Deadline((self.watch.started if started is None else started) + seconds)
+        deadline = Deadline((self.stopwatch.started if started is None else started) + seconds)
         return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
 
     async def _open_resources(self, stack: AsyncExitStack) -> None:
@@ -193,7 +230,7 @@ class TurnRun(Struct):
     async def _judge(self) -> None:
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
-        with self.watch.stage("judge"):
+        with self.stopwatch.stage("judge"):
             if self.resources is None or not opened.pool.misses:
                 await self._judge_by(NoJudge(UnjudgedCause.REPLAY))
                 return
@@ -213,17 +250,18 @@ class TurnRun(Struct):
 
     async def _judge_by(self, judge: "Judge | NoJudge") -> None:
         parts = self.parts
-        watch = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
+        bounds = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         if self.resources is not None:
             usage = self.resources.usage
-            watch = replace(watch, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
-        judged: JudgedPool = await judge_pool(self.opened.pool, judge, self.opened.turn, watch)
+            bounds = replace(bounds, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
+        judged: JudgedPool = await judge_pool(self.opened.pool, judge, self.opened.turn, bounds)
         self.outcomes, self.interrupted = judged.outcomes, judged.interrupted
 
     async def _open_judge(self, resources: "TurnResources") -> "Judge | NoJudge":
         """Open the judge; probe its host first if needed.
 
-        A silent host is an error only if nothing is cached, since there is nothing to report then.
+        A host that refuses is an error only if nothing is cached, since there is nothing to report then; if it cannot
+        be reached, the lexical judge ranks.
         """
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
@@ -239,17 +277,56 @@ class TurnRun(Struct):
             take_back_cancellation(asyncio.current_task())
             return NoJudge(UnjudgedCause.INTERRUPTED)
         except (ProviderError, NoUsableModel) as error:
-            if len(opened.pool.misses) == len(opened.pool.candidates):
+            is_offline = error.kind in OFFLINE and not self.options.isolated
+            if len(opened.pool.misses) == len(opened.pool.candidates) and not is_offline:
                 raise
             self._warn(f"the judge could not be asked: {error.message}", error.hint)
             return NoJudge(UnjudgedCause.PROVIDER, error.message)
 
     def _rank(self) -> None:
-        self.parts.observer.stage("select")
-        with gc_paused(), self.watch.stage("select"):
-            self.ranking = rank(self.parts, self.outcomes, self.opened.turn)
+        parts, turn, outcomes, threshold = self.parts, self.opened.turn, self.outcomes, self.parts.judge.threshold
+        parts.observer.stage("select")
+        with gc_paused(), self.stopwatch.stage("select"):
+            if why := self._why_unreached():
+                self.ranked_by, threshold = "lexical", parts.settings.selection.lexical_threshold
+                self._warn(
+                    f"{why}, so no model judged: the lexical judge ranked instead",
+                    f"`xscore continue {turn.id}` judges when the host can be reached.",
+                )
+                outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
+            self.ranking = rank(parts, outcomes, turn, threshold=threshold)
+            if self.ranked_by:
+                unjudged = tuple(receipt.unjudged_pairs(self.outcomes))
+                self.ranking = replace(self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged))
+            chosen = self.ranking.selection
+            self.reasons = receipt.find_reasons(self, (*chosen.kept, *chosen.near_misses))
         if self.options.ranked is not None:
-            self.options.ranked(self.opened.turn, self.ranking)
+            self.options.ranked(turn, self.ranking)
+
+    def _why_unreached(self) -> str:
+        """Say why nothing was judged, if the host was not reached in time; empty in all other cases."""
+        causes = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
+        if not self._nothing_judged or not self.parts.judge.is_model or self.options.isolated:
+            return ""
+        if causes == {UnjudgedCause.DEADLINE}:
+            return "the deadline came before anything was judged"
+        kinds = self.resources.usage.failures if self.resources else set()
+        is_offline = UnjudgedCause.PROVIDER in causes and kinds and kinds <= OFFLINE
+        return f"{self.parts.judge.identity.host} could not be reached" if is_offline else ""
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether words alone ranked, and no memory reached the threshold: that says little of what there is."""
+        nothing = bool(self.outcomes) and self.ranking is not None and not self.ranking.selection.kept
+        return nothing and self._ranked_by_words
+
+    @property
+    def _ranked_by_words(self) -> bool:
+        return not self.parts.judge.is_model or bool(self.ranked_by)
+
+    @property
+    def _nothing_judged(self) -> bool:
+        return bool(self.outcomes) and not any(isinstance(one.result, Judgment) for one in self.outcomes)
 
     def _build_context(self) -> None:
         """Render the bundle if anyone will see it."""
@@ -258,26 +335,33 @@ class TurnRun(Struct):
         from xscore.pipeline.fusion import build_context
 
         assert self.ranking is not None
-        with self.watch.stage("select"):
+        with self.stopwatch.stage("select"):
             self.context = build_context(
                 self.parts,
                 self.ranking.selection,
+                self.opened.turn,
                 form=self.options.bundle or "xml",
+                reasons=self.reasons,
+                nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0,
                 max_tokens=self.options.max_tokens,
                 ceilings=self.opened.routing.plan.ceilings,
-                scope=self.opened.turn.scope,
             )
 
-    async def _answer(self) -> None:
-        nothing_judged = self.outcomes and not any(isinstance(one.result, Judgment) for one in self.outcomes)
+    async def _call_primary(self) -> None:
+        """Call the answering model, unless there is nothing to answer from."""
         if self.resources is None or self.context is None or not self.wants_answer:
             return
-        if self.interrupted or nothing_judged:
+        if self.interrupted or self._nothing_judged:
             return
+        if self.found_nothing and not self.options.answer_anyway:
+            self._warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
+            return
+        if self.ranking is not None and not self.ranking.selection.kept:
+            self._warn("nothing was chosen, so the answer rests on the task alone")
         from xscore.pipeline.answering import ask_primary
 
         self.parts.observer.stage("primary")
-        with self.watch.stage("primary"):
+        with self.stopwatch.stage("primary"):
             try:
                 answered = await ask_primary(
                     self.parts,
@@ -298,22 +382,21 @@ class TurnRun(Struct):
                 self.primary_failed = True
                 self._warn(f"the answering call failed: {error.message}", error.hint)
                 return
-        if not self.context.bundle.text:
-            self._warn("nothing was chosen, so the answer rests on the task alone")
-        self.answer, said = answered
+        self.answer_text, said = answered
         self.warnings += said
 
-    def _write_scores(self, answer: Answer, ranking: Ranking) -> Answer:
+    def _write_scores(self, finished: Answer, ranking: Ranking) -> Answer:
         """Write `--all-scores`; if that fails, warn, since the answer was paid for."""
         if self.options.all_scores is None:
-            return answer
-        lines = receipt.score_lines(self.outcomes, ranking.in_order(), receipt.find_reasons(self, ranking.ranked))
+            return finished
+        ranked = [] if self.ranked_by else ranking.in_order()
+        lines = receipt.score_lines(self.outcomes, ranked, receipt.find_reasons(self, ranked))
         try:
             write_scores(self.options.all_scores, lines)
         except UsageError as error:
-            warnings = (*answer.warnings, f"--all-scores: {error.message}")
-            return replace(answer, warnings=warnings, exit_code=answer.exit_code or error.exit_code)
-        return answer
+            warnings = (*finished.warnings, f"--all-scores: {error.message}")
+            return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)
+        return finished
 
     def _warn(self, message: str, hint: str = "") -> None:
         self.warnings.append(_with_hint(message, hint))

@@ -1,9 +1,9 @@
-"""The bundle: the chosen memories as one text in two sections, in order, within a token budget.
+"""The bundle: the chosen memories as one text in sections, in order, within a token budget.
 
-*System context* is the session, project and user layers; *evidence* is code, documents and decisions. Each layer fills
-up to its ceiling, best first, and code gets the rest. A class omits the stubs of methods that the bundle also shows.
-Memories that do not fit are named, never dropped silently. Trade-off: a memory larger than the remaining budget is
-skipped in favor of a smaller one ranked lower.
+*System context* is what is known of session, project and user; *evidence* is code, documents and decisions; *past
+answers* are earlier exchanges, within the session's share. Each layer fills up to its ceiling, best first, and code
+gets the rest. What does not fit is shown in part or named, never dropped silently. Trade-off: a memory larger than the
+remaining budget gives way to a smaller one ranked lower.
 """
 
 import re
@@ -15,45 +15,60 @@ from msgspec.structs import replace
 from xscore.platform import tokens
 from xscore.prompts.bundle_forms import FORMS, is_fact
 from xscore.prompts.bundle_parts import (
-    SYSTEM_CONTEXT_LAYERS,
+    NOTHING_BESIDE,
+    BesideMemories,
     Bundle,
     BundleEntry,
     BundleLayout,
     BundlePiece,
-    RepositoryContext,
+    Section,
     memory_value,
     provenance_text,
 )
-from xscore.records.memory import Kind, Layer, Memory
+from xscore.prompts.left_out import LeftOut, LeftOutCause
+from xscore.prompts.shortening import name_methods, show_in_part, telling_words, without_stubs
+from xscore.records.memory import Candidate, Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers that get what the others leave of their ceilings."""
-STUB_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
+OUTLINE_KINDS = frozenset({Kind.CLASS, Kind.TEST, Kind.BLOCK})
 """Kinds whose text holds the stubs of their members."""
+PARTIAL_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.TEST, Kind.DOC, Kind.TEXT})
+"""Kinds that may be shown in part; never an outline."""
 HEADER_SHARE = 0.1
 """Largest share of the budget for one file's header."""
+LEFT_OUT_SHARE, SPARE_TOKENS = 0.05, 100
+"""Share of the budget for naming what is not shown; this many tokens if the memories leave them."""
+CAPTION_TOKENS = 30
+"""About what the caption and the fence of a memory take."""
+FEWEST_PART_TOKENS = 60
+"""Less room than this shows nothing in part."""
 
 
-def choose_fitting(ordered: Sequence[BundleEntry], *, max_tokens: int, ceilings: Mapping[Layer, float]) -> set[str]:
-    """Choose the ids of the entries that fit, best first.
+def choose_fitting(
+    ordered: Sequence[BundlePiece], *, max_tokens: int, ceilings: Mapping[Layer, float], reserved: int = 0
+) -> set[str]:
+    """Choose the ids of the memories that fit, best first.
 
     ceilings: layer -> share of the budget in 0..1, scaled down if their sum exceeds 1. A ceiling of a code layer
     reserves that share for code. Details of summaries get what the selected memories leave of their layer's share.
+    reserved: tokens of the budget that code and details leave free.
     """
     chosen: set[str] = set()
     whole = max(1.0, sum(ceilings.values()))
     left = {layer: int(share / whole * max_tokens) for layer, share in ceilings.items() if layer not in CODE_LAYERS}
     spent = 0
-    asked = [entry for entry in ordered if entry.ranked is not None]
+    asked = [piece for piece in ordered if piece.entry.ranked is not None]
     for layer, room in left.items():
-        taken = _fill([entry for entry in asked if entry.memory.layer == layer], room, chosen)
+        taken = _fill([piece for piece in asked if piece.memory.layer == layer], room, chosen)
         left[layer] = room - taken
         spent += taken
-    spent += _fill([entry for entry in asked if entry.memory.layer in CODE_LAYERS], max_tokens - spent, chosen)
+    code = [piece for piece in asked if piece.memory.layer in CODE_LAYERS]
+    spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
     for layer, room in left.items():
-        details = [entry for entry in ordered if entry.ranked is None and entry.memory.layer == layer]
-        spent += _fill([entry for entry in details if entry.summary in chosen], min(room, max_tokens - spent), chosen)
+        details = [piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer]
+        spent += _fill([one for one in details if one.entry.summary in chosen], min(room, max_tokens - spent), chosen)
     return chosen
 
 
@@ -62,35 +77,17 @@ def memory_tokens(memory: Memory, chars: int) -> int:
     return tokens.estimate(chars, kind=memory.kind.value, language=memory.language)
 
 
-def _fill(entries: Sequence[BundleEntry], budget: int, chosen: set[str]) -> int:
+def _fill(pieces: Sequence[BundlePiece], budget: int, chosen: set[str]) -> int:
     spent = 0
     opened: set[str] = set()
-    for entry in entries:
-        header = entry.header if entry.memory.path not in opened else ""
-        price = memory_tokens(entry.memory, len(entry.resolved or entry.memory.text) + len(header))
+    for piece in pieces:
+        header = piece.header if piece.memory.path not in opened else ""
+        price = memory_tokens(piece.memory, len(piece.text) + len(header))
         if spent + price <= budget:
             spent += price
-            opened.add(entry.memory.path)
-            chosen.add(entry.memory.id)
+            opened.add(piece.memory.path)
+            chosen.add(piece.memory.id)
     return spent
-
-
-def without_stubs(text: str, signatures: Sequence[str]) -> str:
-    """Remove the stubs of these members from a class as the indexer renders it, each once.
-
-    A stub is the lines of the signature, the last followed only by a placeholder.
-    """
-    lines = text.split("\n")
-    for signature in signatures:
-        wanted = [line.strip() for line in signature.split("\n") if line.strip()]
-        for place in range(1, len(lines) - len(wanted) + 1) if wanted else ():
-            window = [line.strip() for line in lines[place : place + len(wanted)]]
-            rest = window[-1].removeprefix(wanted[-1])
-            is_stub = window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest))
-            if is_stub and window[:-1] == wanted[:-1]:
-                del lines[place : place + len(wanted)]
-                break
-    return "\n".join(lines)
 
 
 def render_bundle(
@@ -101,37 +98,42 @@ def render_bundle(
     settings: BundleSettings,
     now: float,
     ceilings: Mapping[Layer, float] | None = None,
-    repository: RepositoryContext | None = None,
+    beside: BesideMemories = NOTHING_BESIDE,
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
     form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds. ceilings: layer -> share of the budget; None: those
-    of the settings. repository: what the form `memory` shows besides the memories.
+    of the settings.
     """
-    by_worth = sorted(entries, key=lambda entry: _worth(entry, settings, now))
-    most = HEADER_SHARE * max_tokens
-    ordered = [
-        entry if memory_tokens(entry.memory, len(entry.header)) <= most else replace(entry, header="")
-        for entry in by_worth
+    pieces = [
+        _piece(entry, now, most=HEADER_SHARE * max_tokens)
+        for entry in sorted(entries, key=lambda entry: _worth(entry, settings, now))
     ]
     if ceilings is None:
         ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
-    chosen = choose_fitting(ordered, max_tokens=max_tokens, ceilings=ceilings)
+    chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings)
+    naming = int(LEFT_OUT_SHARE * max_tokens)
+    if beside.near or any(piece.memory.id not in chosen for piece in pieces if piece.entry.ranked):
+        chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings, reserved=naming)
+        pieces = _with_parts(pieces, chosen, max_tokens - naming, beside.task)
     while True:
-        included = _in_place([entry for entry in ordered if entry.memory.id in chosen])
-        omitted = [entry for entry in ordered if entry.memory.id not in chosen and entry.ranked is not None]
-        layout = BundleLayout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), repository)
+        included = _in_place([piece for piece in pieces if piece.memory.id in chosen])
+        no_room = [piece for piece in pieces if piece.memory.id not in chosen and piece.entry.ranked is not None]
+        left_out = (*map(_left_out, no_room), *beside.near)
+        most = max(naming, min(_room_left(included, max_tokens), SPARE_TOKENS)) if included else max_tokens
+        layout = BundleLayout(_laid_out(included), left_out, most, beside)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
             break
-        chosen.discard(max(included, key=lambda entry: (entry.ranked is None, *_worth(entry, settings, now))).memory.id)
+        worst = max(included, key=lambda one: (one.entry.ranked is None, *_worth(one.entry, settings, now)))
+        chosen.discard(worst.memory.id)
     return Bundle(
         text=text,
-        included=tuple(entry.memory.id for entry in included),
-        omitted=tuple(id_ for entry in omitted for id_ in (entry.memory.id, *entry.others)),
+        included=tuple(piece.memory.id for piece in included),
+        omitted=tuple(id_ for piece in no_room for id_ in (piece.memory.id, *piece.entry.others)),
         tokens=size,
-        merged=tuple(id_ for entry in included for id_ in entry.others),
+        merged=tuple(id_ for piece in included for id_ in piece.entry.others),
     )
 
 
@@ -139,53 +141,102 @@ def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[fl
     return -memory_value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
 
 
-def _in_place(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
-    """Order system context before evidence, summaries first; groups take the place of their best member.
+def _piece(entry: BundleEntry, now: float, *, most: float) -> BundlePiece:
+    """Return what is shown of an entry. most: tokens above which its file's header is left out."""
+    memory, text = entry.memory, _shown(entry)
+    if memory.kind is Kind.CLASS:
+        text = name_methods(text)
+    header = entry.header.strip("\n") if memory_tokens(memory, len(entry.header)) <= most else ""
+    note = provenance_text(entry, now=now)
+    return BundlePiece(entry, text, memory_tokens(memory, len(text)), header=header, note=note)
+
+
+def _with_parts(pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str) -> list[BundlePiece]:
+    """Show the lines that matter of functions for which there is no room; add their ids to the chosen.
+
+    The best of what does not fit comes first, and only while there is room for a useful part.
+    """
+    left = _room_left([piece for piece in pieces if piece.memory.id in chosen], room)
+    found = list(pieces)
+    for place, piece in enumerate(pieces):
+        memory = piece.memory
+        if left < FEWEST_PART_TOKENS:
+            break
+        if memory.id in chosen or memory.kind not in PARTIAL_KINDS or memory.layer not in CODE_LAYERS:
+            continue
+        chars = int((left - CAPTION_TOKENS) * len(piece.text) / max(1, piece.tokens))
+        words = telling_words(task, piece.entry.reason)
+        text = show_in_part(piece.text, words, first_line=max(1, memory.start_line), limit=chars)
+        if text:
+            found[place] = replace(piece, text=text, tokens=memory_tokens(memory, len(text)), header="", in_part=True)
+            left -= found[place].tokens + CAPTION_TOKENS
+            chosen.add(memory.id)
+    return found
+
+
+def _room_left(pieces: Sequence[BundlePiece], room: int) -> int:
+    """Return about how many tokens these leave, captions and each file's header included."""
+    headers = {piece.memory.path: memory_tokens(piece.memory, len(piece.header)) for piece in pieces}
+    return room - sum(piece.tokens + CAPTION_TOKENS for piece in pieces) - sum(headers.values())
+
+
+def _left_out(piece: BundlePiece) -> LeftOut:
+    memory, entry = piece.memory, piece.entry
+    candidate = entry.ranked.candidate if entry.ranked else None
+    assert candidate is not None
+    return LeftOut(
+        Candidate(**{**candidate._asdict(), "start_line": memory.start_line, "end_line": memory.end_line}),
+        LeftOutCause.NO_ROOM,
+        entry.score,
+        reason=entry.reason,
+        title=memory.title,
+        others=entry.others,
+        tokens=piece.tokens,
+    )
+
+
+def _in_place(pieces: Sequence[BundlePiece]) -> list[BundlePiece]:
+    """Order by section, summaries first; groups take the place of their best member.
 
     A group is the memories of a file, a summary with its details, or short facts.
     """
-    groups: dict[tuple[int, str], list[BundleEntry]] = {}
-    summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
-    for entry in entries:
-        groups.setdefault(_group(entry, summaries), []).append(entry)
-    placed = sorted(groups.items(), key=lambda group: group[0][0])
-    return [entry for _, group in placed for entry in sorted(group, key=lambda one: one.memory.id not in summaries)]
+    groups: dict[tuple[Section, bool, str], list[BundlePiece]] = {}
+    summaries = {piece.memory.id for piece in pieces if piece.memory.kind is Kind.SUMMARY}
+    for piece in pieces:
+        groups.setdefault(_group(piece, summaries), []).append(piece)
+    placed = sorted(groups.items(), key=lambda group: (list(Section).index(group[0][0]), not group[0][1]))
+    return [piece for _, group in placed for piece in sorted(group, key=lambda one: one.memory.id not in summaries)]
 
 
-def _group(entry: BundleEntry, summaries: set[str]) -> tuple[int, str]:
-    memory = entry.memory
-    section = 0 if memory.layer in SYSTEM_CONTEXT_LAYERS else 2
-    about = memory.id if memory.kind is Kind.SUMMARY else entry.summary
+def _group(piece: BundlePiece, summaries: set[str]) -> tuple[Section, bool, str]:
+    """Return section, whether it stands first in it, and the name of the group."""
+    memory = piece.memory
+    about = memory.id if memory.kind is Kind.SUMMARY else piece.entry.summary
     if about in summaries:
-        return section, about
-    if is_fact(memory):
-        return section + 1, f"facts of {section}"
-    return section + 1, memory.path or memory.id
+        return Section.PAST_ANSWERS, True, about
+    section = piece.entry.section
+    return section, False, f"facts of {section}" if is_fact(memory) else memory.path or memory.id
 
 
-def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[BundlePiece, ...]:
-    """Render each memory; a file's header is shown once, and a class omits members that are shown themselves."""
-    own_text = {entry.memory.text.strip() for entry in included}
+def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
+    """Show a file's header once, and leave out of a class the members that are shown themselves."""
+    own_text = {piece.memory.text.strip() for piece in included}
     members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for entry in included:
-        memory = entry.memory
+    for piece in included:
+        memory = piece.memory
         owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
         if owner != memory.entity and memory.facts.signature:
             members[memory.path, owner].append(memory.facts.signature)
     pieces, opened = [], set[str]()
-    for entry in included:
-        memory, piece = entry.memory, _piece(entry, now)
-        header = entry.header.strip("\n") if memory.path not in opened else ""
+    for piece in included:
+        memory = piece.memory
+        header = piece.header if memory.path not in opened else ""
         opened.add(memory.path)
-        stubs = members[memory.path, memory.entity.removeprefix("module:")] if memory.kind in STUB_KINDS else ()
-        shown_header = "" if header.strip() in own_text else header
-        pieces.append(replace(piece, text=without_stubs(piece.text, stubs), header=shown_header))
+        text = piece.text
+        if memory.kind in OUTLINE_KINDS and (stubs := members[memory.path, memory.entity.removeprefix("module:")]):
+            text = name_methods(without_stubs(_shown(piece.entry), stubs))
+        pieces.append(replace(piece, text=text, header="" if header.strip() in own_text else header))
     return tuple(pieces)
-
-
-def _piece(entry: BundleEntry, now: float) -> BundlePiece:
-    tokens_ = memory_tokens(entry.memory, len(entry.memory.text))
-    return BundlePiece(entry, _shown(entry), tokens_, note=provenance_text(entry, now=now))
 
 
 def _shown(entry: BundleEntry) -> str:
@@ -202,10 +253,9 @@ def _shown(entry: BundleEntry) -> str:
     return "\n".join([text, *lines]) if lines else text
 
 
-def _size(text: str, included: Sequence[BundleEntry]) -> int:
+def _size(text: str, included: Sequence[BundlePiece]) -> int:
     """Estimate tokens: memories by the ratio of their language, the rest as plain text."""
-    shown = [(entry.memory, len(entry.resolved or entry.memory.text)) for entry in included]
-    inner = sum(chars for _, chars in shown)
+    inner = sum(len(piece.text) for piece in included)
     rest = max(0, len(text) - inner)
     shrink = min(1.0, len(text) / inner) if inner else 0.0
-    return int(shrink * sum(memory_tokens(memory, chars) for memory, chars in shown)) + tokens.estimate(rest)
+    return int(shrink * sum(piece.tokens for piece in included)) + tokens.estimate(rest)

@@ -13,17 +13,16 @@ from itertools import groupby
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import (
     CODE_KINDS,
-    SYSTEM_CONTEXT_LAYERS,
     BundleLayout,
     BundlePiece,
-    collapse_blanks,
-    omission_lines,
+    Section,
     piece_caption,
     piece_heading,
     piece_remarks,
 )
-from xscore.prompts.fences import escape_attribute, escape_tags, markdown_block, well_formed
-from xscore.records.memory import Kind, Memory
+from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, markdown_block, well_formed
+from xscore.prompts.left_out import LeftOut, in_order, left_out_lines, name_within
+from xscore.records.memory import Candidate, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3
@@ -39,19 +38,27 @@ def is_fact(memory: Memory) -> bool:
 
 def render_memory_context(layout: BundleLayout) -> str:
     """Return `[1] (decision, 0.95) …` per memory, then branch, files and decision history; empty without any."""
-    if not (layout.pieces or layout.omitted):
+    if not (layout.pieces or layout.left_out):
         return ""
     parts = ["## Semantic Memory Context"]
     parts += [_memory(number, piece) for number, piece in enumerate(layout.pieces, start=1)]
-    if layout.omitted:
-        parts.append("\n".join(f"- {line}" for line in omission_lines(layout.omitted)))
+    if names := _names(layout):
+        parts.append("\n".join(f"- {line}" for line in names))
     repository = _repository(layout)
     if repository:
         parts.append("\n".join(["## Repository Context", "", *repository]))
-    if layout.repository and layout.repository.history:
-        lines = [f"- {collapse_blanks(line)}" for line in layout.repository.history]
-        parts.append("\n".join(["## Decision History", "", *lines]))
+    beside = layout.beside
+    for heading, found in (
+        ("## Known Failure Patterns", beside.failure_patterns),
+        ("## Decision History", beside.history),
+    ):
+        if found:
+            parts.append("\n".join([heading, "", *(f"- {collapse_blanks(line)}" for line in found)]))
     return "\n\n".join(parts)
+
+
+def _names(layout: BundleLayout) -> list[str]:
+    return left_out_lines(layout.left_out, layout.left_out_tokens)
 
 
 def _memory(number: int, piece: BundlePiece) -> str:
@@ -59,7 +66,8 @@ def _memory(number: int, piece: BundlePiece) -> str:
     score = "detail" if piece.score is None else f"{piece.score:.2f}"
     lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
     below = " (below the threshold)" if piece.entry.below_threshold else ""
-    beside = f"[{memory.id}] {piece_remarks(piece)}"
+    why = f"; why: {piece.entry.reason}" if piece.entry.reason else ""
+    beside = f"[{memory.id}] {piece_remarks(piece)}{why}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
     return "\n".join([collapse_blanks(first), collapse_blanks(beside), *_header_block(piece), _text_block(piece)])
 
@@ -75,10 +83,9 @@ def _text_block(piece: BundlePiece) -> str:
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
     """Return the branch with its commit, and the files of the memories."""
-    around = layout.repository
-    lines = []
-    if around and around.branch:
-        lines.append(f"Branch: {collapse_blanks(around.branch)}" + (f" ({around.commit})" if around.commit else ""))
+    beside, lines = layout.beside, []
+    if beside.branch:
+        lines.append(f"Branch: {collapse_blanks(beside.branch)}" + (f" ({beside.commit})" if beside.commit else ""))
     files = dict.fromkeys(piece.memory.path for piece in layout.pieces if piece.memory.path)
     if files:
         lines += ["Relevant files:", *(f"- {collapse_blanks(path)}" for path in files)]
@@ -88,26 +95,26 @@ def _repository(layout: BundleLayout) -> Sequence[str]:
 def render_xml(layout: BundleLayout) -> str:
     """Return `<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under its caption.
 
-    They are in `<system_context>` and `<evidence>`; short facts may share a TOON table in `<facts>`.
+    They stand in a tag for their section; short facts may share a TOON table in `<facts>`.
     """
     parts = []
-    for is_system, pieces in _sections(layout):
-        tag = "system_context" if is_system else "evidence"
+    for tag, pieces in _sections(layout):
         blocks: list[str] = []
         for run in _runs(pieces):
             fenced = "\n".join(map(_xml_piece, run))
             blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>"))
         parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
-    if layout.omitted:
-        parts.append("<omitted>\n" + "\n".join(omission_lines(layout.omitted)) + "\n</omitted>")
+    for name, lines in (("governance", layout.governance()), ("omitted", _names(layout))):
+        if lines:
+            parts.append("\n".join([f"<{name}>", *lines, f"</{name}>"]))
     return "\n".join(parts)
 
 
 def render_markdown(layout: BundleLayout) -> str:
-    """Return two sections with a heading per file, and a caption and fenced block per memory."""
+    """Return the sections with a heading per file, and a caption and fenced block per memory."""
     parts = []
-    for is_system, pieces in _sections(layout):
-        parts.append("# System context" if is_system else "# Evidence")
+    for section, pieces in _sections(layout):
+        parts.append(f"# {section.replace('_', ' ').capitalize()}")
         path = ""
         for run in _runs(pieces):
             heading = "" if is_fact(run[0].memory) else run[0].memory.path or run[0].memory.title
@@ -116,27 +123,48 @@ def render_markdown(layout: BundleLayout) -> str:
             path = run[0].memory.path
             fenced = "\n\n".join(map(_markdown_piece, run))
             parts.append(_tabled(run, fenced, lambda toon: markdown_block(toon, "toon")))
-    if layout.omitted:
-        parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in omission_lines(layout.omitted))]))
+    if governance := layout.governance():
+        parts.append("\n".join(["# Governance", "", *governance]))
+    if names := _names(layout):
+        parts.append("\n".join(["# Left out", "", *(f"- {line}" for line in names)]))
     return "\n\n".join(parts)
 
 
 def render_json(layout: BundleLayout) -> str:
-    """`{schema, headers: {path: text}, memories: [...], omitted: [...]}`."""
-    body = {
-        "schema": 1,
-        "headers": {piece.memory.path: well_formed(piece.header) for piece in layout.pieces if piece.header},
-        "memories": [
-            _named(piece) | {"score": None if piece.score is None else round(piece.score, 6)}
-            | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
-            | {"section": "system_context" if piece.memory.layer in SYSTEM_CONTEXT_LAYERS else "evidence"}
-            | {"told": well_formed(piece.note), "source": piece.memory.source.value}
-            | {"alike": piece.entry.alike, "settles": piece.entry.settles, "detail_of": piece.entry.summary}
-            for piece in layout.pieces
-        ],
-        "omitted": [_named(piece) | {"tokens": piece.tokens} for piece in layout.omitted],
-    }  # fmt: skip
-    return json.dumps(body, ensure_ascii=False, indent=1)
+    """`{schema, headers: {path: text}, memories: [...], omitted: [...], …}`, one memory a line."""
+    memories = [
+        _named(piece.entry.memory) | {"score": None if piece.score is None else round(piece.score, 6)}
+        | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
+        | {"section": piece.entry.section, "reason": well_formed(piece.entry.reason), "in_part": piece.in_part}
+        | {"told": well_formed(piece_remarks(piece)), "source": piece.memory.source.value}
+        | {"alike": piece.entry.alike, "settles": piece.entry.settles, "detail_of": piece.entry.summary}
+        for piece in layout.pieces
+    ]  # fmt: skip
+    left_out = in_order(layout.left_out)
+    named = name_within(left_out, layout.left_out_tokens, size=lambda one: tokens.estimate(len(_json(_omitted(one)))))
+    beside = layout.beside
+    parts = {
+        "schema": "1",
+        "headers": _json({one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}),
+        "memories": _json_lines(memories),
+        "governance": _json({"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}),
+        "omitted": _json_lines([_omitted(one) for one in named]),
+        "omitted_unnamed": str(len(left_out) - len(named)),
+    }
+    return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+
+def _omitted(one: LeftOut) -> dict[str, object]:
+    body = _named(one.candidate) | {"tokens": one.tokens, "score": round(one.score, 6)}
+    return body | {"cause": one.cause.name.lower(), "reason": well_formed(one.reason)}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _json_lines(values: Sequence[object]) -> str:
+    return "[" + ",\n ".join(map(_json, values)) + "]"
 
 
 FORMS: dict[str, Callable[[BundleLayout], str]] = {
@@ -147,10 +175,10 @@ FORMS: dict[str, Callable[[BundleLayout], str]] = {
 }
 
 
-def _sections(layout: BundleLayout) -> Iterator[tuple[bool, list[BundlePiece]]]:
-    """Yield the sections with pieces, and whether each is system context."""
-    for is_system, pieces in groupby(layout.pieces, key=lambda piece: piece.memory.layer in SYSTEM_CONTEXT_LAYERS):
-        yield is_system, list(pieces)
+def _sections(layout: BundleLayout) -> Iterator[tuple[Section, list[BundlePiece]]]:
+    """Yield the sections that have pieces."""
+    for section, pieces in groupby(layout.pieces, key=lambda piece: piece.entry.section):
+        yield section, list(pieces)
 
 
 def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
@@ -206,8 +234,7 @@ def _markdown_piece(piece: BundlePiece) -> str:
     return "\n\n".join([*_header_block(piece), f"{piece_caption(piece)}{entity}{score}", _text_block(piece)])
 
 
-def _named(piece: BundlePiece) -> dict[str, object]:
-    memory = piece.memory
+def _named(memory: Memory | Candidate) -> dict[str, object]:
     return {
         "id": memory.id,
         "layer": memory.layer.value,

@@ -7,18 +7,34 @@ Trade-off: ages are coarse, so that the same question asked twice in an hour giv
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from math import exp
 
 from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
-from xscore.prompts.fences import escape_tags, well_formed
+from xscore.prompts.fences import collapse_blanks, escape_tags
+from xscore.prompts.left_out import LeftOut
+from xscore.prompts.shortening import redacted_lines
 from xscore.records.judgment import Ranked
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
 SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
 """Layers of the first section, *system context*; the others are *evidence*."""
+PAST_ANSWER_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
+"""Kinds of the last section: what was answered earlier, which is no evidence."""
+MAX_NAMED_SPANS = 3
+"""Name at most this many changed spans or redacted lines; count the rest."""
+CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
+
+
+class Section(StrEnum):
+    """A section of a bundle, in their order."""
+
+    SYSTEM_CONTEXT = "system_context"
+    EVIDENCE = "evidence"
+    PAST_ANSWERS = "past_answers"
 
 
 class BundleEntry(Struct, frozen=True):
@@ -31,6 +47,8 @@ class BundleEntry(Struct, frozen=True):
     """Imports and module head of its file, the same for every memory of that file."""
     below_threshold: bool = False
     """Taken in by `min_keep`."""
+    reason: str = ""
+    """Why the judge gave its score."""
     alike: tuple[str, ...] = ()
     """Ids of selected near duplicates that this one represents."""
     resolved: str = ""
@@ -48,19 +66,37 @@ class BundleEntry(Struct, frozen=True):
         return self.ranked.score if self.ranked else 0.0
 
     @property
+    def section(self) -> Section:
+        """The section that it stands in."""
+        if self.summary or self.memory.kind in PAST_ANSWER_KINDS:
+            return Section.PAST_ANSWERS
+        return Section.SYSTEM_CONTEXT if self.memory.layer in SYSTEM_CONTEXT_LAYERS else Section.EVIDENCE
+
+    @property
     def others(self) -> tuple[str, ...]:
         """Ids of the selected memories that this one represents."""
         return (*self.alike, *self.settles)
 
 
-class RepositoryContext(Struct, frozen=True):
-    """What the `memory` form shows besides the memories."""
+class BesideMemories(Struct, frozen=True, kw_only=True):
+    """What a bundle shows besides the chosen memories."""
 
+    task: str = ""
+    """Its words decide which lines of a long function are shown if there is no room for all."""
+    near: tuple[LeftOut, ...] = ()
+    """Memories that passed without a place, or came near."""
+    failure_patterns: tuple[str, ...] = ()
+    """Known failure patterns that passed, one line each."""
+    decisions: tuple[str, ...] = ()
+    """The latest decisions that passed, one line each."""
     branch: str = ""
     commit: str = ""
-    """Short hash of the commit that is checked out."""
+    """Short hash of the commit that is checked out; branch, commit and history stand in the form `memory` only."""
     history: tuple[str, ...] = ()
-    """Recent decisions, one line each, newest first."""
+    """Recent decisions, and what became of the context of earlier tasks, newest first."""
+
+
+NOTHING_BESIDE = BesideMemories()
 
 
 class Bundle(Struct, frozen=True):
@@ -72,7 +108,7 @@ class Bundle(Struct, frozen=True):
     omitted: tuple[str, ...]
     """Memory ids that did not fit."""
     tokens: int
-    """Estimated; at most the budget, unless the list of omissions alone exceeds it."""
+    """Estimated; at most the budget."""
     merged: tuple[str, ...] = ()
     """Selected memories represented by another one: near duplicates, settled conflicts."""
 
@@ -82,21 +118,19 @@ class Bundle(Struct, frozen=True):
         return (*self.included, *self.merged)
 
 
-CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
-MAX_NAMED_OMISSIONS = 30
-"""Name at most this many omitted memories; count the rest."""
-
-
 class BundlePiece(Struct, frozen=True):
     """One memory with what is shown of it."""
 
     entry: BundleEntry
     text: str
     tokens: int
+    """Of the text."""
     header: str = ""
     """Head of its file; empty if already shown."""
     note: str = ""
     """Who said it and when, in our words."""
+    in_part: bool = False
+    """Only the lines that matter are shown."""
 
     @property
     def memory(self) -> Memory:
@@ -113,8 +147,22 @@ class BundleLayout(Struct, frozen=True):
     """What a form lays out."""
 
     pieces: tuple[BundlePiece, ...]
-    omitted: tuple[BundlePiece, ...]
-    repository: RepositoryContext | None = None
+    left_out: tuple[LeftOut, ...]
+    left_out_tokens: int
+    """Most tokens that naming them may take."""
+    beside: BesideMemories = NOTHING_BESIDE
+
+    def governance(self) -> list[str]:
+        """Return the lines of the governance section; empty if no decision and no failure pattern passed."""
+        lines: list[str] = []
+        if not self.pieces:
+            return lines
+        for heading, found in (
+            ("Known failure patterns:", self.beside.failure_patterns),
+            ("Latest decisions:", self.beside.decisions),
+        ):
+            lines += [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in found)] if found else []
+        return lines
 
 
 def piece_caption(piece: BundlePiece) -> str:
@@ -130,12 +178,18 @@ def piece_caption(piece: BundlePiece) -> str:
         words.append(f"lines {memory.start_line}-{memory.end_line}")
     if piece.entry.below_threshold:
         words.append("(below the threshold)")
-    return collapse_blanks(" ".join(word for word in words if word))
+    said = collapse_blanks(" ".join(word for word in words if word))
+    return f"{said}; why: {escape_tags(collapse_blanks(piece.entry.reason))}" if piece.entry.reason else said
 
 
 def piece_remarks(piece: BundlePiece) -> str:
-    """Return provenance and the memories it represents; may be empty."""
+    """Return provenance, what of it is not shown, and the memories it represents; may be empty."""
     remarks = [piece.note] if piece.note else []
+    if piece.in_part:
+        remarks.append("shown in part")
+    if redacted := redacted_lines(piece.entry.memory.text, first_line=max(1, piece.memory.start_line)):
+        numbers = ", ".join(map(str, redacted[:MAX_NAMED_SPANS])) + ", …" * (len(redacted) > MAX_NAMED_SPANS)
+        remarks.append(f"redacted on line {numbers}: leave as in the file")
     if piece.entry.summary:
         remarks.append(f"a detail of [{piece.entry.summary}]")
     if piece.entry.settles:
@@ -143,19 +197,6 @@ def piece_remarks(piece: BundlePiece) -> str:
     if piece.entry.alike:
         remarks.append(f"said alike by {_ids(piece.entry.alike)}")
     return "; ".join(remarks)
-
-
-def omission_lines(omitted: Sequence[BundlePiece]) -> list[str]:
-    """Return the selected memories that did not fit, with place and size."""
-    lines = ["Chosen as well, but without room in the token budget or in their layer's share; ask for what you need:"]
-    for piece in omitted[:MAX_NAMED_OMISSIONS]:
-        memory = piece.memory
-        where = f", lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-        ids = _ids((memory.id, *piece.entry.alike, *piece.entry.settles))
-        lines.append(collapse_blanks(f"{ids} {memory_place(memory)}{where}, about {piece.tokens:,} tokens"))
-    if len(omitted) > MAX_NAMED_OMISSIONS:
-        lines.append(f"and {len(omitted) - MAX_NAMED_OMISSIONS} more")
-    return lines
 
 
 def memory_place(memory: Memory) -> str:
@@ -170,11 +211,6 @@ def piece_heading(piece: BundlePiece) -> str:
     title = collapse_blanks(memory.title).rstrip("…")
     repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
     return "" if repeats and not memory.path else memory_place(memory)
-
-
-def collapse_blanks(text: str) -> str:
-    """Collapse runs of whitespace."""
-    return " ".join(well_formed(text).split())
 
 
 def _ids(ids: Sequence[str]) -> str:
@@ -199,8 +235,6 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
 """Added to every decision."""
 MAX_AUTHOR_CHARS = 60
-MAX_NAMED_SPANS = 3
-"""Name at most this many changed spans; count the rest."""
 
 
 def provenance_text(entry: BundleEntry, *, now: float) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 
 ANSWER_TAGS = (
     "code memory file header omitted session exchange current_file diff errors task answer system"
-    " system_context evidence facts session_summary checkpoint"
+    " system_context evidence past_answers governance facts session_summary checkpoint"
 )
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -78,3 +78,8 @@ def well_formed(text: str) -> str:
         return text.translate(_CONTROLS)
     text = text.encode("utf-8", "replace").decode("utf-8")
     return _CONTROL.sub("\ufffd", text)
+
+
+def collapse_blanks(text: str) -> str:
+    """Collapse runs of whitespace."""
+    return " ".join(well_formed(text).split())

@@ -179,8 +179,20 @@ class Selection(Struct, frozen=True, kw_only=True):
     filled: frozenset[str]
     """Ids among `kept` that are below the threshold, taken in by `min_keep`."""
     near_misses: tuple[Ranked, ...]
+    """Best first: all that passed without a place, then those within `selection.near_margin` of the threshold."""
+    threshold: float
+    near_from: float
+    """Lowest score that came near."""
     below_threshold: int
     over_quota: int
     """Passed, but tests had used up their share of K."""
     beyond_k: int
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
+
+    def passed(self, ranked: Ranked) -> bool:
+        """Return whether a candidate reached the threshold, ignoring float error."""
+        return ranked.score >= self.threshold - SCORE_TOLERANCE
+
+    def came_near(self, ranked: Ranked) -> bool:
+        """Return whether a candidate passed, or is just below the threshold."""
+        return ranked.score >= self.near_from - SCORE_TOLERANCE

@@ -169,6 +169,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
     continues: str = ""
     excluded_files: int = 0
+    ranked_by: str = ""
+    """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
@@ -186,6 +188,7 @@ class ScoreLine(Struct, frozen=True):
     score: float | None
     reason: str
     cause: str
+    boosts: tuple[Boost, ...] = ()
 
 
 SCORE_BINS = 20

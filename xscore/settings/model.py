@@ -129,6 +129,8 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """Most memories that are kept."""
     min_keep: RepoMay[Annotated[int, Meta(ge=0)]] = 0
     """Fill up from the near misses to this many, labelled below threshold."""
+    near_margin: Fixed[float] = 0.2
+    """How far below the threshold a memory is still named, in the context and in the receipt."""
     tests_share: Fixed[float] = 1 / 3
     """Share of K that tests may take when other memories want the places."""
 

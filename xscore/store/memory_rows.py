@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from xscore.platform import tokens
@@ -109,15 +110,36 @@ def select_memories(connection: sqlite3.Connection, where: str, parameters: Iter
     return [memory_from_row(row) for row in rows.fetchall()]
 
 
+class WithoutExchanges(Struct, frozen=True):
+    """Which exchanges are no candidates of a turn."""
+
+    thread: str = ""
+    """Those of this working session, which the answer prompt shows anyway."""
+    keys: frozenset[str] = frozenset()
+    """Those of these turn keys: an earlier answer to the same question is no evidence for it."""
+    any: bool = False
+    """All of them."""
+
+    @property
+    def condition(self) -> str:
+        """The condition in SQL, with two parameters."""
+        return f"{int(self.any)} OR thread = ? OR key {IN_JSON_LIST}"
+
+    @property
+    def parameters(self) -> tuple[str, str]:
+        """Its parameters."""
+        return self.thread or "\0", json.dumps(sorted(self.keys))
+
+
 def fetch_pool(
     connection: sqlite3.Connection,
     user: Callable[[], sqlite3.Connection | None],
     *,
     tests: TestView = "cards",
-    thread: str = "",
+    without: "WithoutExchanges",
     deadline_s: float | None = None,
 ) -> FetchedPool:
-    """Read every active or stale memory, except exchanges of this thread, which the answer prompt shows anyway.
+    """Read every active or stale memory, except some exchanges.
 
     user: opens the user's own store, or returns None. deadline_s: a slower layer is read whole and reported as late.
     Raises StoreDamaged if the table has fewer rows than the index used, so that a damaged page hides nothing.
@@ -126,12 +148,12 @@ def fetch_pool(
     reports = []
     query = (
         f"SELECT {_CANDIDATE_COLUMNS.format(**_SHOWN[tests])} FROM memory INDEXED BY memory_by_layer"
-        f" WHERE layer = ? AND {LIVE_CONDITION} AND NOT (kind = 'exchange' AND thread = ?)"
+        f" WHERE layer = ? AND {LIVE_CONDITION} AND NOT (kind = 'exchange' AND ({without.condition}))"
     )
 
     def read(source: sqlite3.Connection | None, layer: Layer) -> None:
         started = perf_counter()
-        found = source.execute(query, (layer, thread or "\0")).fetchall() if source else []
+        found = source.execute(query, (layer, *without.parameters)).fetchall() if source else []
         seconds = perf_counter() - started
         is_late = bool(found) and deadline_s is not None and seconds > deadline_s
         rows.extend(found)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from xscore.platform import database, tokens
 from xscore.platform.hashing import integer_id, memory_id
 from xscore.records.memory import Kind, Layer
-from xscore.records.turn import Scope, SessionEntry, SessionSummary
+from xscore.records.turn import ChangedFile, Scope, SessionEntry, SessionSummary
 from xscore.store import memory_rows
 
 SUMMARY_TOKENS = 600
@@ -63,7 +63,11 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     process: str = ""
     """The process it runs in, while it runs."""
     judge: str = ""
-    """`provider:model`, with which a turn that was killed goes on."""
+    """`provider:model` or `lexical`, with which a turn goes on."""
+    primary: str = ""
+    """The answering model, `provider:model`."""
+    edited: tuple[ChangedFile, ...] = ()
+    """Files with an uncommitted change."""
     scope: Scope = Scope()
     links: tuple[str, ...] = ()
     """Ids of the kept memories named in its task or answer."""

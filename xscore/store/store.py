@@ -23,10 +23,19 @@ from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.records.reports import StoreStatus
 from xscore.settings import MemorySettings
 from xscore.store import encryption_key, memory_rows, memory_writer, naming, opening, user_secret
-from xscore.store.memory_rows import IN_JSON_LIST, FetchedPool, TestView, fetch_pool, select_memories
+from xscore.store.memory_rows import (
+    IN_JSON_LIST,
+    FetchedPool,
+    TestView,
+    WithoutExchanges,
+    fetch_pool,
+    select_memories,
+)
 
 Clock = Callable[[], float]
 """Unix seconds."""
+EVERY_EXCHANGE = WithoutExchanges()
+"""No exchange is left out."""
 
 
 class Store:
@@ -171,11 +180,17 @@ class Store:
 
     def pool(self, *, tests: TestView = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, one per content, ordered by path and line."""
-        return self.fetch(tests=tests, thread=thread).candidates
+        return self.fetch(tests=tests, without=WithoutExchanges(thread)).candidates
 
-    def fetch(self, *, tests: TestView = "cards", thread: str = "", deadline_s: float | None = None) -> FetchedPool:
+    def fetch(
+        self,
+        *,
+        tests: TestView = "cards",
+        without: WithoutExchanges = EVERY_EXCHANGE,
+        deadline_s: float | None = None,
+    ) -> FetchedPool:
         """Return the pool with a report per layer. See `fetch_pool`; raises StoreDamaged."""
-        found = fetch_pool(self.connection, self.user_connection, tests=tests, thread=thread, deadline_s=deadline_s)
+        found = fetch_pool(self.connection, self.user_connection, tests=tests, without=without, deadline_s=deadline_s)
         self.user_is_unreadable = any(report.problem for report in found.layers if report.layer is Layer.USER)
         return found
 

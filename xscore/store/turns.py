@@ -31,6 +31,8 @@ from xscore.store.session_summary import (
 from xscore.store.working_session import update_session_work
 
 RECEIPT_SCHEMA = 1
+MOST_EDITED = 200
+"""Most files with uncommitted changes that are stored with a turn."""
 _TITLE_CHARS = 80
 _LATEST = """
     SELECT coalesce(
@@ -61,7 +63,9 @@ class PastTurn(Struct, frozen=True, kw_only=True):
     judge: str
     """Judge key; with `turn_key` it finds the judgments."""
     judge_name: str
-    """`provider:model`; empty for an erased turn."""
+    """`provider:model` or `lexical`; empty for an erased turn."""
+    primary: str
+    """The answering model, `provider:model`; empty: none."""
     started_at: float
     state: TurnState
     answer: str
@@ -93,13 +97,15 @@ def begin_turn(
     turn_key: str,
     judge: str,
     judge_name: str = "",
+    primary: str = "",
     now: float,
     process: str = "",
     isolated: bool = False,
 ) -> str:
     """Store a turn as running; return its id (`t_…`).
 
-    judge: judge key. judge_name: `provider:model`, empty without a model. process: `processes.process_identity`.
+    judge: judge key. judge_name: `provider:model` or `lexical`. primary: the answering model. process:
+    `processes.process_identity`.
     isolated: not the user's work (an evaluation), so it does not become the latest turn.
     """
     identifier = turn.id or "t_" + secrets.token_hex(8)
@@ -112,6 +118,8 @@ def begin_turn(
         checkpoint=turn.checkpoint,
         process=process,
         judge=judge_name,
+        primary=primary,
+        edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
         scope=replace(turn.scope, paths=tuple(redact(path).text for path in turn.scope.paths)),
     )
     with database.transaction(connection):
@@ -136,10 +144,12 @@ def finish_turn(
     verdict: SelectionOutcome,
     figures: TurnFigures | None = None,
     now: float,
+    has_evidence: bool = True,
     isolated: bool = False,
 ) -> None:
     """Store the receipt, the answer and the exchange, and count the use of the kept memories.
 
+    has_evidence: the answer rests on kept memories other than past answers; without any it becomes no memory.
     isolated: store only the receipt.
     """
     clean = redact(answer or "").text
@@ -160,7 +170,7 @@ def finish_turn(
         context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", verdict.accepted)
         if known != "{}":
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
-        if clean:
+        if clean and has_evidence:
             exchange = _exchange(turn_key, task, clean, context, now=now)
             before = next(iter(memory_rows.select_memories(connection, "id = ?", (exchange.id,))), None)
             write_memory(connection, exchange, before=before, now=now, thread=thread)
@@ -228,6 +238,11 @@ def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, no
     return memory
 
 
+def keys_of_task(connection: sqlite3.Connection, task: str) -> frozenset[str]:
+    """Return the turn keys under which this task was asked before, whatever file or change came with it."""
+    return frozenset(key for (key,) in connection.execute("SELECT turn_key FROM turn WHERE task = ?", (task,)))
+
+
 def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
     """Whether no other turn with the same turn key has an answer."""
     row = connection.execute(
@@ -274,10 +289,12 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
                 recent=context.recent,
                 checkpoint=context.checkpoint,
                 scope=context.scope,
+                changed=context.edited,
             ),
             turn_key=turn_key,
             judge=judge,
             judge_name=context.judge,
+            primary=context.primary,
             started_at=started_at,
             state=TurnState(state),
             answer=answer,

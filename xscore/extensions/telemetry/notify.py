@@ -54,7 +54,7 @@ def trace_listener(send: SendTurn) -> TurnListener:
 
 
 def _traced(closed: ClosedTurn) -> TracedTurn:
-    watch, shift = closed.watch, closed.now - monotonic()
+    watch, shift = closed.stopwatch, closed.now - monotonic()
     error = _error_kind(closed)
     ended_in = _ended_in(closed)
     return TracedTurn(
@@ -84,7 +84,7 @@ def _error_kind(closed: ClosedTurn) -> str:
 
 def _ended_in(closed: ClosedTurn) -> str:
     """Name the stage that a turn ended in: without a receipt its last; none where it was only not kept."""
-    laps, figures = closed.watch.laps, closed.figures
+    laps, figures = closed.stopwatch.laps, closed.figures
     if closed.exit_code == _NOT_KEPT:
         return ""
     if figures is None:

@@ -1,0 +1,69 @@
+"""Past answers are not evidence: what of them is a candidate, where they stand, and which become memories."""
+
+from pathlib import Path
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.turn import TurnOptions, run_turn
+from xscore.records.memory import Kind
+from xscore.records.turn import Scope, Turn
+
+ASKED = "Where is the discount taken?"
+
+
+def exchanges(pipeline: Pipeline) -> list[str]:
+    """The titles of all exchanges that are memories."""
+    pool = pipeline.store.memories([one.id for one in pipeline.store.pool() if one.kind is Kind.EXCHANGE])
+    return [memory.title for memory in pool.values()]
+
+
+async def test_an_answer_to_the_same_question_is_no_candidate(shop: Path, server: OpenAIServer) -> None:
+    """Asked again in a new session, with another file or not, the earlier answer stays out; another's may come in."""
+    server.score = table({"shop/prices.py::total": 95, "Answer:": 99})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(Turn(task=ASKED))
+        assert exchanges(pipeline) == [ASKED]
+        for turn in (Turn(task=ASKED, fresh=True), Turn(task=ASKED, fresh=True, errors="Traceback")):
+            again = await pipeline.ask(turn, answer=False)
+            assert {memory.kind for memory in again.selected} == {"function"}
+        other = await pipeline.context(Turn(task="And where is it rounded?", fresh=True))
+        explained = await pipeline.explain(
+            next(m.id for m in other.selected if m.kind == "exchange"), turn_id=again.turn_id
+        )
+        evaluated = await run_turn(
+            pipeline.parts, Turn(task="And where is it rounded?"), TurnOptions(answer=False, isolated=True)
+        )
+    assert [memory.kind for memory in other.selected] == ["exchange", "function"]
+    evidence, _, past = (other.bundle or "").partition("<past_answers>")
+    assert "def total" in evidence and f"Task: {ASKED}" in past and "Task:" not in evidence
+    assert explained.outcome == "not_a_candidate"
+    assert {memory.kind for memory in evaluated.selected} == {"function"}, "an evaluation has none unless told"
+
+
+async def test_an_answer_without_evidence_becomes_no_memory(shop: Path, server: OpenAIServer) -> None:
+    """With nothing kept, or nothing but past answers, the answer is in the receipt and nowhere else."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        server.score = table({}, default=2)
+        empty = await pipeline.ask(Turn(task="Why is the moon round?"))
+        assert empty.answer and exchanges(pipeline) == []
+        server.score = table({"shop/prices.py::total": 95})
+        await pipeline.ask(Turn(task=ASKED))
+        server.score = table({"Answer:": 99}, default=2)
+        hearsay = await pipeline.ask(Turn(task="And where is it rounded?", fresh=True))
+        assert hearsay.answer and [memory.kind for memory in hearsay.selected] == ["exchange"]
+        assert exchanges(pipeline) == [ASKED]
+
+
+async def test_a_turn_without_memory_reads_code_and_documents_only(shop: Path, server: OpenAIServer) -> None:
+    """A11: a scope of the layers of the index has no exchange among its candidates, nor in the answering prompt."""
+    server.score = table({"shop/prices.py::total": 95})
+    prompts: list[str] = []
+    server.answer = lambda prompt: prompts.append(prompt) or "Done."  # type: ignore[func-returns-value]
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(Turn(task=ASKED))
+        await pipeline.ask(Turn(task="Now the cart."))
+        found = await pipeline.ask(Turn(task="And the README?", scope=Scope(layers=("graph", "vector"))))
+    assert ["<session>" in prompt for prompt in prompts] == [False, True, False]
+    assert found.coverage.unjudged == 0 and found.answer == "Done."

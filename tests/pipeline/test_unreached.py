@@ -1,0 +1,75 @@
+"""A host that cannot be reached, or a deadline that comes first: the words' ranking stands in, and says so."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.records.turn import Turn
+from xscore.settings import OpenAISettings, Settings
+
+TASK = Turn(task="Where does the cart put one thing into its lines? Cart.add")
+
+
+def nowhere() -> str:
+    """A base URL where nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+async def ranked_by_words(shop: Path, settings: Settings) -> str:
+    """Ask, hold what comes of it, and return the turn."""
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK)
+        row = pipeline.store.connection.execute("SELECT state FROM turn WHERE id = ?", (answer.turn_id,)).fetchone()
+    assert (answer.exit_code, answer.ranked_by, answer.answer) == (1, "lexical", None)
+    assert answer.coverage.unjudged == answer.coverage.candidates == sum(answer.unjudged.by_cause.values()) > 0
+    assert "Cart.add" in {memory.entity for memory in answer.selected}
+    assert answer.threshold == settings.selection.lexical_threshold
+    assert answer.bundle and "def add" in answer.bundle
+    assert any("the lexical judge ranked instead" in said and "xscore continue" in said for said in answer.warnings)
+    assert row == ("partial",)
+    return answer.turn_id
+
+
+@pytest.mark.parametrize("probe", [True, False])
+async def test_without_a_network_words_rank(shop: Path, server: OpenAIServer, probe: bool) -> None:
+    """Exit 1, all unjudged with the cause, and `continue` finishes the turn with its own models."""
+    away = replace(settings_for(server, probe=probe, attempts=1), openai=OpenAISettings(base_url=nowhere()))
+    turn = await ranked_by_words(shop, away)
+    server.score = table({"shop/prices.py::total": 95})
+    async with Pipeline.open(shop, settings_for(server, probe=probe)) as pipeline:
+        connection = pipeline.store.connection
+        connection.execute("UPDATE turn SET judge = ''")  # the host's port is part of the judge's identity
+        whole = await pipeline.resume(turn)
+    assert (whole.exit_code, whole.ranked_by, whole.coverage.judged) == (0, "", whole.coverage.candidates)
+
+
+async def test_a_deadline_before_anything_is_judged_lets_words_rank(shop: Path, server: OpenAIServer) -> None:
+    """A silent host and a short deadline: the ranking is there in time."""
+    server.latency_s = 60.0
+    settings = settings_for(server)
+    await ranked_by_words(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0)))
+
+
+async def test_a_refused_key_stays_an_error(shop: Path, server: OpenAIServer) -> None:
+    """What the user must mend is no reason to rank by words: exit 3."""
+    server.api_key = "right"
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert (answer.exit_code, answer.ranked_by, answer.selected) == (3, "", ())
+
+
+async def test_the_seconds_are_those_the_user_waited(shop: Path, server: OpenAIServer) -> None:
+    """What passed before the turn began is in the receipt's total."""
+    import time
+
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False, started=time.monotonic() - 100)
+    assert answer.latency.total >= 100

@@ -1,0 +1,97 @@
+"""Complete a turn with what the moment shows: the current file and the uncommitted work.
+
+Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. It decides nothing
+about what is judged. Trade-off: long texts are cut after redaction, so more is read than is shown.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sections_among, shown_diff
+from xscore.platform.errors import UsageError
+from xscore.platform.near_names import did_you_mean, nearest_names
+from xscore.platform.paths import RepositoryRoot, native_name, portable_name
+from xscore.records.turn import Turn
+from xscore.store.personal_data import redact_pii
+from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
+
+MAX_TASK_CHARS = 100_000
+MAX_FILE_CHARS = 60_000
+
+
+def complete_turn(
+    turn: Turn,
+    root: RepositoryRoot,
+    *,
+    work: UncommittedWork,
+    allow_pii: bool = False,
+    indexed: Callable[[], Iterable[str]] = tuple,
+) -> Turn:
+    """Fill in the turn's missing fields. Raises UsageError for an empty or huge task, or a file outside the root.
+
+    work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
+    and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
+    """
+    clean = redact if allow_pii else _redact_with_pii
+    task = turn.task.strip()
+    if not task:
+        raise UsageError(
+            "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
+        )
+    if len(task) > MAX_TASK_CHARS:
+        raise UsageError(
+            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
+            hint="Put logs and traces into --errors, of which the end is kept.",
+        )
+    file = _path_in_root(turn.file, root, indexed) if turn.file else ""
+    file = file if is_safe_name(file) else ""
+    given = sections_among(turn.diff, _is_not_secret) if "diff --git " in turn.diff else turn.diff
+    return replace(
+        turn,
+        task=clean(redact(task, prose=True).text).text,
+        errors=clean(turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
+        file=file,
+        file_text=_file_text(file, root) if file else "",
+        recent=tuple(
+            name
+            for name in dict.fromkeys(_path_in_root(path, root, indexed) for path in turn.recent)
+            if is_safe_name(name)
+        ),
+        diff=shown_diff(given) if turn.diff else work.diff,
+        changed=work.changed if turn.changed is None else turn.changed,
+    )
+
+
+def _redact_with_pii(text: str) -> Redacted:
+    return redact_pii(redact(text).text)
+
+
+def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
+    """Return a path relative to the root; it may be given so, absolute, or relative to the working folder."""
+    given = Path(path)
+    tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
+    for candidate in tried:
+        real = candidate.resolve()
+        if real.is_relative_to(root.path.resolve()) and real.exists():
+            return portable_name(str(real.relative_to(root.path.resolve())))
+    hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
+    raise UsageError(f"{path} is not a file of {root.path}", hint=hint)
+
+
+def _file_text(file: str, root: RepositoryRoot) -> str:
+    """Read the current file for the answering model; empty for a folder, an unreadable file or a file of secrets."""
+    path = root.path / native_name(file)
+    if is_secret_file(file) or not path.is_file():
+        return ""
+    try:
+        with path.open("rb") as opened:
+            text = redact(opened.read(SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
+    except OSError:
+        return ""
+    return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
+
+
+def _is_not_secret(path: str) -> bool:
+    return not is_secret_file(path)
