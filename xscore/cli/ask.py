@@ -42,6 +42,9 @@ SET_A_MODEL = (
     " server of your own (--judge and --model name others)."
 )
 NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answerer.")]
+ANYWAY = [
+    tuning("--answer-anyway", is_flag=True, help="Call the answerer even if words alone ranked and nothing was chosen.")
+]
 OUTPUTS = [
     option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
     tuning(
@@ -59,7 +62,7 @@ BATCH_FILE = [
 FORMS = ["xml", "markdown", "json", "memory"]
 
 
-@command(TURN_OPTIONS, ANSWERER, NO_ANSWER, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
+@command(TURN_OPTIONS, ANSWERER, NO_ANSWER, ANYWAY, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
 @click.argument("task", required=False)
 def ask(task: str | None, flags: Flags) -> int:
     """Judge every memory of this repository against TASK, then answer once with what matters.
@@ -79,7 +82,13 @@ def ask(task: str | None, flags: Flags) -> int:
     turn = flags.turn(task)
     return _run_and_print(
         flags,
-        lambda open_, answers: open_.ask(turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT),
+        lambda open_, answers: open_.ask(
+            turn,
+            answer=answers,
+            answer_anyway=flags.given["answer_anyway"],
+            all_scores=flags.all_scores,
+            started=STARTED_AT,
+        ),
     )
 
 

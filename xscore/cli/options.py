@@ -122,6 +122,7 @@ WORKING_FILE = [
 SESSION = [
     option("--fresh", is_flag=True, help="Begin a new working session on this branch."),
     option("--checkpoint", metavar="NAME", help="Go on from this checkpoint."),
+    tuning("--no-memory", is_flag=True, help="Only code and documents: no session, project, user or decision."),
 ]
 SCOPE = [
     option("-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."),
@@ -235,9 +236,9 @@ class Flags(Struct, frozen=True):
     @property
     def scope(self) -> Scope:
         """What the candidate pool is narrowed to."""
-        return Scope(
-            tuple(map(decode_path_argument, self.given["glob"])), tuple(self.given["type"]), tuple(self.given["layer"])
-        )
+        without_memory = (Layer.GRAPH, Layer.VECTOR) if self.given.get("no_memory") else ()
+        layers = tuple(self.given["layer"]) or without_memory
+        return Scope(tuple(map(decode_path_argument, self.given["glob"])), tuple(self.given["type"]), layers)
 
     def turn(self, task: str) -> Turn:
         """Build the turn, reading the task and the errors from files or stdin if asked to."""

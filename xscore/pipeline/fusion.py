@@ -93,6 +93,7 @@ def _near(
             LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW,
             near.score,
             reason=reason_of(near, reasons),
+            tokens=near.candidate.tokens,
             title=memories[near.candidate.id].title if near.candidate.id in memories else "",
         )
         for place, near in enumerate(selection.near_misses)
