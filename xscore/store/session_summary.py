@@ -68,6 +68,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """The answering model, `provider:model`."""
     edited: tuple[ChangedFile, ...] = ()
     """Files with an uncommitted change."""
+    has_evidence: bool = True
+    """Whether its answer rests on something; else it became no memory."""
     scope: Scope = Scope()
     links: tuple[str, ...] = ()
     """Ids of the kept memories named in its task or answer."""
@@ -224,7 +226,8 @@ def exchange_memory_id(turn_key: str) -> str:
 def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int = ENTRIES) -> list[SessionEntry]:
     """Read a session's first turn and its latest ones, oldest first, each task once.
 
-    An answered turn is read only while its exchange exists, so that erased ones are left out.
+    An answered turn is read only while its exchange exists, so that erased ones are left out; one whose answer rested
+    on nothing never had any.
     """
     rows = connection.execute(_TURNS, (thread, limit)).fetchall()
     if len(rows) == limit:
@@ -239,9 +242,8 @@ def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int =
     )
     turns = sorted(latest.items(), key=lambda turn: rows.index(turn[1]), reverse=True)
     with database.damage_if_invalid("a turn"):
-        told = [
-            (exchange, row, TurnContext.from_json(row[3])) for exchange, row in turns if exchange in texts or not row[5]
-        ]
+        read = [(exchange, row, TurnContext.from_json(row[3])) for exchange, row in turns]
+    told = [one for one in read if one[0] in texts or not one[1][5] or not one[2].has_evidence]
     names = _names(connection, {link for *_, context in told for link in context.links})
     return [
         session_entry(

@@ -168,6 +168,7 @@ def finish_turn(
         thread, turn_key, task, known = connection.execute(asked, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
         context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", verdict.accepted)
+        context = replace(context, has_evidence=has_evidence)
         if known != "{}":
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
         if clean and has_evidence:
