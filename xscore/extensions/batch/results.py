@@ -23,9 +23,9 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobQuestion
 from xscore.extensions.batch.records import QuestionSummary
 from xscore.pipeline import pool as kept
+from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import pool_among
-from xscore.pipeline.prepare import complete_turn
 from xscore.pipeline.question_list import PreparedQuestion, Question, fetch_list_memories
 from xscore.pipeline.ranking import rank
 from xscore.pipeline.uncommitted import UncommittedWork, uncommitted_work
