@@ -166,7 +166,7 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         report = index(connect_store(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,
                        now=time.time() + 60)
         print(report.files.indexed, *[m for m in sys.modules if m.partition(".")[0] in
-              ("tree_sitter", "numpy", "pydantic", "pathspec", "multiprocessing")])
+              ("tree_sitter", "numpy", "pydantic", "multiprocessing")])
         """
     )
     run = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]

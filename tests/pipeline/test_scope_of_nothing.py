@@ -9,7 +9,9 @@ from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.pipeline.pool import narrow_to_scope, refuse_empty_scope
 from xscore.platform.errors import NothingMatched
+from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope
 
 __all__ = ["server", "shop"]
@@ -27,3 +29,13 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
         with pytest.raises(NothingMatched, match="no memory matches"):
             await ask_list(pipeline.parts, QUESTIONS, AskListOptions(scope=NOWHERE))
     assert not server.counts.requests
+
+
+def test_a_memory_without_a_path_does_not_satisfy_a_glob() -> None:
+    """It passes every glob beside others; alone it would hide that the glob matches no file."""
+    note = Candidate("m", "h", Layer.PROJECT, Kind.DECISION, "", "", 0, 0, "", 1, 0.0)
+    code = Candidate("c", "h", Layer.GRAPH, Kind.FUNCTION, "src/a.py", "a", 1, 2, "python", 1, 0.0)
+    with pytest.raises(NothingMatched):
+        refuse_empty_scope([note, code], narrow_to_scope((note, code), Scope(paths=("nosuch/**",))), NOWHERE)
+    refuse_empty_scope([note, code], narrow_to_scope((note, code), NOWHERE), NOWHERE)
+    refuse_empty_scope([note], [note], Scope(layers=("project",)))

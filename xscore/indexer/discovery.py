@@ -19,16 +19,17 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import claims_git
+from xscore.platform.globs import GlobList
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded
 from xscore.store.redaction import is_secret_file, redact
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
     from xscore.settings import IndexSettings
 
 
+MAX_RULES, MAX_RULES_BYTES = 1_000, 100_000
+"""Lines and bytes read of one .gitignore file."""
 DATA_BYTES = 100_000
 """Structured files above this size are data, not configuration."""
 _LOCKFILES = frozenset(
@@ -82,21 +83,19 @@ class AdmissionRules:
         """Return why a file of this name is excluded, whatever it holds; empty: it is not."""
         if is_secret_file(path) or redact(path).count:
             return "secret"
-        if self._include is not None and not self._include.match_file(path):
+        if self._include is not None and not self._include.verdict(path):
             return "not_included"
-        verdict = self._exclude.check_file(path).include if self._exclude is not None else None
+        verdict = self._exclude.verdict(path) if self._exclude is not None else None
         if verdict:
             return "excluded"
         return refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
 
 
-def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
+def _spec(globs: tuple[str, ...]) -> GlobList | None:
     if not globs:
         return None
-    from pathspec import GitIgnoreSpec
-
     try:
-        return GitIgnoreSpec.from_lines(globs)
+        return GlobList(globs)
     except (ValueError, re.error) as error:
         raise UsageError(
             f"index.include or index.exclude: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
@@ -207,7 +206,7 @@ def _listed(printed: str) -> FileListing:
 def walk_folder(top: Path) -> FileListing:
     """List a plain folder, obeying its .gitignore files."""
     listing = FileListing()
-    todo: list[tuple[str, tuple[tuple[str, GitIgnoreSpec], ...]]] = [("", ())]
+    todo: list[tuple[str, tuple[tuple[str, GlobList], ...]]] = [("", ())]
     while todo:
         folder, rules = todo.pop()
         spec = _ignore_rules(top / folder / ".gitignore")
@@ -248,21 +247,20 @@ def _is_bare(folder: Path) -> bool:
     return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
-def _ignore_rules(file: Path) -> "GitIgnoreSpec | None":
+def _ignore_rules(file: Path) -> GlobList | None:
     if file.is_symlink() or not file.is_file():
         return None
-    from pathspec import GitIgnoreSpec
-
     try:
-        return GitIgnoreSpec.from_lines(file.read_text("utf-8", "replace").splitlines())
+        with file.open("rb") as opened:
+            return GlobList(opened.read(MAX_RULES_BYTES).decode("utf-8", "replace").splitlines()[:MAX_RULES])
     except (OSError, ValueError, re.error):  # an unreadable file, or an invalid glob
         return None
 
 
-def _is_ignored(name: str, rules: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
+def _is_ignored(name: str, rules: tuple[tuple[str, GlobList], ...]) -> bool:
     """Whether a path is ignored: the deepest rule file with a match decides."""
     for folder, spec in reversed(rules):
-        verdict = spec.check_file(name.removeprefix(folder)).include
+        verdict = spec.verdict(name.removeprefix(folder))
         if verdict is not None:
             return verdict
     return False

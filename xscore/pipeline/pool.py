@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.globs import GlobList
 from xscore.platform.text import one_line
 from xscore.records.judgment import Judgment, Origin
 from xscore.records.memory import Candidate, Kind, Layer
@@ -66,8 +67,12 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
 
 
 def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
-    """Raise NothingMatched if the scope excludes every candidate."""
-    if inside or not all_candidates:
+    """Raise NothingMatched if the scope excludes every candidate.
+
+    Memories without a path pass every glob, but alone they do not satisfy one.
+    """
+    is_about_files = bool(scope.paths) and not (scope.kinds or scope.layers)
+    if not all_candidates or any(one.path or not is_about_files for one in inside):
         return
     named = [("--glob", scope.paths), ("--type", scope.kinds), ("--layer", scope.layers)]
     asked = " ".join(one_line(f"{flag} {word}") for flag, words in named for word in words)
@@ -78,14 +83,13 @@ def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Can
 def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
     if not globs:
         return lambda path: True
-    from pathspec import PathSpec
-
     try:
-        return PathSpec.from_lines("gitignore", globs).match_file
+        rules = GlobList(globs)
     except (ValueError, re.error) as error:
         raise UsageError(
             f"--glob: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
         ) from error
+    return lambda path: bool(rules.verdict(path))
 
 
 def known_judgments(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:

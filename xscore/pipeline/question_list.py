@@ -19,7 +19,7 @@ from xscore.costs.caps import ZERO_USD, Caps, cap_status
 from xscore.pipeline import pool as kept
 from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
+from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among
 from xscore.pipeline.uncommitted import uncommitted_work
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
@@ -126,17 +126,6 @@ def fetch_list_memories(parts: PipelineParts, scope: Scope, *, only: frozenset[s
         if only is not None:
             inside = tuple([one for one in inside if one.path in only])
         return ListMemories(everything, inside, scope)
-
-
-def require_matching_files(found: ListMemories) -> None:
-    """Raise NothingMatched if the globs of a list match no file.
-
-    Memories without a path pass every glob, but alone they do not satisfy one.
-    """
-    scope = found.scope
-    is_about_files = bool(scope.paths) and not (scope.kinds or scope.layers)
-    inside = [one for one in found.candidates if one.path] if is_about_files else found.candidates
-    refuse_empty_scope(found.everything, inside, scope)
 
 
 def prepare_questions(

@@ -12,7 +12,7 @@ class Scope(Struct, frozen=True):
     """Which memories the user admits; an empty part admits all."""
 
     paths: tuple[str, ...] = ()
-    """Globs over memory paths (gitwildmatch); memories without a path are kept."""
+    """Globs over memory paths (as in .gitignore); memories without a path are kept."""
     kinds: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
 

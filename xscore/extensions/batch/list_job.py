@@ -26,6 +26,7 @@ from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.judging import STOP_DETAILS, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list, judge_question
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import refuse_empty_scope
 from xscore.pipeline.question_list import (
     ListMemories,
     PreparedQuestion,
@@ -33,7 +34,6 @@ from xscore.pipeline.question_list import (
     QuestionList,
     fetch_list_memories,
     prepare_questions,
-    require_matching_files,
 )
 from xscore.pipeline.turn import FORECAST_FROM_S
 from xscore.platform.database import lenient_text
@@ -91,7 +91,7 @@ def plan_live_list(
     parts.observer.stage("pool")
     found = fetch_list_memories(parts, scope, only=only)
     if only is None:
-        require_matching_files(found)
+        refuse_empty_scope(found.everything, found.candidates, found.scope)
     plan = plan_questions(parts, prepare_questions(parts, enumerate(questions.all), found))
     warn_of_plan(parts, plan)
     return found, plan

@@ -27,12 +27,12 @@ from xscore.extensions.batch.list_plan import (
 )
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import refuse_empty_scope
 from xscore.pipeline.question_list import (
     QuestionList,
     fetch_list_memories,
     list_caps_left,
     prepare_questions,
-    require_matching_files,
 )
 from xscore.platform import database
 from xscore.platform.errors import StoreError
@@ -91,7 +91,7 @@ def draft_job(
     factory, connection = batch_judge_factory(parts), parts.store.connection
     everything = fetch_list_memories(parts, scope, only=only)
     if only is None:
-        require_matching_files(everything)
+        refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
     found, drafts = everything.of_repository(), factory.experienced()
     before = frozenset(job_rows.jobs_under_way(connection, judge_key(factory.identity)))
     asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
