@@ -66,6 +66,13 @@ def test_unpriced_is_not_free() -> None:
     assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 
 
+def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:
+    """Where the host was away the page and the cost line say that words alone ranked; otherwise neither does."""
+    away = replace(ANSWER, ranked_by="lexical")
+    for page in (answer_text.render_selection, answer_text.render_cost_line):
+        assert "by words alone" in page(away) and "by words alone" not in page(ANSWER)
+
+
 def test_unjudged_are_counted_by_cause() -> None:
     """What has no score is counted by cause, with a way on."""
     partial = replace(

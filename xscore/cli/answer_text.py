@@ -54,6 +54,8 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
     texts: text by memory id, of which the lines nearest to the task are shown, cut to `width` columns.
     """
     lines = [] if answer.selected else [_nothing_chosen(answer)]
+    if answer.ranked_by and answer.selected:
+        lines.append("Ranked by words alone, since the judge scored nothing:")
     for memory in shown_memories(answer):
         lines += _entry(memory, threshold=answer.threshold)
         for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
@@ -164,6 +166,8 @@ def render_cost_line(answer: Answer) -> str:
         parts.append(f"{answer.coverage.carried:,} carried")
     if not answer.judge.is_model:
         parts.append("lexical, no model judged")
+    elif answer.ranked_by:
+        parts.append("ranked by words alone")
     parts.extend(_tokens(stages))
     cost = format_dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
     parts += [cost + _assumption(answer), _took(answer.latency), f"turn {answer.turn_id}"]
@@ -171,7 +175,9 @@ def render_cost_line(answer: Answer) -> str:
 
 
 def _assumption(answer: Answer) -> str:
-    assumed = {answer.judge.assumed_price, answer.primary.assumed_price if answer.primary else ""}
+    assumed = {answer.judge.assumed_price}
+    if answer.primary and answer.primary_usage and answer.primary_usage.attempts:
+        assumed.add(answer.primary.assumed_price)
     words = [ASSUMED_PRICES[name] for name in ASSUMED_PRICES if name in assumed]
     return f" ({', '.join(words)})" if words else ""
 

@@ -234,7 +234,7 @@ def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     answerer, primary = parts.answerer, parts.settings.primary
     if answerer is None:
-        yield DoctorFinding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts.settings))
+        yield DoctorFinding("answerer", True, "none: `ask` shows the ranking", _key_hint(parts.settings))
         return
     model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
     yield from model.findings(parts.settings)
