@@ -98,19 +98,6 @@ def test_slow_start_doubles_to_the_ceiling() -> None:
     assert host.peak == 100
 
 
-def test_a_cold_start_reaches_the_steady_rate_within_five_latencies() -> None:
-    """At 64 in flight, 90 % of the steady rate from the third latency on."""
-
-    async def story() -> Host:
-        gate, host = AdaptiveConcurrency(64), Host()
-        await calls(gate, host, 600)
-        return host
-
-    sent = run(story()).sent_s
-    for second in range(3, 8):
-        assert sum(second <= at < second + 1 for at in sent) >= 0.9 * 64
-
-
 def test_a_limit_that_is_not_reached_does_not_grow() -> None:
     """Answers to a few calls in flight do not show that the host bears many."""
 
@@ -147,27 +134,6 @@ def test_5xx_shrinks_nothing() -> None:
         return gate
 
     assert history_of(run(story())) == [(16, "start"), (32, "doubled"), (64, "doubled")]
-
-
-def test_first_come_first_served() -> None:
-    """Places are given in the order of arrival; who gives up is passed over and keeps no place."""
-
-    async def story() -> tuple[list[int], int]:
-        gate, served = AdaptiveConcurrency(1), []
-
-        async def one(number: int) -> None:
-            ticket = await gate.enter()
-            served.append(number)
-            await asyncio.sleep(0.01)
-            gate.answered(ticket)
-
-        tasks = [asyncio.create_task(one(number)) for number in range(8)]
-        await asyncio.sleep(0.025)
-        tasks[4].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return served, gate.in_flight
-
-    assert run(story()) == ([0, 1, 2, 3, 5, 6, 7], 0)
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 0.0, 0.4, 3.0])

@@ -18,7 +18,7 @@ from tests.servers.anthropic_server import BOUNDS
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.catalog import CLAUDE_FAMILIES, OPENAI_FAMILIES
 from xscore.providers.openai import OpenAIProvider
-from xscore.providers.reply_schema import reply_schema, response_format
+from xscore.providers.reply_schema import response_format
 from xscore.records.calls import Capability, ReplyForm, Request
 
 OFFICIAL, COMPATIBLE = OpenAIProvider("https://api.openai.com/v1", ""), OpenAIProvider("http://127.0.0.1:1/v1", "")
@@ -156,25 +156,3 @@ def test_every_id_is_a_required_integer(ids: tuple[str, ...]) -> None:
     assert scores["required"] == list(ids) == list(scores["properties"])
     assert scores["additionalProperties"] is False
     assert all(score == {"type": "integer", "minimum": 0, "maximum": 100} for score in scores["properties"].values())
-
-
-@given(IDS)
-def test_strict_mode_takes_the_schema(ids: tuple[str, ...]) -> None:
-    """As strict mode wants: every object closed, every property required."""
-
-    def check(schema: dict[str, object]) -> None:
-        if schema.get("type") == "object":
-            properties = schema["properties"]
-            assert isinstance(properties, dict)
-            assert schema["additionalProperties"] is False
-            assert schema["required"] == list(properties)
-            for inner in properties.values():
-                check(inner)
-
-    check(reply_schema(ids))
-
-
-def test_bounds_can_be_left_out() -> None:
-    """For hosts that answer 400 to numeric bounds the integers stand alone."""
-    plain = reply_schema(("ka",), bounds=False)
-    assert plain["properties"]["scores"]["properties"]["ka"] == {"type": "integer"}

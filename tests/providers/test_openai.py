@@ -6,7 +6,6 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import OpenAIServer
-from xscore.records.calls import RateLimits
 
 
 async def test_a_marked_prefix_is_written_once_and_then_read(
@@ -80,14 +79,6 @@ async def test_the_reasoning_effort_is_never_dropped(
         with pytest.raises(Exception, match="reasoning_effort"):
             await provider.complete(judging(reasoning="none"))
     assert server.counts.requests == 1
-
-
-async def test_limits_are_read_from_headers(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
-    """What the host states of its limits reaches the caller; nonsense counts as silence."""
-    server.headers = {"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "lots"}
-    async with connected(server.url) as provider:
-        completion = await provider.complete(judging())
-    assert completion.limits == RateLimits(500, None)
 
 
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(

@@ -106,23 +106,6 @@ def test_a_request_larger_than_the_bucket_leaves_a_debt() -> None:
     assert granted[1][0] - granted[0][0] == pytest.approx(7.001)
 
 
-def test_a_refund_wakes_the_one_that_waits() -> None:
-    """What was reserved and not used is there for the next: reserving double costs no time."""
-
-    async def spend(reserved: int) -> float:
-        bucket, front, started = TokenBucket(PER_MINUTE), asyncio.Lock(), now()
-
-        async def one() -> None:
-            async with front:
-                await bucket.take(reserved)
-            bucket.refund(reserved - 1_000)
-
-        await asyncio.gather(*(one() for _ in range(60)))
-        return now() - started
-
-    assert run(spend(2_000)) <= 1.1 * run(spend(1_000))
-
-
 def test_another_rate_keeps_the_level_and_the_waiters() -> None:
     """A waiter goes on at the rate that was learned while it waited, from where it stood."""
 
@@ -149,22 +132,6 @@ def test_what_was_overdrawn_is_paid_first() -> None:
         return now() - started
 
     assert run(spend()) == pytest.approx(5.0)
-
-
-def test_a_waiter_that_gives_up_has_taken_nothing() -> None:
-    """The next one waits as if it had never been there."""
-
-    async def spend() -> float:
-        bucket, started = TokenBucket(PER_MINUTE), now()
-        await bucket.take(BURST)
-        waiter = asyncio.create_task(bucket.take(BURST))
-        await asyncio.sleep(1)
-        waiter.cancel()
-        await asyncio.gather(waiter, return_exceptions=True)
-        await bucket.take(2_000)
-        return now() - started
-
-    assert run(spend()) == pytest.approx(2.0)
 
 
 SILENT = RateLimits()
