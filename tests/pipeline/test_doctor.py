@@ -83,7 +83,7 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
     for looked in (found, later):
         assert looked["judge capability"].detail == (
             "gives JSON, without a schema; tells tokens used, and which came from its cache; holds 8,192 tokens; "
-            "refuses prompt_cache_key (found just now)"
+            "refuses prompt_cache_key (found within the hour)"
         )
         assert "stated by the host: 500 requests a minute" in looked["judge limits"].detail
         assert "measured: 0 tokens a judgment" in looked["judge reasoning"].detail

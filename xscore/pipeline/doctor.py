@@ -15,8 +15,8 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
-from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback, vendor_settings
@@ -38,7 +38,6 @@ KEY_END = 4
 SHORTEST_KEY_SHOWN = 12
 """The last characters of a shorter key would reveal too much."""
 NAMES_SHOWN = 5
-HOUR_S = 3_600
 REPLY_FORMS = {
     ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
     ReplyForm.JSON_OBJECT: "gives JSON, without a schema",
@@ -160,13 +159,7 @@ class _CheckedModel(Struct, frozen=True):
             f"holds {length:,} tokens" if length else "does not tell how much it holds",
             f"refuses {', '.join(known.without)}" if known.without else "",
         ]
-        return self.line("capability", f"{'; '.join(filter(None, found))} (found {_ago(now - known.probed_at)})")
-
-
-def _ago(seconds: float) -> str:
-    if seconds < HOUR_S:
-        return "just now" if seconds < 60 else f"{seconds / 60:.0f} minutes ago"
-    return f"{seconds / HOUR_S:.0f} hours ago" if seconds < 2 * DAY_S else f"{seconds / DAY_S:.0f} days ago"
+        return self.line("capability", f"{'; '.join(filter(None, found))} (found {age_text(now - known.probed_at)})")
 
 
 def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:

@@ -21,7 +21,7 @@ from xscore.records.calls import ConcurrencyStep
 START_LIMIT = 16
 FIRST_CALLS = 4
 """Calls sent before a host has shown that it is there, by an answer or by `FIRST_CALLS_S` without a failure."""
-FIRST_CALLS_S = 0.1
+FIRST_CALLS_S = 0.4
 MOST_SILENT_PROBES = 4
 """Give up when so many calls in a row, each alone, found no connection."""
 SHRINK_FACTOR = 0.8

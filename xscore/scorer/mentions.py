@@ -25,7 +25,7 @@ FRAME = 0.85
 """Strength of a stack frame for the memory it points into; frames further from the error have less."""
 NEXT_FRAME = 0.9
 """Share of its strength that each frame passes to the one before it."""
-NEAR = 0.45
+NEAR = 0.5
 """Strength of a misspelt name (`parse_arg`) for the one memory that bears the nearest (`parse_args`)."""
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
