@@ -40,5 +40,8 @@ async def test_a_strangers_booster_lifts_when_it_is_named(
         lifted = await pipeline.context(turn)
     async with Pipeline.open(shop, Settings()) as pipeline:
         plain = await pipeline.context(turn)
+    async with Pipeline.open(shop, Settings(boosts=BoostSettings(boosters=()))) as pipeline:
+        unboosted = await pipeline.context(turn)
+    assert unboosted.selected and not any(memory.boosts for memory in unboosted.selected), "an empty list means none"
     assert lifted.selected and {boost.name for memory in lifted.selected for boost in memory.boosts} == {"stranger"}
     assert all(boost.name in BUILT_IN_BOOSTERS for memory in plain.selected for boost in memory.boosts)

@@ -77,6 +77,22 @@ async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: Open
     assert second.judge.model == "judge-2" and second.coverage.judged == second.coverage.candidates
 
 
+async def test_a_turn_goes_on_with_its_own_answering_model(shop: Path, server: OpenAIServer) -> None:
+    """Also where nothing was judged yet, and the lexical judge too; a flag names another."""
+    for judge in ("openai:judge-2", "lexical"):
+        first = await begun(shop, at(server, **{"judge.model": judge, "primary.model": "openai:strong-2"}))
+        async with Pipeline.open(shop, at(server)) as pipeline:
+            for statement in ("DELETE FROM judgment", "UPDATE turn SET state = 'interrupted', answer = ''"):
+                pipeline.parts.store.connection.execute(statement)
+            second = await pipeline.resume(first.turn_id)
+        assert second.primary is not None and second.primary.model == "strong-2"
+        assert second.judge.is_model is (judge != "lexical")
+        assert second.answer == server.answer or not second.selected
+    async with Pipeline.open(shop, at(server, **{"primary.model": "openai:strong-3"})) as pipeline:
+        third = await pipeline.resume(first.turn_id)
+    assert third.primary is not None and third.primary.model == "strong-3"
+
+
 @pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
 async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags: dict[str, object]) -> None:
     """Named another judge, or options that make it another, the turn is not paid again: exit 2 and what to do."""

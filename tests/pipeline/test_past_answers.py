@@ -6,7 +6,8 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.turn import TurnOptions, run_turn
+from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.turn import run_turn
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
 
@@ -35,11 +36,14 @@ async def test_an_answer_to_the_same_question_is_no_candidate(shop: Path, server
         evaluated = await run_turn(
             pipeline.parts, Turn(task="And where is it rounded?"), TurnOptions(answer=False, isolated=True)
         )
+        told = Turn(task="And where is it rounded?", scope=Scope(layers=("session",)))
+        with_them = await run_turn(pipeline.parts, told, TurnOptions(answer=False, isolated=True))
     assert [memory.kind for memory in other.selected] == ["exchange", "function"]
     evidence, _, past = (other.bundle or "").partition("<past_answers>")
     assert "def total" in evidence and f"Task: {ASKED}" in past and "Task:" not in evidence
     assert explained.outcome == "not_a_candidate"
     assert {memory.kind for memory in evaluated.selected} == {"function"}, "an evaluation has none unless told"
+    assert {memory.kind for memory in with_them.selected} == {"exchange"}
 
 
 async def test_an_answer_without_evidence_becomes_no_memory(shop: Path, server: OpenAIServer) -> None:

@@ -57,11 +57,11 @@ def boost(
     settings: BoostSettings,
     threshold: float,
     now: float,
-    boosters: Sequence[Booster] = (),
+    boosters: Sequence[Booster] | None = None,
 ) -> tuple[Ranked, ...]:
     """Rank every judged outcome, in the given order; unjudged ones have no score to boost and are left out.
 
-    edges: at least those that touch a candidate at or above the floor. boosters: default: all.
+    edges: at least those that touch a candidate at or above the floor. boosters: None: all of ours.
     """
     new = tuple.__new__  # half the time of the constructor, for the many without a boost
     ranked: list[Ranked] = [
@@ -89,7 +89,11 @@ def boost(
         edited={changed.path: changed.lines for changed in turn.changed or () if changed.lines},
     )
     for place, each in liftable:
-        found = [lift for booster in boosters or BOOSTERS if (lift := booster(each.candidate, around))]
+        found = [
+            lift
+            for booster in (BOOSTERS if boosters is None else boosters)
+            if (lift := booster(each.candidate, around))
+        ]
         boosts = _capped(found, settings.cap)
         if each.score < threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
             lasting = _capped([lift for lift in found if lift.name != "recency"], settings.cap)

@@ -18,8 +18,8 @@ from xscore.extension import implementations
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
-from xscore.pipeline.parts import PipelineParts, TurnListener
-from xscore.pipeline.turn import TurnOptions, run_turn
+from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
+from xscore.pipeline.turn import run_turn
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from xscore.costs.caps import spent_in_period
 from xscore.pipeline.judging import take_back_cancellation
-from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.turn import TurnOptions, run_turn
+from xscore.pipeline.parts import PipelineParts, TurnOptions
+from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import NoUsableModel, ProviderError, StoreError
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import UnjudgedCause

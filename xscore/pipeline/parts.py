@@ -1,16 +1,19 @@
 """What `build` puts together for a turn: one opened repository with its settings, its judge and its answerer.
 
-It also holds the stopwatch of a turn and the record passed to a listener when a turn has ended.
+It also holds the options and the stopwatch of a turn, and the record passed to a listener when a turn has ended.
 """
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, contextmanager
 from decimal import Decimal
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.platform.paths import RepositoryRoot
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
     from xscore.pipeline.factories import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
     from xscore.providers.provider import Provider
     from xscore.scorer.drafts import JudgeModel
@@ -75,6 +79,36 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     the caller has named."""
     with_cap: "Callable[[Decimal], PipelineParts] | None" = None
     """Dollars -> these parts with that cap on a turn, and a judge that knows its host's latest capability."""
+
+
+class TurnOptions(Struct, frozen=True, kw_only=True):
+    """Options of a turn besides the selection."""
+
+    answer: bool
+    """Make one call to the answering model, if there is one."""
+    answer_anyway: bool = False
+    """Call it even if no memory reached the threshold."""
+    command: str = "ask"
+    """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
+    isolated: bool = False
+    """Belongs to no session, counts no use, learns nothing (an evaluation); past answers only if `--layer` says so."""
+    bundle: str = ""
+    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or `memory`."""
+    max_tokens: int | None = None
+    all_scores: Path | None = None
+    """Write one JSON line for each candidate here."""
+    ranked: "Callable[[Turn, Ranking], None] | None" = None
+    """Called with the completed turn and the ranking, before the receipt is made."""
+    judged: AbstractSet[str] = frozenset()
+    """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
+    started: float | None = None
+    """`time.monotonic()` from which the deadline counts; None: now."""
+    waits_from: float | None = None
+    """The same for the seconds in the receipt; in a list of turns each waits from its own start."""
+
+    def asked_at(self, moment: float | None) -> "TurnOptions":
+        """Return the options of a turn that the user has been waiting for since then."""
+        return replace(self, started=moment, waits_from=moment)
 
 
 class Stopwatch(Struct):

@@ -5,10 +5,8 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,7 +15,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
-from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch
+from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
@@ -35,6 +33,7 @@ from xscore.platform.errors import (
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
 from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
@@ -53,38 +52,6 @@ OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind}
 """Kinds of errors that say the host was not reached; any other is about the key, the model or the request."""
 
 
-class TurnOptions(Struct, frozen=True, kw_only=True):
-    """Options of a turn besides the selection."""
-
-    answer: bool
-    """Make one call to the answering model, if there is one."""
-    answer_anyway: bool = False
-    """Call it even if no memory reached the threshold."""
-    exchanges: bool = True
-    """Earlier exchanges are candidates; never in an isolated turn."""
-    command: str = "ask"
-    """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
-    isolated: bool = False
-    """Belongs to no working session, counts no use and learns nothing (an evaluation, say)."""
-    bundle: str = ""
-    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or `memory`."""
-    max_tokens: int | None = None
-    all_scores: Path | None = None
-    """Write one JSON line for each candidate here."""
-    ranked: Callable[[Turn, Ranking], None] | None = None
-    """Called with the completed turn and the ranking, before the receipt is made."""
-    judged: AbstractSet[str] = frozenset()
-    """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
-    started: float | None = None
-    """`time.monotonic()` from which the deadline counts; None: now."""
-    waits_from: float | None = None
-    """The same for the seconds in the receipt; in a list of turns each waits from its own start."""
-
-    def asked_at(self, moment: float | None) -> "TurnOptions":
-        """Return the options of a turn that the user has been waiting for since then."""
-        return replace(self, started=moment, waits_from=moment)
-
-
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
     """Run one turn from task to receipt. Raises XscoreError only if there is nothing to report."""
     if options.all_scores is not None:
@@ -98,7 +65,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         stopwatch,
         takes_up=not options.isolated,
         judged=options.judged,
-        exchanges=options.exchanges and not options.isolated,
+        exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
     )
     answers = options.answer and parts.answerer is not None
     confirm_cost(parts, opened, answers=answers)

@@ -24,7 +24,7 @@ from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.judging import Deadline
 from xscore.pipeline.list_turns import ConfirmedObserver, TurnList
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.parts import PipelineParts, Stopwatch
+from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.probe import REMEMBERED_S
 from xscore.pipeline.question_list import (
@@ -36,7 +36,6 @@ from xscore.pipeline.question_list import (
     list_caps_left,
     prepare_questions,
 )
-from xscore.pipeline.turn import TurnOptions
 from xscore.platform.errors import ProviderError, StoreError
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage

@@ -20,14 +20,14 @@ from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, Quest
 from xscore.extensions.evaluation.questions import QrelCase, Qrels
 from xscore.pipeline.factories import LexicalJudgeFactory
 from xscore.pipeline.list_turns import ConfirmedObserver, TurnList
-from xscore.pipeline.parts import PipelineParts, Stopwatch
+from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import confirm_list_cost, list_caps_left
 from xscore.pipeline.ranking import Ranking, rank
-from xscore.pipeline.turn import TurnOptions
 from xscore.platform.errors import StoreError
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import Origin, Outcome, UnjudgedCause
+from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, EvaluationLine, StageUsage
 from xscore.records.reports import CapLeft, Estimate, JudgeEstimate, Observer
 from xscore.records.turn import Scope, Turn
@@ -80,7 +80,8 @@ class _EvaluationRun(Struct):
             confirm_list_cost(parts, Estimate(judge=whole, primary=None, by_kind={}, by_folder={}, caps=caps))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
-        opened = open_turn(self.turns.parts, self._turn(case), Stopwatch(), takes_up=False)
+        told = Layer.SESSION in self.scope.layers  # past answers are no evidence unless the user says so
+        opened = open_turn(self.turns.parts, self._turn(case), Stopwatch(), takes_up=False, exchanges=told)
         return self.turns.parts.judge.forecast(opened.turn, opened.pool)
 
     def _turn(self, case: QrelCase) -> Turn:
