@@ -59,6 +59,44 @@ def test_calls_go_to_resolved_targets_only(
     }
 
 
+def test_renamed_reexports_and_inherited_methods_are_followed(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """`from .a import x as y` hands on `x`; `self.save()` finds the nearest base that has it, `super()` one above."""
+    root = make_repo(
+        {
+            "pkg/__init__.py": "from .impl import real as public\nfrom .models import Base as Root\n",
+            "pkg/impl.py": "def real():\n    return 1\n",
+            "pkg/fake.py": "def public():\n    return 0\n\n\ndef real():\n    return 2\n",
+            "pkg/models.py": "class Base:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n",
+            "pkg/other.py": "class Other:\n    def save(self):\n        pass\n\n    def load(self):\n        pass\n",
+            "app/use.py": (
+                "from pkg import Root, public\n\n\nclass Middle(Root):\n    def save(self):\n"
+                "        super().save()\n        public()\n\n\n"
+                "class Leaf(Middle):\n    def run(self):\n        self.save()\n        self.load()\n"
+            ),
+            "web/a.js": "export function real() {\n  return 1\n}\n",
+            "web/b.js": "export function real() {\n  return 2\n}\n",
+            "web/index.js": "export { real as shown } from './a.js'\n",
+            "web/use.js": "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n",
+        }
+    )
+    run_index(root)
+    expected = {
+        ("use.py:Middle.save", "models.py:Base.save"),
+        ("use.py:Middle.save", "impl.py:real"),
+        ("use.py:Leaf.run", "use.py:Middle.save"),
+        ("use.py:Leaf.run", "models.py:Base.load"),
+        ("use.js:go", "a.js:real"),
+    }
+    assert edges(connection, "calls") == expected
+    (root / "pkg/__init__.py").write_text("from .fake import real as public\nfrom .models import Base as Root\n")
+    run_index(root)
+    assert edges(connection, "calls") == expected - {("use.py:Middle.save", "impl.py:real")} | {
+        ("use.py:Middle.save", "fake.py:real")
+    }
+
+
 def test_tests_are_tied_to_what_they_test(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:

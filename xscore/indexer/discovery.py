@@ -19,12 +19,12 @@ from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import claims_git
-from xscore.platform.globs import GlobList
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import Excluded
 from xscore.store.redaction import is_secret_file, redact
 
 if TYPE_CHECKING:
+    from xscore.platform.globs import GlobList
     from xscore.settings import IndexSettings
 
 
@@ -91,9 +91,11 @@ class AdmissionRules:
         return refusal_by_name(path) if verdict is None else ""  # `!*.po` readmits a built-in class
 
 
-def _spec(globs: tuple[str, ...]) -> GlobList | None:
+def _spec(globs: tuple[str, ...]) -> "GlobList | None":
     if not globs:
         return None
+    from xscore.platform.globs import GlobList
+
     try:
         return GlobList(globs)
     except (ValueError, re.error) as error:
@@ -247,9 +249,11 @@ def _is_bare(folder: Path) -> bool:
     return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
-def _ignore_rules(file: Path) -> GlobList | None:
+def _ignore_rules(file: Path) -> "GlobList | None":
     if file.is_symlink() or not file.is_file():
         return None
+    from xscore.platform.globs import GlobList
+
     try:
         with file.open("rb") as opened:
             return GlobList(opened.read(MAX_RULES_BYTES).decode("utf-8", "replace").splitlines()[:MAX_RULES])
@@ -257,7 +261,7 @@ def _ignore_rules(file: Path) -> GlobList | None:
         return None
 
 
-def _is_ignored(name: str, rules: tuple[tuple[str, GlobList], ...]) -> bool:
+def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:
     """Whether a path is ignored: the deepest rule file with a match decides."""
     for folder, spec in reversed(rules):
         verdict = spec.verdict(name.removeprefix(folder))

@@ -269,7 +269,10 @@ class FileFacts:
         for imported in self.found.imports:
             target = self.reference(imported.module)
             if target:
-                uses.setdefault(NameUse(imported.name or target.rpartition("/")[2], f"import:{target}"))
+                renamed = f"#{imported.alias}" if imported.name and imported.alias != imported.name else ""
+                uses.setdefault(
+                    NameUse(imported.name or target.rpartition("/")[2], f"import:{target}{renamed.rstrip('#')}")
+                )
         return list(uses)
 
     def uses(self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False) -> list[NameUse]:
@@ -284,7 +287,7 @@ class FileFacts:
             return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
-            return name, f"self:{owner}"
+            return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
         if name in BUILTIN_NAMES or len(name) < 2:
             return None
         if not rest:

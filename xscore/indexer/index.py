@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "3"
+INDEX_VERSION = "4"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""
@@ -263,7 +263,7 @@ def _link(connection: sqlite3.Connection) -> None:
         due = index_rows.links_due(connection)
         paths = None if due.everything else due.paths | index_rows.paths_mentioning(connection, due.names)
         languages = index_rows.file_languages(connection)
-        known = NameIndex(index_rows.entity_rows(connection), languages, index_rows.imports(connection))
+        known = NameIndex(index_rows.entity_rows(connection), languages, *index_rows.imports_and_bases(connection))
         mentions = index_rows.mentions_of(connection, paths)
         stated = languages.keys() if paths is None else paths & languages.keys()
         edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path, mentions.get(path, ()))]

@@ -6,14 +6,15 @@ that only one entity of the repository has. Ambiguous or foreign names get no ed
 Hints of a mention, as `entities` and `sections` write them:
 
     ""               a bare name                     import:REF   the file (or a name in it) is imported
-    self:C           a method of the class C          doc:        prose names it
+    self:C           a method of the class C          import:REF#A  the same, under the name A
+    super:C          a method of a base of C          doc:        prose names it
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
 
-REF is a reference (see `languages`). Trade-off: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique.
+REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
+linked only if its name is unique; bases are searched breadth first, which differs from Python's order only in diamonds.
 """
 
 from collections import defaultdict
@@ -27,6 +28,8 @@ from xscore.store.index_rows import EntityRow
 
 REEXPORT_STEPS = 5
 """Re-exports followed from an import to a definition."""
+MAX_BASES = 30
+"""Classes searched for an inherited method."""
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
@@ -36,9 +39,14 @@ class NameIndex:
     """Resolves the mentions of a file to edges."""
 
     def __init__(
-        self, targets: Iterable[EntityRow], languages: Mapping[str, str], imports: Mapping[str, Sequence[Mention]]
+        self,
+        targets: Iterable[EntityRow],
+        languages: Mapping[str, str],
+        imports: Mapping[str, Sequence[Mention]],
+        bases: Mapping[str, Sequence[Mention]],
     ) -> None:
-        self._modules, self._languages, self._imports = ModuleIndex(languages), languages, imports
+        """imports: by file. bases: the names of base classes, by the id of the class."""
+        self._modules, self._languages, self._imports, self._bases = ModuleIndex(languages), languages, imports, bases
         self._in_file: dict[str, dict[str, EntityRow]] = defaultdict(dict)
         """path -> entity -> its last definition there."""
         self._named: dict[str, list[EntityRow]] = defaultdict(list)
@@ -76,7 +84,8 @@ class NameIndex:
     def _edges(self, path: str, mention: Mention, source: EntityRow | None) -> list[Edge]:
         kind, _, rest = mention.hint.partition(":")
         if kind == "import":
-            target = self._file(f"{rest}/{mention.name}", path) or self._file(rest, path)
+            module = rest.partition("#")[0]
+            target = self._file(f"{module}/{mention.name}", path) or self._file(module, path)
             return [Edge(mention.source, file_id(target), Relation.IMPORTS)] if target else []
         if kind == "path":
             target = self._named_file(rest, path)
@@ -115,8 +124,8 @@ class NameIndex:
         match kind:
             case "":
                 return own.get(name) or self._starred(name, path) or self._unique(name, path, _TOP_KINDS, dotted=False)
-            case "self":
-                return self._method(rest.partition("#")[0], name, path)
+            case "self" | "super":
+                return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
             case "of":
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
                 held = own.get(f"{rest}.{name}") or self._member(holder, name)
@@ -152,19 +161,37 @@ class NameIndex:
     def _member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
         return self._in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
 
-    def _method(self, owner: str, name: str, path: str) -> EntityRow | None:
-        """Return a method called on `self`: of its class, else the only one of that name (it may be inherited)."""
+    def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
+        """Return a method of a class or its bases (not is_own: of its bases), else the only one of that name."""
         own = self._in_file.get(path, {})
-        while owner:
-            if f"{owner}.{name}" in own:
-                return own[f"{owner}.{name}"]
+        while is_own and owner:
+            found = self._inherited(own.get(owner), name)
+            if found or own.get(f"{owner}.{name}"):
+                return found or own[f"{owner}.{name}"]
             owner = owner.rpartition(".")[0]
-        return self._attribute(name, path)
+        found = None if is_own else self._inherited(own.get(owner), name, skips_first=True)
+        only = found or self._attribute(name, path)
+        return None if not is_own and only is own.get(f"{owner}.{name}") else only
+
+    def _inherited(self, holder: EntityRow | None, name: str, *, skips_first: bool = False) -> EntityRow | None:
+        """Return the nearest definition of a method in a class and its bases."""
+        waiting, seen = [holder] if holder else [], set[str]()
+        while waiting and len(seen) < MAX_BASES:
+            this = waiting.pop(0)
+            if this.id in seen:
+                continue
+            found = None if skips_first and not seen else self._member(this, name)
+            if found is not None:
+                return found
+            seen.add(this.id)
+            bases = (self._resolved(base, this.path) for base in self._bases.get(this.id, ()))
+            waiting += [base for base in bases if base is not None and base.kind is not Kind.METHOD]
+        return None
 
     def _starred(self, name: str, path: str) -> EntityRow | None:
         for imported in self._imports.get(path, ()):
             if imported.name == "*":
-                found = self._in_file.get(self._file(imported.hint.removeprefix("import:"), path), {}).get(name)
+                found = self._in_file.get(self._file(_module_of(imported), path), {}).get(name)
                 if found:
                     return found
         return None
@@ -189,22 +216,23 @@ class NameIndex:
             if name in self._in_file.get(file, {}):
                 return self._in_file[file][name]
             seen.add(file)
-            onward = self._reexporter(name, file)
+            name, onward = self._reexporter(name, file)
             if not onward or onward in seen:
                 break
             file = onward
         return self._unique(name, file, within=package + "/" if package else "")
 
-    def _reexporter(self, name: str, file: str) -> str:
+    def _reexporter(self, name: str, file: str) -> tuple[str, str]:
+        """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
         starred = ""
         for imported in self._imports.get(file, ()):
-            target = imported.hint.removeprefix("import:")
-            if imported.name == name:
-                return self._file(target, file)
+            alias = imported.hint.partition("#")[2]
+            if name == (alias or imported.name):
+                return imported.name, self._file(_module_of(imported), file)
             if imported.name == "*" and not starred:
-                found = self._file(target, file)
+                found = self._file(_module_of(imported), file)
                 starred = found if name in self._in_file.get(found, {}) else ""
-        return starred
+        return name, starred
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
@@ -220,6 +248,10 @@ def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
     outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
     holder = own.get(outer) or own.get(f"module:{outer}") if outer else None
     return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
+
+
+def _module_of(imported: Mention) -> str:
+    return imported.hint.removeprefix("import:").partition("#")[0]
 
 
 def _only(found: Sequence[EntityRow]) -> EntityRow | None:

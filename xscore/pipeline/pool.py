@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.globs import GlobList
 from xscore.platform.text import one_line
 from xscore.records.judgment import Judgment, Origin
 from xscore.records.memory import Candidate, Kind, Layer
@@ -83,6 +82,8 @@ def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Can
 def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
     if not globs:
         return lambda path: True
+    from xscore.platform.globs import GlobList
+
     try:
         rules = GlobList(globs)
     except (ValueError, re.error) as error:

@@ -146,9 +146,18 @@ def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> 
     return _by_path(row for path in paths for row in connection.execute(f"{_MENTIONS} WHERE path = ?", (path,)))
 
 
-def imports(connection: sqlite3.Connection) -> dict[str, list[Mention]]:
-    """The import statements of every file."""
-    return _by_path(connection.execute(f"{_MENTIONS} WHERE relation = 'imports'").fetchall())
+def imports_and_bases(connection: sqlite3.Connection) -> tuple[dict[str, list[Mention]], dict[str, list[Mention]]]:
+    """Return the import statements of every file, by path, and the names of base classes, by the id of the class."""
+    bases: dict[str, list[Mention]] = {}
+    imports: dict[str, list[Mention]] = {}
+    query = f"{_MENTIONS} WHERE path <> '' AND relation IN ('imports', 'references')"
+    for path, mentions in _by_path(connection.execute(query).fetchall()).items():
+        for one in mentions:
+            if one.relation is Relation.IMPORTS:
+                imports.setdefault(path, []).append(one)
+            elif not one.hint.startswith(("doc:", "path:")):
+                bases.setdefault(one.source, []).append(one)
+    return imports, bases
 
 
 def insert_mentions(connection: sqlite3.Connection, path: str, mentions: Iterable[Mention]) -> None:
@@ -262,7 +271,7 @@ def _changed_imports(connection: sqlite3.Connection, file: IndexedFile) -> set[s
             "SELECT name, hint FROM mention WHERE path = ? AND relation = ?", (file.stamp.path, Relation.IMPORTS)
         )
     )
-    return {name for name, _ in new ^ old}
+    return {word for name, hint in new ^ old for word in (name, hint.partition("#")[2]) if word}
 
 
 def _bare(entity: str) -> str:

@@ -84,7 +84,9 @@
   source: (string) @import.module)
 (import_statement . source: (string) @import.module)
 (export_statement source: (string) @import.module)
-(export_statement (export_clause (export_specifier name: (_) @import.name)) source: (string) @import.module)
+(export_statement (export_clause (export_specifier name: (_) @import.name !alias)) source: (string) @import.module)
+(export_statement (export_clause (export_specifier name: (_) @import.name alias: (_) @import.alias))
+  source: (string) @import.module)
 ((call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module))
   (#eq? @_require "require"))
 ((variable_declarator name: (identifier) @import.alias
