@@ -1,8 +1,8 @@
 """Past turns in a line each, newest first.
 
-A turn whose process is gone without having ended it is listed as `unfinished`. Rows are read strictly: an invalid one
-is left out and counted (`VALID_CALL_SQL` for calls). Trade-off: dollars are added up from the calls of what is listed,
-so that they are those of the ledger, also of a turn that was killed.
+A turn whose process ended before the turn did is listed as `unfinished`. Rows are read strictly: an invalid one is left
+out and counted (`VALID_CALL_SQL` for calls). Trade-off: dollars are summed over the calls of the listed turns, so that
+they agree with the ledger, also for a turn that was killed.
 """
 
 import json
@@ -35,7 +35,7 @@ from xscore.store.turns import TurnState, latest_turn_id
 
 UNFINISHED = "unfinished"
 STATES = (*map(str, TurnState), UNFINISHED)
-"""What a list may be narrowed to."""
+"""States that a list can be filtered by."""
 LATEST_TURN = "latest"
 _TURNS = """
     SELECT id, started_at, thread, state, task, context, answer <> '',
@@ -51,7 +51,7 @@ _WANTED = """
 """
 _EVER = "started_at >= -9e999"
 _WITHIN = f"started_at >= :since AND started_at <= {LATEST_TIMESTAMP}"
-"""What is no moment at all belongs to no stretch; asked for everything, it is counted as damaged."""
+"""A start that is no valid time is in no period; a list of all turns counts it as damaged."""
 _SAYING_BEFORE = """
     SELECT id FROM turn LEFT JOIN receipt ON turn_id = id
     WHERE started_at < ? AND (task <> '' OR answer <> '' OR context <> '{}' OR turn_id IS NOT NULL)
@@ -79,18 +79,18 @@ class TurnFilter(Struct, frozen=True, kw_only=True):
 
 
 class TurnListing(NamedTuple):
-    """Turns, and what could not be listed."""
+    """Turns, and the number of rows that were left out."""
 
     turns: list[ListedTurn]
     """The newest first."""
     damaged_turns: int = 0
-    """Rows of turns or their figures that make no sense, among those that were looked at."""
+    """Invalid rows of turns or their figures, among those that were read."""
     damaged_calls: int = 0
-    """Rows of calls that make no sense, of the turns that are listed: no sum has them."""
+    """Invalid rows of calls of the listed turns; no sum includes them."""
 
 
 def list_turns(connection: sqlite3.Connection, wanted: TurnFilter, *, now: float) -> TurnListing:
-    """Return the turns that are wanted, newest first. Raises StoreDamaged where the database itself cannot be read."""
+    """Return the wanted turns, newest first. Raises StoreDamaged if the database itself cannot be read."""
     given = {
         "since": wanted.since,
         "state": str(TurnState.RUNNING) if wanted.state == UNFINISHED else wanted.state,
@@ -116,16 +116,16 @@ def list_turns(connection: sqlite3.Connection, wanted: TurnFilter, *, now: float
 
 
 def load_listed_turn(connection: sqlite3.Connection, turn_id: str, *, now: float) -> ListedTurn:
-    """Return the turn of this id, which is there. Raises StoreDamaged for a row that makes no sense."""
+    """Return the turn with this id, which must exist. Raises StoreDamaged for an invalid row."""
     with database.lenient_text(connection):
         row = connection.execute(f"{_TURNS} WHERE id = ?", (turn_id,)).fetchone()
         return _with_spending(connection, [_row(row, now=now)])[0][0]
 
 
 def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
-    """Return the id of a turn by its id, the beginning of that, or `latest`.
+    """Return the id of the turn with this id, with an id that begins so, or the latest (`latest`).
 
-    Raises NothingMatched where there is none such, UsageError for several.
+    Raises NothingMatched if there is none, UsageError for several.
     """
     if name == LATEST_TURN:
         found = [latest_turn_id(connection)]
@@ -199,7 +199,7 @@ def _state(state: TurnState, process: str, *, age_s: float) -> str:
 
 
 def _with_spending(connection: sqlite3.Connection, turns: Sequence[ListedTurn]) -> tuple[list[ListedTurn], int]:
-    """Add what the calls of each turn come to; count the calls that make no sense."""
+    """Add the sums of each turn's calls; count the invalid calls."""
     ids = json.dumps([turn.id for turn in turns])
     spent = {
         turn_id: StageUsage(

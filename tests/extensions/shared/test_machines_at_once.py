@@ -111,17 +111,6 @@ def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions:
 
 
 @pytest.mark.verify
-def test_two_machines_pay_once(
-    machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
-) -> None:
-    """Between them they send one request a candidate, and both end with every score."""
-    started = machines(2, functions=100, shared=shared)
-    receipts = [one.receipt() for one in started]
-    paid_once(receipts, provider, 100)
-    assert [receipt["warnings"] for receipt in receipts] == [[], []]
-
-
-@pytest.mark.verify
 @pytest.mark.timeout(300)
 def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests

@@ -1,9 +1,10 @@
-"""A store's judgments as one signed file, out of one clone of a repository and into another.
+"""A store's judgments as one signed file, to be exported from one clone of a repository and imported into another.
 
-The file is packed lines of JSON, a judgment each: keys, scores and reasons; no task, source or path, nothing of the
-user's own layer. An import is believed where its signature holds, else refused or quarantined; every row is checked
-before the first is written. A judgment that is there wins, so a killed import is completed by repeating it. Trade-offs:
-`since` goes by when a turn was last asked here; judgments of unknown contents come in too, until a prune drops them.
+The file is compressed lines of JSON, one judgment each: keys, scores and reasons; no task, source or path, and nothing
+of the user's own layer. An import is trusted if its signature is right, else refused or quarantined; every row is
+checked before the first is written. Existing judgments win, so a killed import is completed by repeating it.
+Trade-offs: `since` is when a turn was last asked here; judgments of unknown contents are imported too, until a prune
+removes them.
 """
 
 import struct
@@ -55,7 +56,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class ExchangeRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One judgment, as it travels."""
+    """One judgment, as a row of the file."""
 
     turn_key: _Hash
     judge: _Hash
@@ -73,7 +74,7 @@ class ExchangeRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 
 class ExportFilter(Struct, frozen=True):
-    """Which judgments."""
+    """Which judgments to export."""
 
     judges: tuple[str, ...] = ()
     """Names (`provider:model`) or beginnings of judge keys (`find_judge_keys`); none: every judge."""
@@ -90,20 +91,20 @@ class CacheExport(Struct):
     """Turns by one judge."""
     reasons: int = 0
     damaged: int = 0
-    """Judgments that stayed behind, since they do not fit their checksum."""
+    """Judgments that were left out, since they do not match their checksum."""
     bytes: int = 0
     key: str = ""
     """Id of the key that signed."""
 
 
 class CacheImport(Struct):
-    """What came of an import, or would."""
+    """What an import did, or would do."""
 
     judgments: int = 0
     """In the file."""
     added: int = 0
     known: int = 0
-    """Judged here before, or given twice: what was there stays."""
+    """Judged here before, or twice in the file: the first stays."""
     turns: int = 0
     """Turns by one judge in the file."""
     believed: bool = True
@@ -150,7 +151,7 @@ def _rows(connection: Connection, wanted: ExportFilter, found: CacheExport) -> I
 def _checked_rows(
     turn: JudgedTurn, name: str, rows: Iterator[tuple[Any, ...]], found: CacheExport, *, reasons: bool
 ) -> Iterator[ExchangeRow]:
-    """Yield what fits its checksum."""
+    """Yield the rows that match their checksum."""
     begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
     for hash_, score, prior, pack, position, checksum, text in rows:
         try:
@@ -201,7 +202,7 @@ def import_untrusted(connection: Connection, path: Path, *, dry_run: bool = Fals
 
 
 class _Body(Struct, frozen=True):
-    """The packed lines of a file; each pass unpacks them, so that little is held in memory."""
+    """The compressed lines of a file; each pass decompresses them again, so that little is held in memory."""
 
     data: bytes
     path: Path
@@ -263,7 +264,7 @@ def _import_rows(
 
 
 def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> list[ExchangeRow]:
-    """Return those that are not judged here, each content once."""
+    """Return the rows that are not judged here, each content once."""
     first: dict[str, ExchangeRow] = {}
     for row in rows:
         first.setdefault(row.hash, row)
