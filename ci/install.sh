@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install xscore from the folder of the action into an environment of its own, in the runner's temporary folder.
-# The job's own Python and PATH stay as they are. Gives the outputs `xscore` and `python`, two paths.
+# Every package is of the version and checksum that ci/locks names. The job's own Python and PATH stay as they are. Gives the outputs `xscore` and `python`, two paths.
 set -euo pipefail
 
 place="$RUNNER_TEMP/xscore"
@@ -21,7 +21,9 @@ fi
 
 if [ ! -e env/installed ] || [ "$(cat env/installed)" != "$GITHUB_ACTION_PATH" ]; then
   "$python" -I -m venv --clear env
-  env/bin/python -I -m pip --disable-pip-version-check install --quiet "$GITHUB_ACTION_PATH"
+  install=(env/bin/python -I -m pip --disable-pip-version-check install --quiet)
+  "${install[@]}" --require-hashes --requirement "$GITHUB_ACTION_PATH/ci/locks/run.txt"
+  "${install[@]}" --no-deps --no-build-isolation "$GITHUB_ACTION_PATH"
   printf '%s' "$GITHUB_ACTION_PATH" > env/installed
 fi
 

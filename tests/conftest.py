@@ -12,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 
 hypothesis_settings.register_profile("same", derandomize=True, deadline=None, database=None)
 hypothesis_settings.register_profile("search", deadline=None)
+hypothesis_settings.register_profile("fuzz", deadline=None, max_examples=100_000, print_blob=True)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 LOOPBACK = ("127.", "::1", "localhost")

@@ -30,7 +30,9 @@ def checkout(tmp_path: Path) -> Path:
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     shutil.copy(MAKEFILE, tmp_path)
-    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "ci" / "locks").mkdir(parents=True)
+    for made in ("pyproject.toml", "ci/locks/run.txt"):
+        (tmp_path / made).touch()
     (binaries / "python").touch()
     (tmp_path / ".venv" / ".installed").touch()
     (binaries / "xscore").write_text('#!/bin/sh\ncat\nprintf " [%s]" "$*"\n')

@@ -1,0 +1,66 @@
+"""The locked packages: all that is declared, each with checksums; and the workflows that build on them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.ci.fake_runner import ROOT
+from tests.ci.test_action_files import tool, used, valid
+
+LOCKS = ROOT / "ci/locks"
+OTHERS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+
+
+def locked(name: str) -> dict[str, str]:
+    """Return each package of a lock with the checksums that stand below it."""
+    parts = re.split(r"^(?=[a-z0-9])", (LOCKS / f"{name}.txt").read_text("utf-8"), flags=re.MULTILINE)
+    return {re.split(r"[=\[ ]", part)[0]: part for part in parts if part and not part.startswith("#")}
+
+
+def declared(*extras: str) -> set[str]:
+    """Return the names that pyproject.toml asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
+    return {re.match(r"[\w-]+", one)[0].lower() for one in asked}  # type: ignore[index]  # each begins with a name
+
+
+@pytest.mark.parametrize(("name", "extras"), [("run", ()), ("test", ("test",)), ("verify", ("test", "verify"))])
+def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(name: str, extras: tuple[str, ...]) -> None:
+    """A dependency that is added without `make lock` is noticed here, before an installation lacks it."""
+    found = locked(name)
+    assert declared(*extras) | {"hatchling", "editables"} <= set(found)
+    assert [one for one, text in found.items() if "==" not in text or "--hash=sha256:" not in text] == []
+
+
+def test_locks_agree_with_each_other() -> None:
+    """What is tested is what runs: a package has the same version in each lock."""
+    run, test, verify = (locked(name) for name in ("run", "test", "verify"))
+    version = re.compile(r"==([^ \\]+)")
+    assert [one for one in run if version.findall(run[one]) != version.findall(test[one])] == []
+    assert [one for one in test if version.findall(test[one]) != version.findall(verify[one])] == []
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_workflow_is_valid_pinned_and_has_no_rights_to_spare(name: str) -> None:
+    """GitHub's schema accepts it, all it uses is named by commit, zizmor finds nothing, no right is global."""
+    path: Path = OTHERS[name]
+    read = yaml.safe_load(path.read_text("utf-8"))
+    assert valid("workflows", path)
+    assert read["permissions"] == {}
+    assert [one for one in used(read) if not re.search(r"^\./|@[0-9a-f]{40}$", one)] == []
+    done = tool("zizmor", "--offline", "--no-progress", "--color=never", "--min-severity=medium", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_contents() -> None:
+    """The publishing job builds nothing: it signs and sends the files of the job that tested them."""
+    jobs = yaml.safe_load(OTHERS["release.yml"].read_text("utf-8"))["jobs"]
+    steps = jobs["publish"]["steps"]
+    signed = [step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")]
+    assert [sorted(one) for one in signed] == [["subject-path"], ["sbom-path", "subject-path"]]
+    assert not any("build" in step.get("run", "") for step in steps)
+    assert jobs["publish"]["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+    assert "make sbom" in [step.get("run") for step in jobs["build"]["steps"]]

@@ -1,0 +1,24 @@
+"""Real files with a few bytes cut out, doubled, moved or overwritten: what random text never looks like."""
+
+from hypothesis import strategies as st
+
+_PLACES = st.floats(0, 1, exclude_max=True)
+_TOKENS = st.sampled_from(
+    [
+        *(b"", b"\0", b"\n", b"\r\n", b'"', b"'", b'"""', b"`", b"{", b"}", b"(", b"<!--", b"#", b"\\", b"\xff"),
+        *(b"[" * 60, b"1e999", b"NaN", b"null", b"-1", b"\xed\xa0\x80"),
+        *("\u2028".encode(), "\ufeff".encode(), "\u0130".encode()),
+    ]
+)
+_EDITS = st.tuples(_PLACES, _PLACES, st.integers(0, 400), st.one_of(_TOKENS, st.binary(max_size=40)))
+
+
+@st.composite
+def mutated(draw: st.DrawFn, texts: dict[str, bytes]) -> tuple[str, bytes]:
+    """Return one of these texts with its name, after up to eight edits."""
+    name = draw(st.sampled_from(sorted(texts)))
+    data = texts[name]
+    for at, other, length, put in draw(st.lists(_EDITS, max_size=8)):
+        start, source = int(at * len(data)), int(other * len(data))
+        data = data[:start] + put + data[source : source + length // 4] + data[start + length :]
+    return name, data

@@ -1,0 +1,152 @@
+"""What reads files of strangers takes any of them: parsers, redactor, importers. `make fuzz` searches for hours."""
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
+from tests.fuzz.mutations import mutated
+from tests.indexer.conftest import unseen_lines
+from tests.store.planted import Forge, provider_keys
+from xscore.extensions.exchange.memory_lines import SavedMemory, read_lines, saved_memory
+from xscore.extensions.sessions import session_lines
+from xscore.extensions.sessions.aider import AIDER
+from xscore.extensions.sessions.claude_code import CLAUDE_CODE
+from xscore.extensions.sessions.codex import CODEX
+from xscore.extensions.sessions.session_format import SessionFile, SessionFormat, UnreadableSession
+from xscore.platform.errors import UsageError
+from xscore.records.memory import Kind, Layer, Memory, MemorySource
+from xscore.settings import OpenAISettings, Settings, load_settings
+from xscore.store.redaction import redact
+
+pytestmark = pytest.mark.fuzz
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    name: (ROOT / name).read_bytes()[:6_000]
+    for name in (
+        "xscore/indexer/links.py",
+        "xscore/cost_reports/page/page.js",
+        "xscore/cost_reports/page/page.css",
+        "xscore/store/schema.sql",
+        "README.md",
+        "docs/providers.md",
+        "pyproject.toml",
+        "action.yml",
+        "cost_reports/baseline.json",
+        "Makefile",
+    )
+} | {
+    "src/basket.ts": b"export class Basket<T> {\n  /** Sum. */\n  total(): number { return this.items.length }\n}\n"
+    b"describe('basket', () => { it('sums', async () => { expect(new Basket().total()).toBe(0) }) })\n",
+    "docs/index.rst": b"Title\n=====\n\n.. code:: python\n\n   x = 1\n\nSub\n---\n\n`a <b>`_ text\n",
+}
+AIDER_LOG = (
+    b"# aider chat started at 2026-11-20 10:00:00\n\n#### why is it slow?\n\nBecause of `read_lines`.\n> Tokens: 1k\n"
+)
+LOGS: dict[str, tuple[SessionFormat, bytes]] = {
+    "claude": (CLAUDE_CODE, ClaudeLog("/r").user("why?").says("so").runs("make", "no", failed=True).text().encode()),
+    "codex": (
+        CODEX,
+        CodexLog("/r").wire("user", "why?").wire("assistant", "so").event("user_message", message="x").text().encode(),
+    ),
+    "aider": (AIDER, AIDER_LOG),
+}
+MEMORY_LINE = (
+    msgspec.json.encode(
+        saved_memory(
+            Memory(
+                id="m_0123456789abcdef0123",
+                layer=Layer.GOVERNANCE,
+                kind=Kind.DECISION,
+                title="Retry policy",
+                text="we use tenacity",
+                content_hash="c",
+                text_hash="c",
+                source=MemorySource.EXPLICIT,
+            ),
+            (),
+            SavedMemory,
+        )
+    )
+    + b"\n"
+)
+LUNA = Settings().judge.model
+SETTINGS = b"""[judge]
+tests = "full"
+model = "openai:expensive"
+
+[budget]
+max_usd = 1000
+
+[index]
+exclude = ["dist/", "*.min.js"]
+
+[bundle.ceilings]
+session = 0.3
+"""
+SECRETS = sorted(provider_keys(Forge(7)).items())
+
+
+@given(mutated(SOURCES))
+def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> None:
+    """Whatever was done to a source file, it is cut without an error and each of its lines is in some memory."""
+    name, data = found
+    text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
+    assert unseen_lines(name, text) == []
+
+
+@given(mutated(SOURCES), st.sampled_from(SECRETS), st.floats(0, 1), st.booleans())
+def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
+    found: tuple[str, bytes], secret: tuple[str, str], at: float, prose: bool
+) -> None:
+    """A key between any two lines of any file is redacted; redacting again changes nothing; lines stay lines."""
+    lines = found[1].decode("utf-8", "replace").split("\n")
+    place = int(at * len(lines))
+    text = "\n".join([*lines[:place], secret[1], *lines[place:]])
+    once = redact(text, prose=prose)
+    assert secret[1] not in once.text
+    assert redact(once.text, prose=prose).text == once.text
+    assert once.text.count("\n") == text.count("\n")
+
+
+@given(mutated({name: data for name, (_, data) in LOGS.items()}))
+def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
+    """Whatever was done to an agent's log, each line ends an exchange, or the file is refused with the line."""
+    name, data = found
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        path.write_bytes(data)
+        reader = LOGS[name][0].reader(SessionFile(path, name, is_in_repository=True, cwd="/r"))
+        try:
+            with session_lines.open_session_file(path) as stream:
+                ended = [reader.read_line(line) for line in session_lines.read_lines(path, stream)]
+            assert any([*ended, reader.finish()]) or data != LOGS[name][1]
+        except UnreadableSession as error:
+            assert str(error) and data != LOGS[name][1]
+
+
+@given(mutated({"lines.jsonl": MEMORY_LINE * 3}))
+def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None:
+    """Whatever was done to an export, every line is a valid memory, or the file is refused with a message."""
+    try:
+        lines = read_lines(found[1], SavedMemory, first=1, check=lambda memory, number: None, hint="")
+        assert all(line.id for line in lines)
+    except UsageError as error:
+        assert error.message
+
+
+@given(mutated({"settings.toml": SETTINGS}))
+def test_a_settings_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
+    """Whatever a clone's settings hold, they are validated or refused, and no host, key or budget comes of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / ".xscore.toml").write_bytes(found[1])
+        try:
+            loaded = load_settings(repo_root=Path(folder), user_file=None, environ={}).settings
+        except UsageError as error:
+            assert error.message
+        else:
+            assert (loaded.budget, loaded.openai, loaded.judge.model) == (Settings().budget, OpenAISettings(), LUNA)
