@@ -131,7 +131,7 @@ def _print_jobs(
 @command()
 @click.option("--limit", metavar="N", type=COUNT, help=f"Only the newest N; {JOBS_SHOWN} unless --json.")
 def list_jobs(limit: int | None, flags: Flags) -> None:
-    """List the jobs of this repository, newest first. No vendor is asked."""
+    """List the jobs sent to vendors, newest first. No vendor is asked."""
     with opened_store(flags, make=False) as store:
         jobs = read_batch_jobs(store.connection)
         most = limit or (len(jobs) if flags.terminal.as_json else JOBS_SHOWN)

@@ -35,6 +35,8 @@ _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached, ended_at,"
     " stopped_at, checksum FROM job"
 )
+_IS_FOR_VENDOR = "EXISTS (SELECT 1 FROM job_request WHERE job = job.id)"
+"""A list that is judged live plans no request."""
 _UNDER_WAY = """
     SELECT turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
     FROM job CROSS JOIN job_question ON job_question.job = job.id
@@ -167,9 +169,9 @@ def read_job(connection: sqlite3.Connection, job_id: str) -> BatchJob:
 
 
 def read_batch_jobs(connection: sqlite3.Connection, *, under_way: bool = False) -> list[BatchJob]:
-    """Return all jobs, or those that have not ended, newest first. Raises StoreDamaged."""
-    where = " WHERE ended_at IS NULL" if under_way else ""
-    return [_job(row) for row in connection.execute(f"{_JOB}{where} ORDER BY created_at DESC, id").fetchall()]
+    """Return all jobs for a vendor, or those that have not ended, newest first. Raises StoreDamaged."""
+    where = f"{_IS_FOR_VENDOR} AND ended_at IS NULL" if under_way else _IS_FOR_VENDOR
+    return [_job(row) for row in connection.execute(f"{_JOB} WHERE {where} ORDER BY created_at DESC, id").fetchall()]
 
 
 def jobs_under_way(connection: sqlite3.Connection, judge: str) -> list[str]:

@@ -44,15 +44,6 @@ _DOLLARS = """
         (SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?1)
     FROM call WHERE turn_id = ?1
 """
-_JUDGED_LIVE = """
-    SELECT coalesce(sum(max(0, min(candidates, known) - cached)), 0) FROM (
-        SELECT candidates, cached, (
-            SELECT count(*) FROM query JOIN judgment ON query_id = query.id
-            WHERE query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0
-        ) AS known
-        FROM job_question WHERE job = ?
-    )
-"""
 
 
 def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
@@ -75,26 +66,20 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         batches=_batches(connection, job_id),
         spent_usd=spent_usd,
         unpriced=unpriced,
-        set_aside_usd=reserved_usd if states else money.dollars_of_picodollars(0),
+        set_aside_usd=reserved_usd,
         max_usd=job.max_usd,
         **states,
-        **(_asked_by_batch(connection, job) if states else _asked_live(connection, job)),
+        **_asked(connection, job_id),
     )
 
 
-def _asked_by_batch(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
-    counts = connection.execute(_ASKED, (job.id,)).fetchall()
+def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
+    counts = connection.execute(_ASKED, (job_id,)).fetchall()
     return {
         "asked": sum(count for _, _, count in counts),
         "judged": sum(count for kind, waits, count in counts if not (kind or waits)),
         "unjudged": {kind: count for kind, _, count in counts if kind},
     }
-
-
-def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
-    (judged,) = connection.execute(_JUDGED_LIVE, (job.judge, job.id)).fetchone()
-    asked = job.candidates - job.cached
-    return {"asked": asked, "judged": min(judged, asked), "unjudged": {}}
 
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:

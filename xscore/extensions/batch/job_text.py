@@ -56,7 +56,7 @@ def render_job(found: JobStatus, *, cost: bool = True) -> str:
         ("  judged", f"{found.judged:,} of {found.asked:,} asked{_rest(found)}"),
         *(("  batch", _batch(one)) for one in batches[-BATCHES_SHOWN:]),
         ("", f"and {len(batches) - BATCHES_SHOWN} more (--json)" if len(batches) > BATCHES_SHOWN else ""),
-        ("  cost", _job_cost(found) if cost and (found.command == "submit" or found.batches) else ""),
+        ("  cost", _job_cost(found) if cost else ""),
         ("  waiting", f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else ""),
     ]
     head = f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} · {_state(found)}"
@@ -98,7 +98,7 @@ def _state(found: JobStatus) -> str:
             return "over: nothing was judged"
         if found.unjudged:
             return f"over: {sum(found.unjudged.values()):,} unjudged"
-        return "all in" if found.answered or found.lost or found.batches else "judged live"
+        return "all in"
     parts = [f"{found.sent:,} at the vendor"] if found.sent else []
     parts += [f"{found.planned:,} to be sent"] if found.planned else []
     return "under way: " + (", ".join(parts) or "nothing left to send")

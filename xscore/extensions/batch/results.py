@@ -266,14 +266,10 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> R
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
     connection, known = parts.store.connection, _lost_causes(parts, job)
     answered = job_rows.memories_asked(connection, job.id, "answered")
-    has_requests = connection.execute("SELECT 1 FROM job_request WHERE job = ?", (job.id,)).fetchone() is not None
-    questions = job_rows.read_job_questions(connection, job.id)
 
     async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
         settled, number = cached_outcomes(prepared, known), prepared.number
         scored = [one.candidate.content_hash for one in settled if isinstance(one.result, Judgment)]
-        if not has_requests and job.command != "submit":  # it was judged live
-            return settled, max(0, len(scored) - questions[number].cached)
         return settled, sum(content in answered.get(number, ()) for content in scored)
 
     return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
