@@ -6,6 +6,7 @@ its parts does.
 """
 
 import sqlite3
+from collections import Counter
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,18 +27,26 @@ from xscore.store.store import Store
 
 _REQUESTS = "SELECT state, count(*) FROM job_request WHERE job = ? GROUP BY state"
 _ASKED = """
-    WITH asked AS (
+    WITH whole AS (
+        SELECT iif(state = 'lost', substr(cause, 1, instr(cause, ':') - 1), '') AS kind,
+            state IN ('planned', 'sent') AS waits, ask, count(*) AS requests
+        FROM job_request WHERE job = ?1 GROUP BY 1, 2, 3
+    ), parts AS (
         SELECT max(state IN ('planned', 'sent')) AS waits, max(iif(state = 'lost', cause, '')) AS cause
-        FROM job_request CROSS JOIN job_ask ON job_ask.job = job_request.job AND number = ask
-        CROSS JOIN json_each(pieces) AS piece
-        WHERE job_request.job = ?
-        GROUP BY question, coalesce(json_extract(value, '$[1]'), nullif(json_extract(value, '$[0]'), ''), ask || key)
+        FROM job_request CROSS JOIN job_ask ON job_ask.job = ?1 AND number = ask
+        WHERE job_request.job = ?1 AND json_array_length(pieces, '$[0]') > 1
+        GROUP BY question, json_extract(pieces, '$[0][1]')
     )
-    SELECT iif(waits OR cause = '', '', substr(cause, 1, instr(cause, ':') - 1)) AS kind, waits, count(*)
-    FROM asked GROUP BY 1, 2 ORDER BY 1
+    SELECT kind, waits, sum((rung = 0) * requests * json_array_length(pieces)),
+        sum(requests * json_array_length(pieces))
+    FROM whole CROSS JOIN job_ask ON job = ?1 AND number = ask
+    WHERE json_array_length(pieces, '$[0]') = 1 GROUP BY 1, 2
+    UNION ALL
+    SELECT iif(waits, '', substr(cause, 1, instr(cause, ':') - 1)), waits, count(*), count(*) FROM parts GROUP BY 1, 2
+    ORDER BY 1
 """
-"""Memories asked for, each question's own: why it is lost, else whether one of its requests waits. An erased one counts
-at its place."""
+"""Why memories are lost, or whether they wait: how many were asked for first, and how many are so. A part stands alone
+in its prompt; a memory in parts waits while one of them does."""
 _WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
 _DOLLARS = """
     SELECT coalesce(sum(cost), 0), count(*) - count(cost),
@@ -75,11 +84,11 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
 
 def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
     counts = connection.execute(_ASKED, (job_id,)).fetchall()
-    return {
-        "asked": sum(count for _, _, count in counts),
-        "judged": sum(count for kind, waits, count in counts if not (kind or waits)),
-        "unjudged": {kind: count for kind, _, count in counts if kind},
-    }
+    asked, unjudged = sum(first for *_, first, _ in counts), Counter[str]()
+    for kind, waits, _, count in counts:
+        unjudged[kind] += count if kind or waits else 0
+    waiting = unjudged.pop("", 0)
+    return {"asked": asked, "judged": asked - waiting - unjudged.total(), "unjudged": dict(unjudged)}
 
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:
