@@ -57,6 +57,17 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
         assert exported == {"Di", "Bo <<PII:email>>", ""}
 
 
+def test_a_scope_stays_until_another_is_named(store: Store) -> None:
+    """A02: the same words keep how far they reach; one key may hold one value in each scope."""
+    wide = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.WORKSPACE))
+    again = remember(store, Statement(text="use tabs", key="indent"))
+    narrow = remember(store, Statement(text="use spaces", key="indent"))
+    assert (again.memory.id, again.memory.scope) == (wide.memory.id, MemoryScope.WORKSPACE)
+    assert (narrow.memory.scope, narrow.superseded) == (MemoryScope.REPOSITORY, ())
+    moved = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.SESSION)).memory
+    assert (moved.id, moved.scope) == (wide.memory.id, MemoryScope.SESSION)
+
+
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
     """H24, A07: a decision stands in governance; its judge reads why and what was not taken; the views have it."""
     told = decide(

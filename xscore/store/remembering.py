@@ -98,8 +98,11 @@ def remember_within(
         said = merge_particulars(statement, before.particulars, known)
         made, redacted = memory_from_statement(statement, said, now=now)
         memory = _restated(before, made, renewed=bool(citations))
-        if statement.title:
-            memory = replace(memory, title=made.title)
+        memory = replace(
+            memory,
+            title=made.title if statement.title else memory.title,
+            scope=memory.scope if statement.scope else before.scope,
+        )
     superseded = write_memory(connection, memory, before=before, now=now)
     if citations:
         evidence.attach_citations(connection, memory.id, citations)
