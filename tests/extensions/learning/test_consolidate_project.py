@@ -98,31 +98,6 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
     assert b"Once said in passing" not in store.path.read_bytes()
 
 
-def test_long_unused_is_archived_and_then_pruned(store: Store) -> None:
-    """L06: archived at 180 days, erased at 365; of high importance or said by a person: kept."""
-    half, year = made("Half a year", days_ago=180), made("A year", days_ago=365)
-    high, said = made("Of weight", days_ago=999, importance=0.8), decision("Said", days_ago=999)
-    put(store, half, year, high, said)
-    done = run(store, decay_per_day=0)
-    assert sorted(kinds(done)) == ["archive", "archive", "prune"]
-    after = held(store)
-    assert {id_: memory.status for id_, memory in after.items()} == {
-        half.id: MemoryStatus.ARCHIVED,
-        high.id: MemoryStatus.ACTIVE,
-        said.id: MemoryStatus.ARCHIVED,
-    }
-
-
-def test_a_layer_over_its_cap_gives_up_the_least_valuable(store: Store) -> None:
-    """L11: rows over the cap are archived, least valuable first; the index's own are not counted."""
-    memories = [made(f"Fact number {n} of this", importance=n / 10) for n in range(3, 8)]
-    put(store, *memories, made("def f(): ...", layer=Layer.GRAPH, kind=Kind.FUNCTION, source=MemorySource.INDEX))
-    done = run(store, max_rows={"project": 2})
-    assert kinds(done) == ["archive"] * 3
-    live = {memory.id for memory in held(store).values() if memory.status is MemoryStatus.ACTIVE}
-    assert live == {memories[-1].id, memories[-2].id}
-
-
 def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
     """L02, L11: notes are taken after the caps, every action is told, and a second run has nothing to take back."""
     facts = [made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)]

@@ -72,13 +72,6 @@ def test_the_least_valuable_of_an_overfull_layer_go_first(rows: int, size: int, 
     assert [action.title for action in draft.actions] == over
 
 
-@pytest.mark.parametrize(("projects", "of", "confidence"), [(2, 3, 0), (3, 7, 0), (3, 6, 0.6), (3, 5, 0.72), (3, 3, 1)])
-def test_promotion_needs_three_projects_and_half_of_them(projects: int, of: int, confidence: float) -> None:
-    """L02: at least 3 projects and support of at least 0.5; confidence is proportional to support, at most 1."""
-    found = promotions([parse_choice(each) for each in observed(*["Prisma"] * projects)], of, RULES)
-    assert [one.confidence for one in found] == ([pytest.approx(confidence)] if confidence else [])
-
-
 def test_the_value_of_more_projects_is_promoted() -> None:
     """L02: one promotion a topic; case and keys of the same topic do not matter."""
     said = [
@@ -103,14 +96,6 @@ def test_the_value_of_more_projects_is_promoted() -> None:
 def test_each_signal_moves_confidence_by_its_amount(signal: Signal, before: float, after: float) -> None:
     """L08: accept and adoption raise, reject and override lower; the result stays in 0..1."""
     assert changed_confidence(before, signal, AMOUNTS) == pytest.approx(after)
-
-
-@given(st.floats(0, 1), st.lists(st.sampled_from(list(Signal)), max_size=20))
-def test_no_run_of_signals_leaves_the_bounds(start: float, signals: list[Signal]) -> None:
-    """L08: bounded 0..1, whatever people make of it."""
-    for signal in signals:
-        start = changed_confidence(start, signal, AMOUNTS)
-        assert 0.0 <= start <= 1.0
 
 
 @pytest.mark.parametrize(

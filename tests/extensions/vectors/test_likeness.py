@@ -86,7 +86,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task's own vector is waited for no longer than those of the memories."""
-    monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TURN_WAIT_S", 0.2)
     embedding_server.silent_s = 3.0
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
     settings = replace(settings, judge=replace(settings.judge, model="lexical"))

@@ -1,7 +1,7 @@
 """How similar each memory is to a turn's task, by the embeddings endpoint of the settings (`POST /embeddings`).
 
 With `terms`, the default, nothing is loaded or sent. The endpoint is a Provider, under the same limits, retries, budget
-and ledger as every call. The task is embedded, then memories without a vector, both for at most `TIMEOUT_S`; the next
+and ledger as every call. The task is embedded, then memories without a vector, both for at most `TURN_WAIT_S`; the next
 turn continues. Vectors order the judging and never decide what is judged. A failing host costs the turn its
 similarities and adds a warning. Trade-off: a search loads all vectors, 40 MB for 50,000 of 384 places.
 """
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
 TEXTS_A_CALL = 32
 """Texts of one call; of 4,096 dimensions each the reply weighs 3 MB, within what is read of a short reply."""
-TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 60.0
+ENDPOINT_EMBEDDER = "openai"
+LONGEST_TEXT = 6_000
+"""Characters of a memory that are embedded, its path and entity included."""
+TURN_WAIT_S = 5.0
+"""Longest that a turn waits for vectors of its memories."""
+NEAREST = 1_000
+"""Memories whose likeness counts; by rank, the others' would hardly."""
 EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
 
 
@@ -73,7 +80,7 @@ class EndpointEmbedder:
             input_tokens=tokens.estimate(chars),
             reserved_input_tokens=tokens.upper_bound(chars),
             candidates=len(texts),
-            timeout_s=TIMEOUT_S,
+            timeout_s=CALL_TIMEOUT_S,
         )
         found = await self._provider.complete(request)
         return np.frombuffer(base64.b64decode(found.text), dtype="<f2").reshape(len(texts), -1)
@@ -141,19 +148,6 @@ def _is_row(row: object) -> bool:
     return isinstance(row, Mapping) and type(row.get("index")) is int and isinstance(row.get("embedding"), list)
 
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-ENDPOINT_EMBEDDER = "openai"
-LONGEST_TEXT = 6_000
-"""Characters of a memory that are embedded, its path and entity included."""
-TIMEOUT_S = 5.0
-"""Longest that a turn waits for vectors of its memories."""
-NEAREST = 1_000
-"""Memories whose likeness counts; by rank, the others' would hardly."""
-
-
 def embedder_label(settings: Settings) -> str:
     """Return the embedder in words fit to be shown. Raises UsageError for what is none."""
     model = settings.embedding.model.strip()
@@ -192,7 +186,7 @@ async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resourc
     try:
         return Likeness(await _cosines(turn, embedder, store))
     except TimeoutError:
-        said = f"{embedder_label(settings)} gave no vector of the task within {TIMEOUT_S:g} s"
+        said = f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
         return Likeness(warnings=(f"the order of judging is by words alone: {said}",))
     except (ProviderError, BudgetExhausted) as error:
         return Likeness(warnings=(f"the order of judging is by words alone: {error.message}",))
@@ -220,7 +214,7 @@ async def _opened(settings: Settings, resources: TurnResources) -> EndpointEmbed
 
 
 async def _cosines(turn: Turn, embedder: EndpointEmbedder, store: Store) -> Mapping[str, float]:
-    deadline = asyncio.get_running_loop().time() + TIMEOUT_S
+    deadline = asyncio.get_running_loop().time() + TURN_WAIT_S
     async with asyncio.timeout_at(deadline):
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
