@@ -88,8 +88,6 @@ async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int
         (Fault.QUOTA, "answered"),
         (Fault.SERVER_ERROR, "answered 500"),
         (Fault.HTML, "answered 200 with"),
-        (Fault.RESET, "the connection broke"),
-        (Fault.SILENCE, "did not finish its reply"),
         (Fault.MALFORMED_CONTENT, "no readable scores"),
         (Fault.REFUSAL, "declines to judge"),
     ],
@@ -99,14 +97,27 @@ async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fau
     """A host where not even two memories of ours can be judged gets none of the repository's; the words say why."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
-        timeout_s = 0.1 if fault is Fault.SILENCE else 4.0
-        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=timeout_s))
+        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0))
         assert error.exit_code == 3 and says in error.message
         assert error.hint and KEY not in f"{error.message} {error.hint}"
         assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
         host.reset()
         sound = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True))
         assert sound.answer.exit_code == 0
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize(
+    ("fault", "says"), [(Fault.RESET, "the connection broke"), (Fault.SILENCE, "did not finish its reply")]
+)
+async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fault: Fault, says: str) -> None:
+    """It gets none of the repository's text; words rank instead, and why is said."""
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, times=ALWAYS)
+        ended = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=0.2))
+        assert (ended.answer.exit_code, ended.answer.ranked_by) == (1, "lexical")
+        assert says in ended.said and KEY not in ended.said
+        assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
 
 
 @EACH_DIALECT

@@ -203,7 +203,7 @@ def turn_to_continue(parts: PipelineParts, turn_id: str, *, answer: bool) -> tup
         raise UsageError(
             f"turn {past.turn.id} is done: every candidate was judged", hint="Ask again to see what has changed since."
         )
-    return parts, replace(_still_there(parts, past.turn), id="", continues=past.turn.id)
+    return parts, replace(_still_there(parts, past.turn), id="", continues=past.turn.id, changed=None)
 
 
 def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:

@@ -290,7 +290,7 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
                 recent=context.recent,
                 checkpoint=context.checkpoint,
                 scope=context.scope,
-                changed=context.edited,
+                changed=context.edited or None,
             ),
             turn_key=turn_key,
             judge=judge,
