@@ -26,7 +26,6 @@ from xscore.records.reports import Estimate
 from xscore.records.turn import Checkpoint, LayerReport, Routing, SessionInfo, Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.naming import indexed_files
 from xscore.store.working_session import resume_session, session_of_branch
 
 
@@ -69,7 +68,7 @@ def open_turn(
             parts.root,
             work=work,
             allow_pii=settings.memory.allow_pii,
-            indexed=lambda: indexed_files(parts.store.connection),
+            indexed=lambda: _indexed_files(parts),
         )
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
@@ -91,6 +90,12 @@ def open_turn(
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _indexed_files(parts: PipelineParts) -> list[str]:
+    from xscore.store.naming import indexed_files  # for an error alone
+
+    return indexed_files(parts.store.connection)
 
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:

@@ -22,7 +22,7 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.records.reports import StoreStatus
 from xscore.settings import MemorySettings
-from xscore.store import encryption_key, memory_rows, memory_writer, naming, opening, user_secret
+from xscore.store import encryption_key, memory_rows, memory_writer, opening, user_secret
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
@@ -232,7 +232,9 @@ class Store:
 
     def find(self, name: str) -> list[Memory]:
         """Return the memories that a name stands for (`store.naming`), which may be several."""
-        ids = json.dumps(naming.find_named(self.connection, name) or [name])
+        from xscore.store.naming import find_named  # a turn looks nothing up by name
+
+        ids = json.dumps(find_named(self.connection, name) or [name])
         return [memory for each in self.connections() for memory in select_memories(each, f"id {IN_JSON_LIST}", (ids,))]
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
