@@ -164,3 +164,16 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     assert graph(store).related_files("b.py::g") == ()
     assert [(one.id, one.ties) for one in graph(store).related_files("b.py")] == [(said.id, 2)]
     assert graph(store).affected_files("a.py") == graph(store).dependency_chain(said.id) == ()
+
+
+def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
+    """A06: a test file imports and calls what it tests; asked for the file, it counts as its test."""
+    ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "b.py": ("g",)})
+    tie(
+        store,
+        (file_id("test_a.py"), IMPORTS, file_id("a.py")),
+        (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]),
+        (ids["b.py::g"], CALLS, ids["a.py::f"]),
+    )
+    found = {one.path: one.relation for one in graph(store).related_files("a.py")}
+    assert found == {"test_a.py": TESTS, "b.py": CALLS}

@@ -136,7 +136,8 @@ class LinkGraph:
             fresh: dict[str, int] = {}
             for place, relation, incoming, other, count in rows:
                 if other not in seen:
-                    found.setdefault(other, (Relation(relation), bool(incoming), place, distance))
+                    if other not in found or relation == Relation.TESTS:  # a test file also imports what it tests
+                        found[other] = (Relation(relation), bool(incoming), place, distance)
                     fresh[other] = fresh.get(other, 0) + count
             if not fresh:
                 break
