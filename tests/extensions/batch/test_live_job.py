@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import rows
+from tests.extensions.batch.bureau import questions, rows
 from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.faults import Fault
@@ -48,9 +48,9 @@ async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAI
 
 
 async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenAIServer) -> None:
-    """Questions of one pack each fill the slots together."""
+    """Questions of one pack each fill the slots together, once the host has answered the first."""
     server.latency_s = 0.2
-    await judged(shop, settings_for(judging(server), concurrency=6))
+    await judged(shop, settings_for(judging(server), concurrency=6), questions(18))
     assert server.counts.peak_in_flight == 6
 
 
