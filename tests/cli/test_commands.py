@@ -181,3 +181,10 @@ def test_secrets_reach_no_output(xscore: Run, make_repo: MakeRepo) -> None:
     for command in (("ask", "pay with the key"), ("context", "pay with the key", "--threshold", "0"), ("status",)):
         done = xscore(*command, cwd=shop)
         assert key not in done.stdout + done.stderr
+
+
+def test_an_estimate_of_a_script_names_no_host(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """A script sends nothing, and its estimate says so where the host of a model stands."""
+    said = xscore("estimate", TASK, *scripted[:2], cwd=shop).stdout
+    (judging,) = (line for line in said.splitlines() if line.startswith("judge"))
+    assert judging.endswith("nothing is sent")
