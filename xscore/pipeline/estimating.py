@@ -16,6 +16,7 @@ from xscore.costs.call_history import Workload
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.prompts.judge import judge_rubric, turn_block
+from xscore.providers.catalog import HOUR_S
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Usage
 from xscore.records.judgment import JudgeIdentity
@@ -29,7 +30,6 @@ from xscore.scorer.packs import Pack
 TOP_FOLDER = "(top)"
 MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
 FILE_CHARS = len('<file path="">') + len("\n</file>\n")
-HOUR_S = 3_600
 ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 

@@ -39,6 +39,7 @@ ANTHROPIC = DialectProfile(
     setting="anthropic.base_url",
     base_url_ends="without /v1",
     path="/v1/messages",
+    models_path="/v1/models?limit=1000",
 )
 
 FINISH: dict[str, Finish] = {
@@ -159,10 +160,6 @@ class AnthropicProvider(WireProvider):
             input_tokens_per_minute=stated["input-tokens"],
             output_tokens_per_minute=stated["output-tokens"],
         )
-
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists."""
-        return host_facts.listed_model_names(await self.look_up("/v1/models?limit=1000"))
 
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""

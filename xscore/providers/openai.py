@@ -39,6 +39,7 @@ OPENAI = DialectProfile(
     setting="openai.base_url",
     base_url_ends="with /v1",
     path="/chat/completions",
+    models_path="/models",
 )
 
 FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
@@ -160,15 +161,11 @@ class OpenAIProvider(WireProvider):
             tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
         )
 
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists."""
-        return host_facts.listed_model_names(await self.look_up("/models"))
-
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input: as loaded, where the host tells, else as the model was made."""
         listing: Mapping[str, Any] = {}
         with suppress(ProviderError):
-            listing = await self.look_up("/models")
+            listing = await self.look_up(OPENAI.models_path)
         served = host_facts.served_context(listing, model)
         if served is None and (is_loopback(self.host) or self.base_url.startswith("http:")):
             served = await self._loaded_context(model)

@@ -20,6 +20,7 @@ from xscore.providers.host_facts import (
     count_prompt,
     is_prompt_cut,
     json_object,
+    listed_model_names,
     make_completion,
     sub_object,
     token_count,
@@ -141,13 +142,13 @@ class WireProvider:
         """Return the limits a minute that the reply's headers state."""
         raise NotImplementedError
 
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
-        raise NotImplementedError
-
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""
         raise NotImplementedError
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
+        return listed_model_names(await self.look_up(self.profile.models_path))
 
     def adopt(self, capability: Capability) -> None:
         """Ask from now on in this form and without these fields."""

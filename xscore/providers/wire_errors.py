@@ -200,6 +200,9 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     base_url_ends: str
     """How such a URL ends, for hints."""
     path: str
+    """Of completions, after the base URL."""
+    models_path: str
+    """Of the list of models."""
 
     def translate(self, error: Exception, call: CallContext) -> ProviderError:
         """Return our error for one raised by the SDK or its transport; the caller raises it `from error`."""
