@@ -29,7 +29,7 @@ def meadow(make_repo: MakeRepo) -> Path:
 
 @pytest.mark.parametrize(
     ("rpm", "tpm", "binding"),
-    [(500, 200_000, "tokens_per_minute"), (50, 50_000, "tokens_per_minute"), (5, 2_000_000, "requests_per_minute")],
+    [(500, 100_000, "tokens_per_minute"), (50, 50_000, "tokens_per_minute"), (5, 2_000_000, "requests_per_minute")],
 )
 async def test_minutes_at_the_limits_that_were_set(
     meadow: Path, server: OpenAIServer, rpm: int, tpm: int, binding: str
@@ -60,7 +60,7 @@ async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAISer
     hurried = replace(settings, budget=replace(settings.budget, deadline_s=1.0))
     async with Pipeline.open(meadow, hurried, observer=(slow := Hears())) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    async with Pipeline.open(meadow, settings_for(server), observer=(quick := Hears())) as pipeline:
+    async with Pipeline.open(meadow, settings_for(server, concurrency=64), observer=(quick := Hears())) as pipeline:
         await pipeline.ask(TASK, answer=False)
     assert [one.binding_limit for one in slow.forecasts] == ["tokens_per_minute"]
     assert slow.forecasts[0].seconds > 20 and not quick.forecasts
