@@ -89,18 +89,19 @@ def boost(
         edited={changed.path: changed.lines for changed in turn.changed or () if changed.lines},
     )
     for place, each in liftable:
-        found = [
-            lift
-            for booster in (BOOSTERS if boosters is None else boosters)
-            if (lift := booster(each.candidate, around))
-        ]
-        boosts = _capped(found, settings.cap)
-        if each.score < threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
-            lasting = _capped([lift for lift in found if lift.name != "recency"], settings.cap)
-            boosts = boosts if _lifted(each.score, lasting) >= threshold else lasting
-        if boosts:
+        if boosts := _boosts_of(each, around, BOOSTERS if boosters is None else boosters):
             ranked[place] = each._replace(boosts=boosts, score=_lifted(each.score, boosts))
     return tuple(ranked)
+
+
+def _boosts_of(each: Ranked, around: BoostContext, boosters: Sequence[Booster]) -> tuple[Boost, ...]:
+    found = [lift for booster in boosters if (lift := booster(each.candidate, around))]
+    cap = around.settings.cap
+    boosts = _capped(found, cap)
+    if each.score < around.threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
+        lasting = _capped([lift for lift in found if lift.name != "recency"], cap)
+        return boosts if _lifted(each.score, lasting) >= around.threshold else lasting
+    return boosts
 
 
 def _lifted(score: float, boosts: Iterable[Boost]) -> float:

@@ -183,14 +183,9 @@ class BundleSettings(SettingsGroup, frozen=True):
     """Share of the memory text a layer may take; what is left, unspent shares included, is for code and documents (graph, vector). A layer not named keeps its default."""
     authority: Fixed[dict[LayerName, float]] = field(
         default_factory=lambda: {
-            "session": 1.0,
-            "project": 0.85,
-            "user": 0.7,
-            "governance": 0.6,
-            "graph": 0.5,
-            "vector": 0.4,
+            "session": 1.0, "project": 0.85, "user": 0.7, "governance": 0.6, "graph": 0.5, "vector": 0.4,
         }
-    )
+    )  # fmt: skip
     """Authority of each layer."""
 
 
