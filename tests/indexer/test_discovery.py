@@ -66,18 +66,6 @@ def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> 
     assert listing.excluded == [Excluded("bare.git/", "nested_repository")]
 
 
-def test_a_hostile_repository_runs_nothing(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """Listing files runs no monitor that the repository's configuration names."""
-    root = make_repo({"a.py": ""})
-    witness = tmp_path / "ran"
-    script = tmp_path / "evil.sh"
-    script.write_text(f"#!/bin/sh\ntouch {witness}\n")
-    script.chmod(0o755)
-    git(root, "config", "core.fsmonitor", str(script))
-    assert found(root) == ["a.py"]
-    assert not witness.exists()
-
-
 def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None:
     """Git prints whatever its index holds; a path that climbs out of the root, or into .git, is kept out."""
     root = make_repo({"a.py": "", "zz/up.py": "", "zzzz/config": ""})
