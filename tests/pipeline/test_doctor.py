@@ -33,7 +33,7 @@ def remote(**judge: Any) -> Settings:
 
 async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
     """Host, key, price, limits, reasoning and capability of the judge and of the answerer; nothing is sent."""
-    found = await lines(shop, remote(rpm=500))
+    found = await lines(shop, remote(rpm=500, wire="chat"))
     for role in ("judge", "answerer"):
         for aspect in ("", " key", " price", " limits", " reasoning", " capability"):
             assert found[f"{role}{aspect}"].ok, found
@@ -43,6 +43,14 @@ async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
     assert "set here: 500 requests a minute" in found["judge limits"].detail
     assert "`none`" in found["judge reasoning"].detail
     assert "the vendor's own host" in found["judge capability"].detail
+
+
+async def test_a_decision_model_tells_its_wire_and_tariff(shop: Path) -> None:
+    """OpenAI's own host judges through decisions unless told otherwise, at the price of decisions."""
+    found = await lines(shop, remote())
+    assert found["judge"].detail == "openai-decisions:gpt-6-luna at api.openai.com"
+    assert found["judge wire"].detail.startswith("/decisions: one memory, one question")
+    assert found["judge price"].detail == "$0.10 in and $0.00 out, for a million tokens"
 
 
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:

@@ -14,9 +14,9 @@ ANTHROPIC = AnthropicSettings(api_key=Secret("sk-a"))
     ("settings", "judge", "answerer"),
     [
         (Settings(), "lexical", None),
-        (Settings(openai=OPENAI), "openai:gpt-6-luna", "gpt-6.1-sol"),
+        (Settings(openai=OPENAI), "openai-decisions:gpt-6-luna", "gpt-6.1-sol"),
         (Settings(anthropic=ANTHROPIC), "anthropic:claude-haiku-5-5", "claude-sonnet-5-5"),
-        (Settings(openai=OPENAI, anthropic=ANTHROPIC), "openai:gpt-6-luna", "gpt-6.1-sol"),
+        (Settings(openai=OPENAI, anthropic=ANTHROPIC), "openai-decisions:gpt-6-luna", "gpt-6.1-sol"),
         (Settings(openai=OpenAISettings(base_url="http://127.0.0.1:9/v1")), "openai:gpt-6-luna", "gpt-6.1-sol"),
     ],
 )

@@ -14,7 +14,6 @@ from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, form_of, texts
 from xscore.cache import capabilities
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import JudgeCalls
 from xscore.pipeline.probe import REMEMBERED_HERE_S, adopt_capability, known_capability
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, XscoreError
 from xscore.providers.openai import OpenAIProvider
@@ -181,7 +180,7 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
             assert calls is not None
             url = "https://api.openai.com/v1"
             own = OpenAIProvider(url, "k")
-            at_the_vendor = JudgeCalls(provider=own, model=calls.model, packs=calls.packs, concurrency=1)
+            at_the_vendor = replace(calls, provider=own)
             connection = pipeline.parts.store.connection
             assert await adopt_capability(connection, at_the_vendor, own, wanted=True, clock=time.time) is None
         assert server.counts.requests == 0

@@ -13,12 +13,12 @@ from tests.providers.time_lapse import now, run
 from tests.servers import OpenAIServer
 from xscore.providers.limits import Limited
 from xscore.providers.provider import OnText
-from xscore.providers.rate_limits import BURST_SHARE, LocalRates, RateShare, TokenBucket, used_share
+from xscore.providers.rate_limits import BURST_S, LocalRates, RateShare, TokenBucket, used_share
 from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
 
 PER_MINUTE = 60_000
 PER_SECOND = PER_MINUTE / 60
-BURST = int(PER_MINUTE * BURST_SHARE)
+BURST = int(PER_MINUTE / 60 * BURST_S)
 
 Arrival = tuple[float, int]
 """Seconds since the one before; tokens."""

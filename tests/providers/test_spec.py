@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from xscore.platform.errors import UsageError
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.hosts import default_concurrency, host_deadline_s, host_of, is_loopback
 from xscore.providers.scripted import ScriptedProvider
 from xscore.providers.spec import (
@@ -183,4 +184,4 @@ async def test_other_providers_have_nothing_imported() -> None:
     """A script, or a provider of somebody's package, imports for itself; each of ours with an SDK is in the table."""
     await import_sdk("scripted")
     await import_sdk("somebodys")
-    assert set(SDKS) == set(BUILT_IN) - {"scripted"}
+    assert set(SDKS) == {*BUILT_IN, *DECISION_HOSTS} - {"scripted"}

@@ -6,6 +6,7 @@ its models. Trade-off: prices are for a short call; a long prompt may cost more.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from decimal import Decimal
 from secrets import token_hex
 
 from msgspec import Struct
@@ -18,11 +19,12 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback, vendor_settings
 from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
-from xscore.providers.spec import ModelSpec, connect_provider
+from xscore.providers.spec import ModelSpec, connect_provider, host_access
 from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
@@ -115,10 +117,10 @@ class _CheckedModel(Struct, frozen=True):
         """Report where the model is, which key goes there, and what it costs."""
         here = " (this machine)" if is_loopback(self.host) and self.host != "-" else ""
         place = f"{self.provider}:{self.name} at {self.host}{here}"
-        if self.provider not in VENDORS:  # other providers manage their own keys and routes
+        account = host_access(self.provider, settings)
+        if account is None:  # other providers manage their own keys and routes
             yield self.line("", place)
         else:
-            account = vendor_settings(settings, self.provider)
             try:
                 proxy = route_to(account.base_url).proxy_host
                 yield self.line("", f"{place}, through the proxy {proxy}" if proxy else place)
@@ -136,6 +138,8 @@ class _CheckedModel(Struct, frozen=True):
     def _price(self, prices: PriceList) -> DoctorFinding:
         calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
         given, written = (prices(self.provider, self.name, self.host, usage) for usage in calls)
+        if self.provider in DECISION_HOSTS:
+            written = Decimal(0)  # its answers are no text
         if given is None or written is None:
             hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
             return self.line("price", "no price is known for this model at this host", ok=False, hint=hint)
@@ -177,7 +181,12 @@ def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFin
     yield model.line("limits", f"{said}; stated by the host: {_stated_limits(known) or 'none yet'}")
     yield _reasoning(model, calls.model.reasoning, known)
     packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
-    yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
+    if calls.packs.is_independent:
+        declared = DECISION_HOSTS[model.provider]
+        questions = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} questions a request"
+        yield model.line("wire", f"/{declared.wire.value}: one memory, one question; {questions}")
+    else:
+        yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
     if known is not None and known.probed_at:
         yield model.capability(known, now=parts.clock())
     else:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xscore.costs.call_history import Workload
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
-from xscore.prompts.judge import judge_rubric, turn_block
+from xscore.prompts.judge import turn_block
 from xscore.providers.catalog import HOUR_S
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Usage
@@ -76,7 +76,7 @@ def with_breakdown(judge: JudgeEstimate, pool: Pool) -> Estimate:
 
 def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Workload:
     """Estimate judging these packs from the sizes in the store, without drafting prompts."""
-    frame = tokens.size(judge_rubric(), turn_block(turn, context=context)) + ASKED_CHARS
+    frame = tokens.size(drafts.layout.system(), turn_block(turn, context=context)) + ASKED_CHARS
     calls = chars = output = 0
     for pack in packs:
         asks = prompts_of_pack(drafts, pack)
@@ -89,7 +89,7 @@ def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, co
 
 def prompts_of_pack(drafts: PromptDrafts, pack: Pack) -> int:
     """Return how many prompts a pack takes: one, except for a memory in parts."""
-    parts = sum(ceil(member.tokens / drafts.profile.tokens) for member in pack.members)
+    parts = sum(ceil(member.tokens / drafts.profile.longest) for member in pack.members)
     return max(1, parts - len(pack.members) + 1)
 
 

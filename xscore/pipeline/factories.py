@@ -16,14 +16,15 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
-from xscore.providers.hosts import DUMMY_KEY, vendor_settings
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
+from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
 from xscore.providers.spec import LEXICAL, ModelSpec, host_with_key, parse_model_spec
 from xscore.records.calls import Usage
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.turn import Turn
-from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
-from xscore.settings.load import VENDORS
+from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
+from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
 from xscore.store.turns import latest_judge
@@ -44,6 +45,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
 
     is_model: ClassVar[bool] = False
     calls: ClassVar[None] = None
+    spec: ClassVar[ModelSpec] = ModelSpec(LEXICAL, "")
     settings: Settings
     store: Store
 
@@ -111,7 +113,19 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     found = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
     if found is None:
         return ModelSpec(LEXICAL, ""), ("no model judged: there is no key, so the lexical judge scored",)
-    return found, ()
+    return with_wire(found, settings), ()
+
+
+def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
+    """Return how this model of OpenAI's judges: through decisions or through chat (`judge.wire`, `openai-chat:`)."""
+    if spec.provider == CHAT_OF_OPENAI:
+        return ModelSpec("openai", spec.model)
+    wire = settings.judge.wire
+    if spec.provider != "openai" or wire == "chat":
+        return spec
+    declared = DECISION_HOSTS[DECISIONS_OF_OPENAI]
+    is_known = spec.model == declared.model and is_host_within(settings.openai.base_url, declared.vendor)
+    return ModelSpec(DECISIONS_OF_OPENAI, spec.model) if wire != "auto" or is_known else spec
 
 
 def choose_answerer(settings: Settings) -> Answerer | None:
@@ -144,7 +158,10 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")
     keyless = {name: replace(vendor_settings(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
-    return replace(settings, judge=judge, embedding=embedding, **keyless), (said,)
+    vendors = {name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS} | settings.decisions.hosts
+    hosts = {name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env) for name, one in vendors.items()}
+    decisions = DecisionSettings(hosts=hosts)
+    return replace(settings, judge=judge, embedding=embedding, decisions=decisions, **keyless), (said,)
 
 
 def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:

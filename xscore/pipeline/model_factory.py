@@ -1,7 +1,7 @@
 """Builds the judge that is a model: its prompts, its identity in the cache, its pace and its estimates.
 
 The host is probed at the first opening and remembered, because its context length shapes the packs. Nothing is sent
-before the turn's resources are open. Trade-off: naming a script reads the whole file.
+before the turn's resources are open. Trade-off: naming a script or a model file reads its start.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +19,11 @@ from xscore.platform.errors import BudgetExhausted
 from xscore.platform.hashing import file_digest
 from xscore.prompts.judge import PROMPT_VERSION
 from xscore.providers.catalog import model_settings
+from xscore.providers.decision_hosts import DECISION_HOSTS, LONGEST_QUESTION
 from xscore.providers.hosts import default_concurrency, host_deadline_s
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider, import_sdk
-from xscore.records.calls import Capability, RateLimits
+from xscore.records.calls import Capability, DecisionForm, RateLimits
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate, Layer
 from xscore.records.reports import Estimate, JudgeEstimate
@@ -33,9 +34,13 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.costs.call_history import Workload
     from xscore.pipeline.resources import TurnResources
-    from xscore.scorer.drafts import JudgeModel, PromptDrafts
+    from xscore.scorer.drafts import JudgeModel, PromptDrafts, PromptLayout
     from xscore.scorer.model_judge import ModelJudge
     from xscore.scorer.packs import Pack
+
+
+MODEL_HEAD_BYTES = 1 << 20
+"""Of a script all of it; of a model its name, layers and vocabulary."""
 
 
 def model_judge_factory(
@@ -43,7 +48,12 @@ def model_judge_factory(
 ) -> "ModelJudgeFactory":
     """Return the factory of a model judge. clock: Unix seconds. Raises what `connect` raises."""
     provider, judge = connect_provider(spec, settings), settings.judge
-    traits = model_settings(spec.provider, spec.model)
+    traits, layout = model_settings(spec.provider, spec.model), None
+    if spec.provider in DECISION_HOSTS:
+        from xscore.scorer.decision_replies import decision_layout
+
+        rates = judge.wire == "decisions-score"
+        layout = decision_layout(DecisionForm.SCORE if rates else DecisionForm.PREDICATE)
     factory = ModelJudgeFactory(
         spec=spec,
         settings=settings,
@@ -55,24 +65,26 @@ def model_judge_factory(
             host=provider.host,
             model=_model_name(spec),
             reasoning=traits.reasoning,
-            prompt_version=PROMPT_VERSION,
-            order=judge.order or traits.order,
-            packed=judge.pack_size != 1,
+            prompt_version=PROMPT_VERSION if layout is None else layout.version,
+            order=judge.order or traits.order if layout is None else layout.only_order,
+            packed=judge.pack_size != 1 and layout is None,
         ),
+        layout=layout,
     )
     if not isinstance(provider, Adaptable):
         return factory
     from xscore.pipeline.probe import known_capability
 
     known = known_capability(store.connection, provider, factory.identity.model, now=factory.clock())
-    return replace(factory, capability=known)
+    return factory.knowing(known)
 
 
 def _model_name(spec: ModelSpec) -> str:
-    """Name the model; a script's name includes a digest of its content, so that another script is another judge."""
-    if spec.provider != "scripted":
+    """Name the model; a file's name includes a digest of its content, so that another file is another judge."""
+    if spec.provider not in ("llama", "scripted"):
         return spec.model
-    return f"{spec.model}@{file_digest(Path(spec.model).read_bytes())[:8]}"
+    with Path(spec.model).expanduser().open("rb") as file:
+        return f"{spec.model}@{file_digest(file.read(MODEL_HEAD_BYTES))[:8]}"
 
 
 class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
@@ -88,6 +100,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
     identity: JudgeIdentity
     """Everything that may change its scores."""
+    layout: "PromptLayout | None" = None
+    """Of a decision model's requests; None: a chat model's prompts."""
     capability: Capability | None = None
     """What the host can do; None: not known yet."""
     drafted: "list[PromptDrafts]" = field(default_factory=list)
@@ -107,11 +121,17 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         identity = drafts.identity(provider=self.provider.name, host=self.host)
         return replace(self, drafted=[drafts], identity=identity)
 
+    def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
+        """Return the factory that knows this of its host: its judge is the model that answers there."""
+        answered_by = capability.answered_by if capability and self.layout else ""
+        identity = replace(self.identity, model=answered_by) if answered_by else self.identity
+        return replace(self, capability=capability, identity=identity, drafted=[])
+
     def _draft(self) -> "PromptDrafts":
         from xscore.costs.ledger import learned_chars_per_token
         from xscore.platform import tokens
         from xscore.scorer.drafts import JudgeModel, PromptDrafts
-        from xscore.scorer.packs import fit_profile
+        from xscore.scorer.packs import PackProfile, fit_profile
 
         judge, traits, host = self.settings.judge, model_settings(self.spec.provider, self.spec.model), self.host
         stated = self.capability.context_tokens if self.capability else None
@@ -119,7 +139,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             self.store.connection, provider=self.provider.name, host=host, model=self.spec.model
         )
         model = JudgeModel(
-            name=self.identity.model,
+            name=_model_name(self.spec),
+            answered_by=self.capability.answered_by if self.capability and self.layout else "",
             reasoning=traits.reasoning,
             reasoning_reserve=traits.reasoning_reserve,
             temperature=traits.temperature,
@@ -128,12 +149,21 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             timeout_s=host_deadline_s(judge.timeout_s, host),
             chars_per_token=learned or tokens.MIXED,
         )
+        reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
+        if self.layout is not None:
+            declared = DECISION_HOSTS[self.spec.provider]
+            packing = PackProfile(
+                tokens=judge.pack_tokens or declared.fill_tokens,
+                size=judge.pack_size or declared.questions,
+                longest_piece=min(LONGEST_QUESTION, declared.fill_tokens),
+                is_independent=True,
+            )
+            return PromptDrafts(model, packing, self.store.secret, reasons_from, self.layout)
         packing = fit_profile(
             judge.pack_tokens or traits.pack_tokens,
             judge.pack_size or traits.pack_size,
             context_tokens=stated or traits.context_tokens,
         )
-        reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
         return PromptDrafts(model, packing, self.store.secret, reasons_from)
 
     @property
@@ -154,8 +184,13 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     @property
     def calls(self) -> JudgeCalls:
         """How to call its model."""
+        drafts = self.drafts
         return JudgeCalls(
-            provider=self.provider, model=self.drafts.model, packs=self.drafts.profile, concurrency=self.concurrency
+            provider=self.provider,
+            model=drafts.model,
+            packs=drafts.profile,
+            concurrency=self.concurrency,
+            layout=drafts.layout,
         )
 
     async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "ModelJudge":
@@ -170,11 +205,11 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
         factory, wrapped = await self.with_probed_host(resources)
         priors, warnings = await factory.guesses(resources, turn, pool)
-        write, claims = resources.writer(turn_key, self.identity), resources.claims(turn_key, self.identity)
+        write, claims = resources.writer(turn_key, factory.identity), resources.claims(turn_key, factory.identity)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
         if own:
             write, claims = claim_by_store(
-                (write, claims), await resources.user_store_writer(turn_key, self.identity), own
+                (write, claims), await resources.user_store_writer(turn_key, factory.identity), own
             )
         return ModelJudge(
             wrapped,
@@ -189,6 +224,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             context=self.settings.judge.context,
             stop=resources.new_stop(),
             remarks=warnings,
+            write_as=lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
             untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
         )
 
@@ -200,7 +236,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.pipeline.probe import adopt_capability
 
         await import_sdk(self.provider.name)
-        stated = self.capability.limits if self.capability else None
+        stated = self._stated_limits()
         wrapped = resources.judging_provider(
             self.provider, model=self.spec.model, concurrency=self.concurrency, stated=stated
         )
@@ -217,7 +253,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             known = None
         factory, layout = self, self.drafts.layout
         if known is not None and known != self.capability:
-            factory = replace(self, capability=known, drafted=[])
+            factory = self.knowing(known)
         drafts = replace(factory.drafts, layout=layout, model=factory._cached_model())
         return replace(factory, drafted=[drafts]), wrapped
 
@@ -301,7 +337,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         )
         traits = model_settings(self.spec.provider, self.spec.model)
         cost = cost_of_calls(
-            self.identity,
+            self._asked_for,
             work,
             PriceList(self.settings.provider.price),
             cache_ttl_s=self._cached_model().prefix_ttl_s,
@@ -323,7 +359,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.providers.prices import PriceList
 
         limits = self._limits()
-        latency_s = typical_latency_s(self.store.connection, host=self.host, model=self.identity.model)
+        latency_s = typical_latency_s(self.store.connection, host=self.host, model=self.drafts.model.name)
         took = expected_duration(work, limits, latency_s=latency_s, concurrency=self.concurrency)
         return JudgeEstimate(
             candidates=len(pool.candidates),
@@ -332,7 +368,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             calls=work.calls,
             input_tokens=work.input_tokens,
             output_tokens=work.output_tokens,
-            cost_usd=cost_of_calls(self.identity, work, PriceList(self.settings.provider.price)),
+            cost_usd=cost_of_calls(self._asked_for, work, PriceList(self.settings.provider.price)),
             seconds=took.seconds,
             binding_limit=took.binding_limit,
             host=self.host,
@@ -340,12 +376,24 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             concurrency=self.concurrency,
         )
 
+    @property
+    def _asked_for(self) -> JudgeIdentity:
+        """The judge under the name that the price tables know."""
+        return replace(self.identity, model=self.drafts.model.name)
+
     def _limits(self) -> RateLimits:
         """Return the lower of the user's limits and those that the host stated."""
         from xscore.providers.rate_limits import LocalRates
 
-        judging, stated = self.settings.judge, self.capability.limits if self.capability else None
-        return LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=stated).in_force
+        judging = self.settings.judge
+        return LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=self._stated_limits()).in_force
+
+    def _stated_limits(self) -> RateLimits | None:
+        """Return the limits that the host stated, else those declared for it."""
+        if self.capability and self.capability.limits != RateLimits():
+            return self.capability.limits
+        declared = DECISION_HOSTS.get(self.spec.provider)
+        return declared.limits if declared else None
 
     def experienced(self) -> "PromptDrafts":
         """Return the drafts with reply lengths learned from the latest replies."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
     from xscore.providers.provider import Provider
-    from xscore.scorer.drafts import JudgeModel
+    from xscore.scorer.drafts import JudgeModel, PromptLayout
     from xscore.scorer.packs import PackProfile
     from xscore.store.store import Store
 
@@ -44,6 +44,8 @@ class JudgeCalls(Struct, frozen=True, kw_only=True):
     packs: "PackProfile"
     concurrency: int
     """Most calls in flight."""
+    layout: "PromptLayout"
+    """How its requests are made and its replies read."""
 
 
 class Answerer(Struct, frozen=True):

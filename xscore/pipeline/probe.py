@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from xscore.cache import capabilities
 from xscore.pipeline.parts import JudgeCalls
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
-from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage, Usage
@@ -145,7 +145,7 @@ def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> No
 def probe_request(calls: JudgeCalls) -> Request:
     """Return the probe: two built-in memories, judged like any others."""
     model = calls.model
-    judging = judging_request(
+    judging = calls.layout.render(
         PROBE_PACK,
         turn_block(PROBE_TASK),
         PromptOptions(
@@ -163,8 +163,6 @@ def probe_request(calls: JudgeCalls) -> Request:
 
 async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
     """Try the reply forms from the strictest until one is readable."""
-    from xscore.scorer.replies import parse_reply
-
     asked, provider, found = probe_request(calls), calls.provider, blank
     while True:
         if isinstance(provider, Adaptable):
@@ -175,9 +173,9 @@ async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
         except RequestRejected as error:  # refused without naming a field: a weaker form may still pass
             failure = error
         else:
-            scores = parse_reply(completion.text, frozenset(asked.reply_ids)).scores
+            scores = calls.layout.read(completion.text, frozenset(asked.reply_ids)).scores
             if len(scores) == len(PROBE_PACK) and completion.finish is not Finish.REFUSAL:
-                return completion, tuple(scores[id_] for id_ in asked.reply_ids)
+                return completion, tuple(round(scores[id_]) for id_ in asked.reply_ids)
             failure = _unusable(calls, completion)
         found = _learned(provider, blank)
         if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:

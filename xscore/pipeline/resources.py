@@ -179,10 +179,12 @@ class TurnResources(Struct):
         for connected, line in self.judging_lines:
             if connected is provider:
                 return line
-        from xscore.providers.rate_limits import LocalRates, bucket_name  # the lexical judge makes no call
+        from xscore.providers.decision_hosts import DECISION_HOSTS, SECOND_BURST_S
+        from xscore.providers.rate_limits import BURST_S, LocalRates, bucket_name  # the lexical judge makes no call
 
         limits = self.settings.judge
-        own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated)
+        burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
+        own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
         rates = self.spending.rates(own, bucket=bucket_name(provider, model=model))
         line = self._retrying(provider, concurrency=concurrency, rates=rates)
         self.judging_lines.append((provider, line))

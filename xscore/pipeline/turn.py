@@ -32,7 +32,7 @@ from xscore.platform.errors import (
 )
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
-from xscore.records.judgment import Judgment, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.reports import JudgeEstimate
@@ -74,7 +74,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         opened.turn,
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
-        judge_name=parts.judge.identity.spec if parts.judge.is_model else "lexical",
+        judge_name=str(parts.judge.spec),
         primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
         now=parts.clock(),
         process=process_identity(),
@@ -237,7 +237,7 @@ class TurnRun(Struct):
             parts.observer.forecast(forecast)
         try:
             async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):
-                return await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
+                judge = await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
         except TimeoutError:
             return NoJudge(UnjudgedCause.DEADLINE)
         except asyncio.CancelledError:
@@ -249,6 +249,15 @@ class TurnRun(Struct):
                 raise
             self._warn(f"the judge could not be asked: {error.message}", error.hint)
             return NoJudge(UnjudgedCause.PROVIDER, error.message)
+        if parts.judge.is_model and judge.identity != parts.judge.identity:
+            self._take_as_judge(judge.identity)
+        return judge
+
+    def _take_as_judge(self, identity: JudgeIdentity) -> None:
+        """Let the turn name the judge that its first contact found to answer under the name it was asked by."""
+        parts = self.parts
+        self.parts = replace(parts, judge=replace(parts.judge, identity=identity))
+        turns.set_judge(parts.store.connection, self.opened.turn.id, judge_key(identity))
 
     def _rank(self) -> None:
         parts, turn, outcomes, threshold = self.parts, self.opened.turn, self.outcomes, self.parts.judge.threshold

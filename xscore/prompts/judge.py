@@ -28,7 +28,7 @@ CONTEXT_CHARS = 16_000
 
 HEADING_SEPARATOR = " > "
 """Between the headings in the name of a section, as the indexer writes it."""
-_TAGS = "memory memories file turn task errors current_file diff recent"
+MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 class PackEntry(NamedTuple):
@@ -163,14 +163,14 @@ def _asked(count: int, reasons_from: float) -> str:
 
 def _memory(entry: PackEntry, name: str) -> str:
     head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{escape_attribute(name)}">'
-    return f"{head}\n{escape_tags(entry.text, tags=_TAGS)}\n</memory>"
+    return f"{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
 
 def _editor_blocks(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=_TAGS)}\n</current_file>"
+        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"
     if turn.diff:
         yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
     if turn.recent:
@@ -178,7 +178,7 @@ def _editor_blocks(turn: Turn) -> Iterable[str]:
 
 
 def _fenced(tag: str, text: str) -> str:
-    return f"<{tag}>\n{escape_tags(text.strip(), tags=_TAGS)}\n</{tag}>"
+    return f"<{tag}>\n{escape_tags(text.strip(), tags=MEMORY_TAGS)}\n</{tag}>"
 
 
 def _around(text: str, line: int) -> str:

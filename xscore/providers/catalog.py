@@ -7,6 +7,8 @@ Trade-off: the table ages, so it names families by the start of the model's name
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.providers.decision_hosts import DECISION_HOSTS
+
 MINUTE_S, HOUR_S = 60, 3_600
 
 
@@ -143,6 +145,8 @@ def model_settings(provider: str, model: str) -> ModelSettings:
 
     The same model has other settings in another dialect, since each has words of its own for them.
     """
+    if provider in DECISION_HOSTS:
+        return ModelSettings(context_tokens=DECISION_HOSTS[provider].request_tokens, order="question")
     if provider == "scripted":
         return replace(UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()

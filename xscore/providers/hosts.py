@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from xscore.platform.errors import AuthenticationFailed, UsageError
 
 if TYPE_CHECKING:
-    from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+    from xscore.settings import AnthropicSettings, HostAccess, OpenAISettings, Settings
 
 NO_HOST = "-"
 """Host of a provider that sends nothing."""
@@ -90,7 +90,7 @@ def vendor_settings(settings: "Settings", vendor: str) -> "OpenAISettings | Anth
     return group
 
 
-def usable_key(settings: "OpenAISettings | AnthropicSettings", *, host: str, model: str) -> str:
+def usable_key(settings: "OpenAISettings | AnthropicSettings | HostAccess", *, host: str, model: str) -> str:
     """Return the key to send to this host, empty where a loopback host needs none.
 
     Raises AuthenticationFailed where a remote host would get no key, UsageError for a key that cannot be one.

@@ -36,6 +36,8 @@ BOUND_STEP_TOKENS = 64
 """An upper bound's input is rounded up to this."""
 BATCH = {"processing": "batch"}
 AssumedPrice = Literal["", "free", "vendor"]
+PRICED_APART = ("openai-decisions",)
+"""Providers that share host and model names with another one, and have prices of their own in the tables."""
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
@@ -84,20 +86,23 @@ class PriceList(Struct, frozen=True):
         self, provider: str, model: str, host: str, usage: Usage, *, at: float | None = None
     ) -> Decimal | None:
         """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
-        return self._price(model, host, usage, at, batch=False)
+        table = provider if provider in PRICED_APART else ""
+        return self._price(model, host, usage, at, batch=False, table=table)
 
     def batch(self, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
         """Return what the tokens cost through the vendor's Batch API; None where the tables state no such price."""
         return self._price(model, host, usage, at, batch=True)
 
-    def _price(self, model: str, host: str, usage: Usage, at: float | None, *, batch: bool) -> Decimal | None:
+    def _price(
+        self, model: str, host: str, usage: Usage, at: float | None, *, batch: bool, table: str = ""
+    ) -> Decimal | None:
         assumed = assumed_price(model, host, self.rule)
         if host == NO_HOST or assumed == "free":
             return Decimal(0)
         seller = "" if assumed == "vendor" else host
-        if find_table_model(model, seller) is None:
+        if find_table_model(model, seller, table) is None:
             return None
-        return _price_at(model, seller, batch, int((time.time() if at is None else at) // PERIOD_S))(usage)
+        return _price_at(model, seller, batch, int((time.time() if at is None else at) // PERIOD_S), table)(usage)
 
 
 call_price = PriceList()
@@ -120,13 +125,19 @@ def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPri
 
 
 @lru_cache(maxsize=256)
-def find_table_model(model: str, host: str) -> tuple[Any, bool] | None:
+def find_table_model(model: str, host: str, table: str = "") -> tuple[Any, bool] | None:
     """Return the table's model, and whether this host is its own vendor; None where the tables do not know it.
 
-    host: empty for a gateway, whose model is looked up by name at the vendor that sells it.
+    host: empty for a gateway, whose model is looked up by name at the vendor that sells it. table: the table's id of
+    the vendor, where the host alone does not tell.
     """
     from genai_prices.data_snapshot import get_snapshot
 
+    if table:
+        try:
+            return get_snapshot().find_provider_model(model, None, table, None)[1], True
+        except LookupError:
+            return None
     if not host:
         found = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
         return None if found is None else (found[1], True)
@@ -154,8 +165,8 @@ def _sold_by_name(model: str) -> tuple[Any, Any] | None:
 
 
 @lru_cache(maxsize=1024)
-def _price_at(model: str, host: str, batch: bool, period: int) -> PriceOf:
-    found = find_table_model(model, host)
+def _price_at(model: str, host: str, batch: bool, period: int, table: str = "") -> PriceOf:
+    found = find_table_model(model, host, table)
     assert found is not None
     info, is_own = found
     when = datetime.fromtimestamp(period * PERIOD_S, UTC)

@@ -1,9 +1,10 @@
 """Limits of requests and tokens a minute: one token bucket for each of the four that a host may have.
 
-A bucket holds three seconds' worth, because one that holds a minute lets twice the limit through in the first minute; a
-request larger than the bucket waits until it is full and leaves it in debt. Callers queue in front of the limits, so a
-large request never starves behind small ones. Refunds wake the one that waits; nothing is polled. Time is the event
-loop's. Trade-off: what is taken and refunded later may be used on top of a window's rate.
+A bucket holds three seconds' worth, because one that holds a minute lets twice the limit through in the first minute
+(less for a host that counts by the second); a request larger than the bucket waits until it is full and leaves it in
+debt. Callers queue in front of the limits, so a large request never starves behind small ones. Refunds wake the one
+that waits; nothing is polled. Time is the event loop's. Trade-off: what is taken and refunded later may be used on top
+of a window's rate.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ from msgspec.structs import astuple
 from xscore.providers.provider import Provider
 from xscore.records.calls import RateLimits, Request, Usage
 
-BURST_SHARE = 0.05
-"""Capacity, as a share of a minute's worth (at least 1): no window of a minute exceeds the rate by more."""
+BURST_S = 3.0
+"""Capacity, in seconds' worth (at least 1): no window of a minute exceeds the rate by more."""
 MIN_TOKENS_PER_MINUTE = 1_000
 """A host that states fewer tokens a minute, less than one call takes, means something else."""
 _ROUNDING = 1e-6
@@ -25,8 +26,9 @@ _ROUNDING = 1e-6
 class TokenBucket:
     """One limit a minute, for one caller at a time; it may go into debt and takes refunds."""
 
-    def __init__(self, per_minute: float | None = None) -> None:
+    def __init__(self, per_minute: float | None = None, *, burst_s: float = BURST_S) -> None:
         """per_minute: None, until a limit is known; what is spent until then counts."""
+        self._burst_s = burst_s
         self._per_minute: float | None = None
         self._level = 0.0
         self._filled_at: float | None = None
@@ -54,7 +56,7 @@ class TokenBucket:
     def rate(self, per_minute: float) -> None:
         """Change the rate; the level stays."""
         if self._per_minute is None:
-            self._level += _capacity(per_minute)
+            self._level += self._capacity(per_minute)
         elif self._filled_at is not None:
             self._fill()
         self._per_minute = per_minute
@@ -63,20 +65,19 @@ class TokenBucket:
         self._changed.set()
 
     def _missing(self, tokens: float) -> float:
-        return min(tokens, _capacity(self._per_minute or 0.0)) - self._level
+        return min(tokens, self._capacity(self._per_minute or 0.0)) - self._level
 
     def _fill(self) -> None:
         now = asyncio.get_running_loop().time()
         filled_at = now if self._filled_at is None else self._filled_at
         if self._per_minute is not None:
             self._level += (now - filled_at) * self._per_minute / 60
-            self._level = min(_capacity(self._per_minute), self._level)
+            self._level = min(self._capacity(self._per_minute), self._level)
             filled_at = now
         self._filled_at = filled_at
 
-
-def _capacity(per_minute: float) -> float:
-    return max(1.0, per_minute * BURST_SHARE)
+    def _capacity(self, per_minute: float) -> float:
+        return max(1.0, per_minute / 60 * self._burst_s)
 
 
 class RateShare(NamedTuple):
@@ -130,10 +131,17 @@ class RateBudget(Protocol):
 class LocalRates:
     """The limits a minute of one host, in this process: of each kind the lower of the user's and the host's."""
 
-    def __init__(self, *, rpm: int | None = None, tpm: int | None = None, remembered: RateLimits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        remembered: RateLimits | None = None,
+        burst_s: float = BURST_S,
+    ) -> None:
         """Start with the user's limits and those that the host stated in earlier runs."""
         self._own = (rpm, tpm, None, None)
-        self._buckets = [TokenBucket() for _ in self._own]
+        self._buckets = [TokenBucket(burst_s=burst_s) for _ in self._own]
         self._stated: tuple[int | None, ...] = (None,) * len(self._own)
         self._last_stated: RateLimits | None = None
         self.learn(remembered or RateLimits())

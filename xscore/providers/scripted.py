@@ -127,7 +127,7 @@ def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
             entity = headings + entity.removeprefix("…")
         headings = entity.rpartition(" > ")[0]
         text = match[3].strip("\n")
-        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), path, entity, text))
+        found.append(ShownMemory(said.get("id", ""), said.get("kind", ""), said.get("path", path), entity, text))
     return tuple(found)
 
 

@@ -16,15 +16,16 @@ from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.providers.catalog import vendor_by_family
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, decision_access
 from xscore.providers.hosts import host_of, usable_key, vendor_settings
 from xscore.providers.provider import Provider
-from xscore.settings import Settings
+from xscore.settings import HostAccess, Settings
 from xscore.settings.load import VENDORS
 
 ENTRY_POINT_GROUP = "xscore.providers"
 BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scripted")}
 """Same names and places as the package's own entry points."""
-SDKS = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS}
+SDKS = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS} | dict.fromkeys(DECISION_HOSTS, ("aiohttp",))
 """What the first call of our dialects imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
@@ -59,8 +60,9 @@ def parse_model_spec(text: str) -> ModelSpec:
     if not colon:
         hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
         raise UsageError(f"`{text}` names no known model", hint=hint)
-    if provider not in BUILT_IN and provider not in (others := _installed()):
-        known = ", ".join(sorted({*BUILT_IN, *others, LEXICAL}))
+    known_here = {*BUILT_IN, *DECISION_HOSTS, CHAT_OF_OPENAI}
+    if provider not in known_here and provider not in (others := _installed()):
+        known = ", ".join(sorted({*known_here, *others, LEXICAL}))
         raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {known}.")
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
@@ -82,6 +84,14 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
 
     Raises UsageError or AuthenticationFailed where the settings do not suffice.
     """
+    if spec.provider == "llama":
+        from xscore.providers.llama import connect as connect_llama
+
+        return connect_llama(spec.model, settings)
+    if spec.provider in DECISION_HOSTS:
+        from xscore.providers.decisions import connect as connect_decisions
+
+        return connect_decisions(spec.provider, spec.model, settings)
     if spec.provider in BUILT_IN:
         connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
     elif found := _installed().get(spec.provider):
@@ -96,12 +106,23 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
 
     Raises what `connect_provider` raises.
     """
-    if spec.provider not in VENDORS:
+    access = host_access(spec.provider, settings)
+    if access is None:
         return connect_provider(spec, settings).host
-    group = vendor_settings(settings, spec.provider)
-    host = host_of(group.base_url, setting=f"{spec.provider}.base_url")
-    usable_key(group, host=host, model=spec.model)
+    host = host_of(access.base_url, setting=f"{spec.provider}.base_url")
+    usable_key(access, host=host, model=spec.model)
     return host
+
+
+def host_access(provider: str, settings: Settings) -> HostAccess | None:
+    """Return base URL and key of one of our vendors or decision hosts; None: another manages its own."""
+    if provider in DECISION_HOSTS and provider != "llama":
+        return decision_access(provider, settings)
+    name = "openai" if provider == CHAT_OF_OPENAI else provider
+    if name not in VENDORS:
+        return None
+    group = vendor_settings(settings, name)
+    return HostAccess(group.base_url, group.api_key, group.api_key_env)
 
 
 def _installed() -> dict[str, Callable[[], Connect]]:

@@ -107,9 +107,9 @@ class Route(Struct, frozen=True):
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
         causes = {base.__name__: link for link in reversed(error_chain(error)) for base in type(link).__mro__}
-        if "ReplyTooLarge" in causes:
+        if oversized := causes.get("ReplyTooLarge") or causes.get("OversizedReply"):
             hint = f"Check what answers at {self.host}; nothing more was read of it."
-            return UnreadableResponse(f"{self.host} answered {causes['ReplyTooLarge']}", hint=hint)
+            return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
             why = getattr(getattr(untrusted, "certificate_error", None), "verify_message", "") or "it is not trusted"
             return Unreachable(

@@ -24,6 +24,15 @@ class Finish(StrEnum):
     REFUSAL = "refusal"
 
 
+class DecisionForm(StrEnum):
+    """What a decision model is asked of each memory."""
+
+    PREDICATE = "predicate"
+    """Whether it is needed; the probability is the score."""
+    SCORE = "score"
+    """How much it is needed, on five levels; the expected value is the score."""
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One prompt for one model, in the vendors' common terms; each dialect renders it its own way."""
 
@@ -40,6 +49,10 @@ class Request(Struct, frozen=True, kw_only=True):
     """Ids that the reply must score; not empty: the reply is the judging object of `docs/internals/protocol.md`."""
     reply_questions: tuple[str, ...] = ()
     """Codes of the questions that share the prompt: every id is scored for every question. Empty: one turn."""
+    decision: DecisionForm | None = None
+    """Set: for a decision model; `content` is the turn and a question for each of `reply_ids`, `system` the rubric."""
+    levels: tuple[str, ...] = ()
+    """Of a question that rates, lowest first."""
     max_output_tokens: int
     input_tokens: int
     reserved_input_tokens: int
@@ -53,6 +66,10 @@ class Request(Struct, frozen=True, kw_only=True):
     """Tokens that separate prompts would repeat per judgment: rubric, turn and request, and the memory if the prompt is
     shared."""
     timeout_s: float = 120.0
+
+
+DECLINED = "refused"
+"""Stands in `Completion.text` for the answer of a question that a decision model declined."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -107,6 +124,8 @@ class Capability(Struct, frozen=True, kw_only=True):
     context_tokens: Limit | None = None
     reasoning_tokens: Annotated[int, Meta(ge=0)] = 0
     """Reasoning tokens per judgment in the probe."""
+    answered_by: str = ""
+    """The model that a decision host named in its latest reply, where `model` may be a moving alias."""
     limits: RateLimits = field(default_factory=RateLimits)
     shared_form_failed_at: Annotated[float, Meta(ge=0)] = 0.0
     """Unix seconds at which the model gave no usable score to prompts that questions share; 0: never seen."""

@@ -48,12 +48,6 @@ class JudgeIdentity(Struct, frozen=True):
     """`memory_first` or `turn_first`."""
     packed: bool
 
-    @property
-    def spec(self) -> str:
-        """`provider:model`, as a user names it; a script's model is its file and the digest of what was in it."""
-        model = self.model.rpartition("@")[0] if self.provider == "scripted" else self.model
-        return f"{self.provider}:{model}"
-
 
 class _JudgmentFields(NamedTuple):
     content_hash: str

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from xscore.platform import tokens
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judging_request
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request
 from xscore.records.calls import Request
 from xscore.records.judgment import JudgeIdentity
 from xscore.scorer import replies
@@ -32,6 +32,15 @@ class PromptLayout(Struct, frozen=True):
     """A reply, and the ids of its prompt."""
     only_order: str = ""
     """The only order it supports; empty: the model's."""
+    name_questions: Callable[[int], tuple[str, ...]] | None = None
+    """Names so many independent questions; None: memories share a prompt and get shuffled ids."""
+    system: Callable[[], str] = judge_rubric
+    """The text that every request repeats beside the turn."""
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether a memory's score depends on nothing else in its request."""
+        return self.name_questions is not None
 
 
 ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, replies.parse_reply)
@@ -81,6 +90,8 @@ class JudgeModel(Struct, frozen=True, kw_only=True):
     """The judging model and the settings declared for it."""
 
     name: str
+    answered_by: str = ""
+    """The model that the host names in its replies, where that is the judge; empty: the one asked for."""
     reasoning: str = ""
     """Effort in the vendor's words; empty: not sent."""
     reasoning_reserve: int = 0
@@ -116,14 +127,15 @@ class PromptDrafts(Struct, frozen=True):
         """Return the identity of the judge: everything that may change its scores."""
         model = self.model
         packed = not self.profile.is_plain
-        return JudgeIdentity(provider, host, model.name, model.reasoning, self.layout.version, self.order, packed)
+        name = model.answered_by or model.name
+        return JudgeIdentity(provider, host, name, model.reasoning, self.layout.version, self.order, packed)
 
     def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
         """Return the pieces of a pack's members; members without a text (deleted meanwhile) are skipped."""
         found: list[MemoryPart] = []
         for member in pack.members:
             if member.id in texts:
-                found.extend(memory_parts(member, texts[member.id], max_tokens=self.profile.tokens))
+                found.extend(memory_parts(member, texts[member.id], max_tokens=self.profile.longest))
         return tuple(found)
 
     def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
@@ -166,7 +178,8 @@ class PromptDrafts(Struct, frozen=True):
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:
         """Return the pieces with their ids, as the prompt shows them."""
-        codes = dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        named = self.layout.name_questions
+        codes = named(len(ask.pieces)) if named else dealt_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
         return [
             PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
             for code, piece in zip(codes, ask.pieces, strict=True)
@@ -181,6 +194,8 @@ class PromptDrafts(Struct, frozen=True):
 
     def expected_output(self, count: int) -> int:
         """Return the expected reply tokens for `count` memories; reasoning counts only if past replies had it."""
+        if self.layout.is_independent:
+            return 0  # probabilities are no text
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
         each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
         return round(tokens.REPLY_FRAME + each * count)

@@ -157,12 +157,14 @@ class ModelJudge:
         context: str = "task",
         stop: StopSignal | None = None,
         remarks: tuple[str, ...] = (),
+        write_as: Callable[[str], WriteJudgments] | None = None,
         untrusted_scores: Mapping[str, float] | None = None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. untrusted_scores: content hash -> 0..1, of unsigned imports; it only moves a pack forward.
+        began. write_as: name of a model -> writer of its judgments, for replies of another model than expected.
+        untrusted_scores: content hash -> 0..1, of unsigned imports; it only moves a pack forward.
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
@@ -175,6 +177,7 @@ class ModelJudge:
         self._claims = claims or NoClaims()
         self._stop = stop or StopSignal()
         self._remarks = remarks
+        self._write_as = write_as
         self._hearsay = untrusted_scores or {}
 
     def warnings(self) -> tuple[str, ...]:
@@ -222,7 +225,10 @@ class ModelJudge:
     def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
         """Group the distinct contents into packs, the most promising pack first."""
         distinct = {candidate.content_hash: candidate for candidate in candidates}
-        packs = packs_to_send(list(distinct.values()), self._slots, self._drafts.profile)
+        candidates = list(distinct.values())
+        if self._drafts.profile.is_independent:
+            candidates.sort(key=self._promise, reverse=True)
+        packs = packs_to_send(candidates, self._slots, self._drafts.profile)
         return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
 
     def _promise(self, member: Candidate) -> float:
@@ -313,11 +319,26 @@ class ModelJudge:
         heard = parse_completion(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
         self.faults.count(heard.reply)
         run.rule.count_reply(scored=bool(heard.judged))
+        expected = self._drafts.model.answered_by
+        if expected and completion.model != expected:
+            return await self._keep_of_another(run, ask, heard.judged, completion.model), ()
         results = run.take(heard.judged)
         parts = [judgment for piece, judgment in heard.judged if piece.is_part]
         await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
         more, again = self._climb(run, ask, heard.missing, heard.trouble)
-        return [*results, *more], again
+        declined, alone = self._climb(run, ask, heard.refused, repair.REFUSED)
+        return [*results, *more, *declined], [*again, *alone]
+
+    async def _keep_of_another(
+        self, run: JudgingRun, ask: PackPrompt, judged: Sequence[tuple[MemoryPart, Judgment]], model: str
+    ) -> list[JudgingResult]:
+        """Stop: another model answers under this name. What it was paid for is stored as its own judgments."""
+        name = self._drafts.model
+        detail = f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to judge with it"
+        if judged and self._write_as is not None:
+            await self._write_as(model)([judgment for _, judgment in judged])
+        self._stop.set(UnjudgedCause.PROVIDER, detail)
+        return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail)
 
     def _after_error(
         self, run: JudgingRun, ask: PackPrompt, error: ProviderError
@@ -334,7 +355,9 @@ class ModelJudge:
     def _climb(
         self, run: JudgingRun, ask: PackPrompt, missing: Sequence[MemoryPart], trouble: repair.RepairReason
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
-        again, lost = repair.next_prompts(ask, missing, trouble)
+        if not missing:
+            return [], []
+        again, lost = repair.next_prompts(ask, missing, trouble, is_independent=self._drafts.layout.is_independent)
         if run.rule.is_over_after_unscored(len(lost)):
             self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again

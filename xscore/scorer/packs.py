@@ -36,6 +36,10 @@ class PackProfile(Struct, frozen=True):
 
     tokens: int = 2_500
     size: int = 20
+    longest_piece: int | None = None
+    """Tokens of a memory beyond which it is judged in parts; None: a whole pack."""
+    is_independent: bool = False
+    """Memories of one request do not influence each other: none has a lasting place."""
 
     @property
     def name(self) -> str:
@@ -43,9 +47,14 @@ class PackProfile(Struct, frozen=True):
         return f"packs-1:{self.tokens}x{self.size}"
 
     @property
+    def longest(self) -> int:
+        """Tokens of a memory beyond which it is judged in parts."""
+        return self.longest_piece or self.tokens
+
+    @property
     def is_plain(self) -> bool:
-        """Whether each memory has a prompt of its own."""
-        return self.size == 1
+        """Whether a memory is judged by itself, so that no pack is part of its judgment."""
+        return self.size == 1 or self.is_independent
 
 
 def fit_profile(tokens: int, size: int, *, context_tokens: int) -> PackProfile:
@@ -344,6 +353,8 @@ def packs_to_send(
     slots: of the whole pool. A memory without a slot goes into a throwaway pack. The user's own memories share no pack
     with the repository's, whose slots were assigned apart.
     """
+    if profile.is_independent:
+        return filled_packs(misses, profile)
     if profile.is_plain:
         return [Pack("", (miss,), is_kept=True) for miss in misses]
     sizes: dict[str, int] = {}
@@ -363,6 +374,22 @@ def packs_to_send(
     own = [miss for miss in loose if miss.layer is Layer.USER]
     others = [miss for miss in loose if miss.layer is not Layer.USER] if own else loose
     return whole + throwaway_packs(others, profile) + throwaway_packs(own, profile)
+
+
+def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack]:
+    """Fill requests in this order, as full as the limits allow; the user's own memories share none with the others."""
+    groups: list[list[Candidate]] = []
+    own = [miss for miss in misses if miss.layer is Layer.USER]
+    for others in (own, [miss for miss in misses if miss.layer is not Layer.USER] if own else misses):
+        filled = profile.tokens + 1
+        for miss in others:
+            taken = min(packed_tokens(miss), profile.longest)
+            if filled + taken > profile.tokens or len(groups[-1]) >= profile.size:
+                groups.append([])
+                filled = 0
+            groups[-1].append(miss)
+            filled += taken
+    return [Pack("q_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups]
 
 
 def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[Pack]:

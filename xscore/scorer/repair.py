@@ -151,6 +151,8 @@ class RepairReason(Struct, frozen=True):
     """Go straight to the last rung."""
     final_when_alone: bool = False
     """A piece alone in its prompt need not be asked again: the answer would be the same."""
+    halve: bool = False
+    """Halve until the pieces that are at fault are alone, where a prompt holds hundreds."""
 
 
 UNREADABLE = RepairReason(UnjudgedCause.UNREADABLE, "no valid score in the reply")
@@ -160,22 +162,34 @@ REFUSED = RepairReason(UnjudgedCause.REFUSED, "the model declined", one_by_one=T
 
 def prompt_too_long(detail: str) -> RepairReason:
     """A prompt that the model's context does not hold."""
-    return RepairReason(UnjudgedCause.TOO_LONG, detail, final_when_alone=True)
+    return RepairReason(UnjudgedCause.TOO_LONG, detail, final_when_alone=True, halve=True)
 
 
 def prompt_rejected(detail: str) -> RepairReason:
     """A prompt that the host will not take, while it takes others."""
-    return RepairReason(UnjudgedCause.PROVIDER, detail, one_by_one=True, final_when_alone=True)
+    return RepairReason(UnjudgedCause.PROVIDER, detail, one_by_one=True, final_when_alone=True, halve=True)
 
 
 def next_prompts(
-    ask: PackPrompt, missing: Sequence[MemoryPart], trouble: RepairReason
+    ask: PackPrompt, missing: Sequence[MemoryPart], trouble: RepairReason, *, is_independent: bool = False
 ) -> tuple[list[PackPrompt], list[tuple[MemoryPart, Unjudged]]]:
-    """Give the asks that may still score what is missing, or the pieces that are lost for good."""
+    """Give the asks that may still score what is missing, or the pieces that are lost for good.
+
+    is_independent: the pieces of a prompt do not influence each other, so that smaller prompts give no better answers;
+    a prompt that is refused as a whole is halved until the cause is alone.
+    """
     was_alone = len(ask.pieces) == 1
     if ask.rung is RepairRung.ALONE or (was_alone and trouble.final_when_alone):
         return [], [(piece, Unjudged(piece.content_hash, trouble.cause, trouble.detail)) for piece in missing]
+    if is_independent and not was_alone and (trouble.halve or not trouble.one_by_one):
+        rung, size = (RepairRung.HALF, ceil(len(missing) / 2)) if trouble.halve else (ask.rung + 1, len(missing))
+        return _asked_in(ask, missing, RepairRung(rung), size), []
     rung = RepairRung.ALONE if trouble.one_by_one or was_alone else RepairRung(ask.rung + 1)
     size = 1 if rung is RepairRung.ALONE else ceil(len(ask.pieces) / 2)
+    return _asked_in(ask, missing, rung, size), []
+
+
+def _asked_in(ask: PackPrompt, missing: Sequence[MemoryPart], rung: RepairRung, size: int) -> list[PackPrompt]:
+    """Ask for what is missing in prompts of this size."""
     groups = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
-    return [PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung) for number, group in enumerate(groups)], []
+    return [PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung) for number, group in enumerate(groups)]

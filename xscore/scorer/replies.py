@@ -33,7 +33,7 @@ _WRITTEN = re.compile(r"(?<!\w)[\"'“”]?(\w{2})[\"'“”]?\s*:\s*([^\s,}\]]+
 class ParsedReply(Struct, frozen=True):
     """What a reply validly says."""
 
-    scores: Mapping[str, int]
+    scores: Mapping[str, float]
     """Id -> 0..100, only ids that were asked for."""
     reasons: Mapping[str, str]
     """Id -> reason, only ids with a score."""
@@ -43,6 +43,8 @@ class ParsedReply(Struct, frozen=True):
     """Values that are no integer 0..100, or ids given twice with different values."""
     mended: bool = False
     """The reply was not JSON as it stood."""
+    refused: frozenset[str] = frozenset()
+    """Ids that the model declined to score, of a reply that scores others."""
 
 
 class _ConflictTrackingDict(dict[str, object]):
@@ -195,6 +197,8 @@ class ParsedCompletion(NamedTuple):
     trouble: RepairReason
     """Why those are missing."""
     reply: ParsedReply
+    refused: list[MemoryPart]
+    """Those of a reply with other scores that the model declined."""
 
 
 def parse_completion(
@@ -214,13 +218,14 @@ def parse_completion(
     pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # `cache.reach` knows parts by it
     judged: list[tuple[MemoryPart, Judgment]] = []
     missing: list[MemoryPart] = []
+    declined: list[MemoryPart] = []
     for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
         score = reply.scores.get(code)
         if score is None:
-            missing.append(piece)
+            (declined if code in reply.refused else missing).append(piece)
             continue
         prior = priors.get(piece.memory, 0.0)
         reason = reply.reasons.get(code, "")
         judged.append((piece, Judgment(piece.content_hash, score / 100, reason, pack, position, prior)))
     trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
-    return ParsedCompletion(judged, missing, repair.REFUSED if refused else trouble, reply)
+    return ParsedCompletion(judged, missing, repair.REFUSED if refused else trouble, reply, declined)

@@ -8,17 +8,21 @@ from xscore.settings.load import (  # noqa: I001  one statement a module
     setting_names as setting_names,
     validate_group as validate_group,
 )
-from xscore.settings.model import (
+from xscore.settings.hosts import (
     AnthropicSettings as AnthropicSettings,
+    DecisionSettings as DecisionSettings,
+    EmbeddingSettings as EmbeddingSettings,
+    HostAccess as HostAccess,
+    OpenAISettings as OpenAISettings,
+)
+from xscore.settings.model import (
     BoostSettings as BoostSettings,
     BudgetSettings as BudgetSettings,
     BundleSettings as BundleSettings,
-    EmbeddingSettings as EmbeddingSettings,
     GateSettings as GateSettings,
     IndexSettings as IndexSettings,
     JudgeSettings as JudgeSettings,
     MemorySettings as MemorySettings,
-    OpenAISettings as OpenAISettings,
     PrimarySettings as PrimarySettings,
     ProviderSettings as ProviderSettings,
     RoutingSettings as RoutingSettings,

@@ -19,13 +19,16 @@ from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
 from xscore.platform.near_names import nearest_names
+from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
-from xscore.settings.values import MOST_USD, SettingsGroup
+from xscore.settings.values import MOST_USD, Secret, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
 """Hosts of models that are built in: each has a section of settings, whose key comes from the environment alone, and a
 module of this name in `xscore.providers`."""
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
+DECISION_VENDORS = ("typesafe", "perplexity", "openrouter", "fireworks", "decisions", "systemone")
+"""Their key and base URL are `<NAME>_API_KEY` and `<NAME>_BASE_URL` in the environment."""
 ENVIRONMENT = "environment"
 VARIABLES = {
     **{f"{vendor}.{name}": f"{vendor}_{name}".upper() for vendor in VENDORS for name in ("api_key", "base_url")},
@@ -112,7 +115,19 @@ def load_settings(
             origins[name] = f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
     warnings += _misspelt_variables(environ)
     groups = {section: _validate(section, values, origins) for section, values in given.items()}
-    return LoadedSettings(replace(Settings(), **groups), origins, tuple(warnings))
+    settings = replace(Settings(), **groups)
+    settings = replace(settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ)))
+    return LoadedSettings(settings, origins, tuple(warnings))
+
+
+def _decision_hosts(environ: Mapping[str, str]) -> dict[str, HostAccess]:
+    """Return the vendors of decision models that the environment says something of."""
+    found = {}
+    for vendor in DECISION_VENDORS:
+        key, url = f"{vendor.upper()}_API_KEY", environ.get(f"{vendor.upper()}_BASE_URL", "")
+        if url or environ.get(key):
+            found[vendor] = HostAccess(url, Secret(environ.get(key, "")), key)
+    return found
 
 
 def validate_group(group: type[G], values: Mapping[str, object]) -> G:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from xscore.settings.hosts import AnthropicSettings, DecisionSettings, EmbeddingSettings, OpenAISettings
 from xscore.settings.values import (
     DEFAULT_JUDGE,
     DEFAULT_PRIMARY,
@@ -34,7 +35,9 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """The judge and what it is shown."""
 
     model: str = DEFAULT_JUDGE
-    """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with a key for Anthropic alone: `anthropic:claude-haiku-5-5`."""
+    """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with no key for OpenAI: `typesafe:jev-1.14.0`, then `anthropic:claude-haiku-5-5`."""
+    wire: Literal["auto", "decisions", "decisions-score", "chat"] = "auto"
+    """How a model of OpenAI's judges: through `/v1/decisions`, or by chat prompts. `auto`: decisions for `gpt-6-luna` at OpenAI's own host. `decisions-score`: every decision model rates on five levels instead of saying yes or no."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
     """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
     pack_tokens: Annotated[int, Meta(ge=200)] | None = None
@@ -270,15 +273,6 @@ class RoutingSettings(SettingsGroup, frozen=True):
     """Deadline of one layer's fetch; a layer that misses it is named and fetched again without one."""
 
 
-class EmbeddingSettings(SettingsGroup, frozen=True):
-    """Vectors beside the built-in word hash: for ordering, near duplicates and merging; they decide nothing."""
-
-    model: str = "terms"
-    """`terms` (built in), or `openai:MODEL` for an embeddings endpoint, a local one too."""
-    base_url: str = ""
-    """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
-
-
 class SessionSettings(SettingsGroup, frozen=True):
     """The working session and the tone of its answers."""
 
@@ -293,26 +287,6 @@ class ProviderSettings(SettingsGroup, frozen=True):
 
     price: PriceRule = "auto"
     """`auto`: a host on this machine is free, unless its model is one that only a vendor sells (`gpt-…`, `claude-…`, `gemini-…`): then it is a gateway, and the vendor's price counts and is capped. `vendor`: the vendor's price also for other models and for hosts that the price tables do not know. `free`: a host on this machine costs nothing."""
-
-
-class OpenAISettings(SettingsGroup, frozen=True):
-    """Where the OpenAI dialect goes."""
-
-    base_url: str = "https://api.openai.com/v1"
-    """Any server that speaks the dialect; `OPENAI_BASE_URL` in the environment."""
-    api_key: Secret = Secret("")
-    """From the environment, as `OPENAI_API_KEY`. Never from a file."""
-    api_key_env: Fixed[str] = "OPENAI_API_KEY"
-
-
-class AnthropicSettings(SettingsGroup, frozen=True):
-    """Where the Anthropic dialect goes."""
-
-    base_url: str = "https://api.anthropic.com"
-    """The host of the Anthropic dialect; `ANTHROPIC_BASE_URL` in the environment."""
-    api_key: Secret = Secret("")
-    """From the environment, as `ANTHROPIC_API_KEY`. Never from a file."""
-    api_key_env: Fixed[str] = "ANTHROPIC_API_KEY"
 
 
 class BatchSettings(SettingsGroup, frozen=True):
@@ -390,6 +364,7 @@ class Settings(SettingsGroup, frozen=True):
     provider: ProviderSettings = ProviderSettings()
     openai: OpenAISettings = OpenAISettings()
     anthropic: AnthropicSettings = AnthropicSettings()
+    decisions: DecisionSettings = field(default_factory=DecisionSettings)
     batch: BatchSettings = BatchSettings()
     shared: SharedSettings = SharedSettings()
     cache: CacheSettings = CacheSettings()

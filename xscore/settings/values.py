@@ -31,7 +31,7 @@ DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
 DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
 """Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
-OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
+OTHER_JUDGES = ("typesafe:jev-1.14.0", "anthropic:claude-haiku-5-5")
 """Used instead of the default when only they have a key; at the same prices, like the answering models below."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
 

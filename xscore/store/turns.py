@@ -90,6 +90,12 @@ class SelectionOutcome(Struct, frozen=True):
         )
 
 
+def set_judge(connection: sqlite3.Connection, turn_id: str, judge: str) -> None:
+    """Replace the judge key of a running turn."""
+    with database.transaction(connection):
+        connection.execute("UPDATE turn SET judge = ? WHERE id = ?", (judge, turn_id))
+
+
 def begin_turn(
     connection: sqlite3.Connection,
     turn: Turn,

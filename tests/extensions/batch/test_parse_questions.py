@@ -14,12 +14,12 @@ TRUE = {question: {id_: 10 * at + nth for nth, id_ in enumerate(IDS)} for at, qu
 WHOLE = json.dumps({"scores": TRUE, "reasons": [{"q": "q2", "id": "ka", "reason": "why not"}]})
 
 
-def scores(text: str) -> dict[str, dict[str, int]]:
+def scores(text: str) -> dict[str, dict[str, float]]:
     """Read what each question is said to score."""
     return {code: dict(reply.scores) for code, reply in read_questions(text, QUESTIONS, IDS).by_question.items()}
 
 
-def assert_nothing_is_misplaced(found: dict[str, dict[str, int]]) -> None:
+def assert_nothing_is_misplaced(found: dict[str, dict[str, float]]) -> None:
     """Every score that counts is the true one of its question and id."""
     for question, given_ in found.items():
         assert given_.items() <= TRUE[question].items()

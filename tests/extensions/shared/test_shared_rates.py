@@ -12,7 +12,7 @@ from xscore.extensions.shared.limits import SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
-from xscore.providers.rate_limits import BURST_SHARE, UNSENT_SHARE, LocalRates, RateShare
+from xscore.providers.rate_limits import BURST_S, UNSENT_SHARE, LocalRates, RateShare
 from xscore.settings import validate_group
 from xscore.settings.model import SharedSettings
 
@@ -73,7 +73,7 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     took_s = asyncio.get_running_loop().time() - began
     grants = sorted((grant for one in watched for grant in one.grants), key=lambda one: one.earliest)
     assert sum(one.requests for one in grants) >= processes * calls
-    assert processes * calls <= rpm * BURST_SHARE + rpm / 60 * took_s + 1
+    assert processes * calls <= rpm / 60 * BURST_S + rpm / 60 * took_s + 1
     assert len(grants) <= processes * calls / 2, "a round trip for every second call"
     assert most_in_a_second([one for one in grants if one.waits]) <= 1.05 * rpm / 60
 

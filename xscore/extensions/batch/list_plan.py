@@ -26,14 +26,16 @@ from xscore.extensions.batch.job_rows import (
     contents_under_way,
 )
 from xscore.pipeline import budget_messages, question_list
-from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.errors import UsageError
 from xscore.prompts.judge import turn_block
+from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import batch_price
+from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate
@@ -331,6 +333,9 @@ def judge_name(parts: PipelineParts) -> str:
 def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
     """Return the model's judge factory. Raises UsageError for the lexical judge."""
     if isinstance(parts.judge, ModelJudgeFactory):
+        if parts.judge.spec.provider == DECISIONS_OF_OPENAI:  # its Batch API takes chat prompts, and no decisions
+            spec = ModelSpec("openai", parts.judge.spec.model)
+            return model_judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
         return parts.judge
     raise UsageError(
         "the lexical judge has no Batch API, and costs nothing",

@@ -20,7 +20,7 @@ from xscore.cache.keys import JudgmentKey
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.platform.text import one_line
-from xscore.providers.rate_limits import BURST_SHARE
+from xscore.providers.rate_limits import BURST_S
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.records.reports import ErasureRequest
 
@@ -124,7 +124,7 @@ def decode_claims(
 
 def bucket_capacity(per_minute: float) -> float:
     """Return what a bucket of this limit holds when it is full."""
-    return max(1.0, per_minute * BURST_SHARE)
+    return max(1.0, per_minute / 60 * BURST_S)
 
 
 class DollarHolding(Struct, frozen=True, kw_only=True):

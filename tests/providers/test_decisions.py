@@ -1,0 +1,221 @@
+"""Decision requests are what the vendors' own SDKs say a request is; replies of any kind score nothing wrongly."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.decision import Decision
+from openai.types.decision_create_params import DecisionCreateParams
+from typesafe_sdk._schemas.models import SystemOneRequest, SystemOneResponse
+
+from tests.providers.contracts import MEMBERS, TEXTS, TURN, strictly
+from tests.servers.decision_server import DecisionServer
+from xscore.platform.errors import (
+    AuthenticationFailed,
+    CallTimedOut,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    UnknownModel,
+    UnreadableResponse,
+    UsageError,
+)
+from xscore.prompts.judge import turn_block
+from xscore.providers.decision_hosts import DECISION_HOSTS
+from xscore.providers.decisions import DecisionProvider, connect
+from xscore.providers.prices import call_price
+from xscore.providers.spec import ModelSpec, host_with_key, parse_model_spec
+from xscore.records.calls import DecisionForm, Request, Usage
+from xscore.scorer.decision_replies import decision_layout, parse_answers
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.packs import Pack, PackProfile
+from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
+
+WIRES = ("decisions", "systemone")
+FORMS = tuple(DecisionForm)
+OPENAI_TYPES = strictly(DecisionCreateParams)
+
+
+@pytest.fixture
+def server() -> Iterator[DecisionServer]:
+    """A host that behaves, until told otherwise."""
+    with DecisionServer() as running:
+        yield running
+
+
+def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
+    """Make a request about twenty memories."""
+    layout, profile = decision_layout(form), PackProfile(tokens=40_000, size=400, is_independent=True)
+    drafts = PromptDrafts(JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout)
+    pack = Pack("q_1", MEMBERS)
+    (ask,) = drafts.asks(pack, drafts.pieces_of(pack, TEXTS))
+    return drafts.request(ask, turn_block(TURN))[0]
+
+
+def provider_at(url: str, wire: str = "systemone", key: str = "") -> DecisionProvider:
+    """Connect to a host of the user's own."""
+    return connect(wire, "jev-1.14.0", Settings(decisions=DecisionSettings(hosts={wire: HostAccess(url, Secret(key))})))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_requests_are_what_the_sdks_say(form: DecisionForm) -> None:
+    """No unknown field, no missing one, on either wire."""
+    request = request_of(form)
+    OPENAI_TYPES.validate_python(provider_at("http://127.0.0.1:1", "decisions").fields(request), strict=True)
+    SystemOneRequest.model_validate(provider_at("http://127.0.0.1:1").fields(request), strict=True, extra="forbid")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_the_sdk_would_read_is_read(server: DecisionServer, wire: str, form: DecisionForm) -> None:
+    """The loopback host's replies pass the SDKs' reply types, and each memory gets its own score."""
+    seen: list[dict[str, Any]] = []
+
+    def keep(reply: dict[str, Any]) -> dict[str, Any]:
+        seen.append(reply)
+        return reply
+
+    server.spoil, request, provider = keep, request_of(form), provider_at(server.url, wire)
+    completion = await provider.complete(request)
+    await provider.aclose()
+    whole = Decision if wire == "decisions" else SystemOneResponse
+    whole.model_validate(seen[0], strict=True)
+    reply = parse_answers(completion.text, request.reply_ids)
+    assert len(reply.scores) == len(MEMBERS)
+    assert completion.usage_reported and completion.usage.input_tokens == server.tokens
+    assert (reply.foreign, reply.void) == (0, 0)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.floats() | st.sampled_from(["noul", "score", "refusal", "0.9"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "noul", "x"]), inner),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 21), JSON), max_size=8), st.booleans(), st.data())
+def test_mutated_answers_never_score_a_wrong_memory(
+    changes: list[tuple[int, object]], as_list: bool, data: st.DataObject
+) -> None:
+    """Whatever stands in a reply, a score is one that the host gave for that very question, within 0..1."""
+    request = request_of(DecisionForm.PREDICATE)
+    honest = {name: at / 20 for at, name in enumerate(request.reply_ids)}
+    provider = provider_at("http://127.0.0.1:1", "decisions" if as_list else "systemone")
+    body: dict[str, Any] = {"model": "m", "usage": {"input_tokens": 5}}
+    named = {name: {"type": "noul", "noul": score} for name, score in honest.items()}
+    body["answers"] = [{"name": name, **one} for name, one in named.items()] if as_list else named
+    touched = set()
+    for at, value in changes:
+        name = f"m{at}"
+        touched.add(name)
+        if as_list and at < len(body["answers"]):
+            touched.add(f"m{at + 1}")
+            body["answers"][at] = value
+        elif not as_list:
+            body["answers"][name] = value
+    scores = {}
+    try:
+        completion = provider.read(json.dumps(body).encode(), {}, request)
+        scores = dict(parse_answers(completion.text, request.reply_ids).scores)
+    except ProviderError:
+        pass
+    for name, score in scores.items():
+        assert 0 <= score <= 100
+        assert name in touched or score == pytest.approx(100 * honest[name])
+    assert set(honest) - touched <= set(scores) or not scores
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"<html>", UnreadableResponse),
+        (b"[]", UnreadableResponse),
+        (b"{}", UnreadableResponse),
+        (b'{"answers": {}, "answers": {}}', UnreadableResponse),
+        (b'{"answers": 3}', UnreadableResponse),
+        (b'{"error": {"message": "no money", "code": 429}}', RateLimited),
+        (b"[" * 100_000, UnreadableResponse),
+    ],
+)
+async def test_a_success_that_is_none_says_so(server: DecisionServer, data: bytes, error: type[ProviderError]) -> None:
+    """A page, a list, an empty object, names given twice: an error that names the host, and no score."""
+    server.spoil = lambda reply: data
+    provider = provider_at(server.url)
+    with pytest.raises(error, match=r"127\.0\.0\.1"):
+        await provider.complete(request_of(DecisionForm.PREDICATE))
+    await provider.aclose()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, AuthenticationFailed), (404, UnknownModel), (429, RateLimited), (503, Overloaded)],
+)
+async def test_statuses_are_told_apart(server: DecisionServer, status: int, error: type[ProviderError]) -> None:
+    """The same table of statuses holds as for chat."""
+    server.status = lambda body: (status, "no")
+    provider = provider_at(server.url)
+    with pytest.raises(error, match=str(status)):
+        await provider.complete(request_of(DecisionForm.PREDICATE))
+    await provider.aclose()
+
+
+async def test_a_silent_host_ends_at_the_deadline(server: DecisionServer) -> None:
+    """A call has its own deadline."""
+    server.latency_s = 30
+    provider = provider_at(server.url)
+    with pytest.raises(CallTimedOut):
+        await provider.complete(request_of(DecisionForm.PREDICATE, timeout_s=0.2))
+    await provider.aclose()
+
+
+async def test_the_key_goes_to_its_host_and_is_never_shown(server: DecisionServer) -> None:
+    """The bearer token is sent; an error that repeats it does not show it."""
+    server.api_key = "sk-key-that-is-long-enough"
+    provider = provider_at(server.url, key=server.api_key)
+    assert (await provider.complete(request_of(DecisionForm.PREDICATE))).text
+    server.status = lambda body: (400, f"bad {server.api_key}")
+    with pytest.raises(ProviderError) as caught:
+        await provider.complete(request_of(DecisionForm.PREDICATE))
+    assert "sk-key" not in str(caught.value)
+    await provider.aclose()
+
+
+def test_each_vendor_has_its_own_variables() -> None:
+    """Key and base URL come from the vendor's own names; a host of the user's own needs a base URL."""
+    environ = {"TYPESAFE_API_KEY": "k1", "PERPLEXITY_BASE_URL": "http://127.0.0.1:9"}
+    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    assert host_with_key(parse_model_spec("typesafe:jev-1.14.0"), found) == "api.typesafe.ai"
+    assert host_with_key(parse_model_spec("perplexity:pplx-decider-v1.2"), found) == "127.0.0.1:9"
+    with pytest.raises(AuthenticationFailed) as caught:
+        host_with_key(parse_model_spec("openrouter:typesafe/jev-1.14"), found)
+    assert "OPENROUTER_API_KEY" in caught.value.hint
+    with pytest.raises(UsageError):
+        host_with_key(ModelSpec("decisions", "any"), found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "usd"),
+    [
+        ("typesafe:jev-1.14.0", "0.042"),
+        ("openai-decisions:gpt-6-luna", "0.1"),
+        ("openrouter:typesafe/jev-1.14", "0.042"),
+        ("perplexity:pplx-decider-v1.2", "0.02"),
+    ],
+)
+def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
+    """A million tokens in calls of 40,000, some of them cached, cost the plain input price; answers are free."""
+    provider, _, model = spec.partition(":")
+    keys = {f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")}
+    found = load_settings(repo_root=None, user_file=None, environ=keys).settings
+    host = host_with_key(ModelSpec(provider, model), found)
+    cost = call_price(provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000))
+    assert cost is not None and str((cost * 25).normalize()) == usd
+
+
+def test_every_host_can_be_filled() -> None:
+    """Declared limits leave room for a question of the longest kind."""
+    assert all(host.fill_tokens >= 3_000 for host in DECISION_HOSTS.values())

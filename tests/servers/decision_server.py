@@ -1,0 +1,185 @@
+"""A loopback host of decision models on both wires: it scores each question's memory, counts, and misbehaves on demand.
+
+`/v1/decisions` is OpenAI's shape, `/v1/systemone` TypeSafe's. Limits of tokens a second and requests a minute are kept
+as vendors keep them: 429 with Retry-After. `spoil` changes a finished reply, `status` answers with an error instead.
+"""
+
+import asyncio
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from tests.servers import scoring
+from tests.servers.threaded import Threaded, serve_app
+from xscore.providers.scripted import shown_memories
+
+Reply = dict[str, Any]
+CHARS_PER_TOKEN = 3.6
+
+
+class DecisionServer(Threaded):
+    """One server; attributes may be changed while it runs."""
+
+    def __init__(
+        self,
+        *,
+        score: scoring.ScoringFunction = scoring.by_words,
+        latency_s: float = 0.0,
+        tokens_per_second: float | None = None,
+        rpm: int | None = None,
+        api_key: str | None = None,
+        model: str = "",
+        most_tokens: int | None = None,
+    ) -> None:
+        """model: the id that replies name; empty: the one asked for. most_tokens: of one request, else 413."""
+        super().__init__()
+        self.score, self.latency_s, self.api_key, self.model = score, latency_s, api_key, model
+        self.tokens_per_second, self.rpm, self.most_tokens = tokens_per_second, rpm, most_tokens
+        self.spoil: Callable[[Reply], Reply | bytes] = lambda reply: reply
+        self.status: Callable[[Reply], tuple[int, str] | None] = lambda body: None
+        """Body of a request -> status and message to refuse it with."""
+        self.headers: dict[str, str] = {}
+        self.bodies: list[Reply] = []
+        self.keep_bodies = True
+        self.requests = self.refused = self.tokens = self.questions = 0
+        self.judged: Counter[str] = Counter()
+        """`path::entity` -> how often it was scored in a reply that was sent."""
+        self._spent: deque[tuple[float, int]] = deque()
+
+    @property
+    def url(self) -> str:
+        """The base URL, as the setting wants it."""
+        return f"http://{self.host}/v1"
+
+    async def serve(self) -> None:
+        """Serve both wires."""
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/v1/decisions", self._decisions)
+        app.router.add_post("/v1/systemone", self._system_one)
+        await serve_app(self, app)
+
+    async def _decisions(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        state = "\n".join(part["content"] for part in body["input"])
+        asked = [(one["name"], one["instructions"], one) for one in body["questions"]]
+
+        def answer(name: str, score: float, question: Reply) -> Reply:
+            if question["type"] == "predicate":
+                return {"name": name, "type": "predicate", "probability": score}
+            labels = [level["label"] for level in question["levels"]]
+            shares = shares_of(score, len(labels))
+            each = zip(labels, shares, range(len(labels)), strict=True)
+            return {
+                "name": name,
+                "type": "score",
+                "score": sum(at * share for at, share in enumerate(shares)),
+                "confidence": max(shares),
+                "probabilities": [{"label": label, "probability": p, "value": at} for label, p, at in each],
+            }
+
+        def whole(answers: list[Reply], tokens: int) -> Reply:
+            details = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+            usage = {"input_tokens": tokens, "output_tokens": len(answers), "total_tokens": tokens + len(answers)}
+            usage["output_tokens_details"] = {"reasoning_tokens": 0}  # type: ignore[assignment]
+            return {"model": self.model or body["model"], "answers": answers, "usage": usage | details}
+
+        return await self._answer(request, body, state, asked, answer, whole)
+
+    async def _system_one(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        asked = [(name, one["instructions"], one) for name, one in body["questions"].items()]
+
+        def answer(name: str, score: float, question: Reply) -> Reply:
+            if question["type"] == "noul":
+                return {"name": name, "type": "noul", "noul": score}
+            shares = shares_of(score, len(question["criteria"]))
+            return {
+                "name": name,
+                "type": "score",
+                "score": sum(at * share for at, share in enumerate(shares)),
+                "confidence": max(shares),
+                "legend": {str(at): text for at, text in enumerate(question["criteria"])},
+                "probabilities": {str(at): share for at, share in enumerate(shares)},
+            }
+
+        def whole(answers: list[Reply], tokens: int) -> Reply:
+            named = {one.pop("name"): one for one in answers}
+            usage = {"input_tokens": tokens, "output_tokens": len(answers)}
+            return {"model": self.model or body["model"], "answers": named, "usage": usage}
+
+        return await self._answer(request, body, body["state"], asked, answer, whole)
+
+    async def _answer(
+        self,
+        request: web.Request,
+        body: Reply,
+        state: str,
+        asked: list[tuple[str, str, Reply]],
+        answer: Callable[[str, float, Reply], Reply],
+        whole: Callable[[list[Reply], int], Reply],
+    ) -> web.Response:
+        self.requests += 1
+        if self.keep_bodies:
+            self.bodies.append(json.loads(json.dumps(body)))
+        tokens = round((len(state) + sum(len(text) for _, text, _ in asked)) / CHARS_PER_TOKEN)
+        refused = self._refused(request, body, tokens)
+        if refused is not None:
+            self.refused += 1
+            return refused
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+        self.tokens += tokens
+        self.questions += len(asked)
+        answers, places = [], []
+        for name, text, question in asked:
+            (memory,) = shown_memories(text)
+            given = self.score(memory, state)
+            answers.append(answer(name, (given[0] if isinstance(given, tuple) else given) / 100, question))
+            places.append(f"{memory.path}::{memory.entity}")
+        spoiled = self.spoil(whole(answers, tokens))
+        self.judged.update(places)
+        data = spoiled if isinstance(spoiled, bytes) else json.dumps(spoiled).encode()
+        return web.Response(body=data, content_type="application/json", headers=self.headers)
+
+    def _refused(self, request: web.Request, body: Reply, tokens: int) -> web.Response | None:
+        if self.api_key is not None and request.headers.get("Authorization") != f"Bearer {self.api_key}":
+            return problem(401, "This key is not known.")
+        if self.most_tokens is not None and tokens > self.most_tokens:
+            return problem(413, "The request is too large.")
+        planned = self.status(body)
+        if planned is not None:
+            return problem(*planned)
+        return self._over_limit(tokens)
+
+    def _over_limit(self, tokens: int) -> web.Response | None:
+        """Keep the limits of a second's tokens and a minute's requests, over windows that slide."""
+        now = time.monotonic()
+        while self._spent and now - self._spent[0][0] >= 60:
+            self._spent.popleft()
+        second = [(at, spent) for at, spent in self._spent if now - at < 1]
+        wait = None
+        if self.rpm is not None and len(self._spent) >= self.rpm:
+            wait = 60 - (now - self._spent[0][0])
+        elif self.tokens_per_second is not None and second:
+            over = sum(spent for _, spent in second) + tokens - self.tokens_per_second
+            wait = 1 - (now - second[0][0]) if over > 0 else None
+        if wait is None:
+            self._spent.append((now, tokens))
+            return None
+        return problem(429, "Too fast.", headers={"Retry-After": f"{wait:.3f}"})
+
+
+def problem(status: int, message: str, *, headers: dict[str, str] | None = None) -> web.Response:
+    """Return an error as these hosts word it."""
+    return web.json_response({"error": {"message": message}}, status=status, headers=headers)
+
+
+def shares_of(score: float, levels: int) -> list[float]:
+    """Put all probability on the level that this score, 0..1, belongs to."""
+    bounds = (0.1, 0.4, 0.7, 0.9)[: levels - 1]
+    at = sum(score >= bound for bound in bounds)
+    return [float(number == at) for number in range(levels)]

@@ -1,0 +1,135 @@
+"""The hosts of decision models: where they are, which of two wires they speak, and what one request may hold.
+
+A row is all that a new host needs. Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
+SDK 0.7.5 and its models page (64k tokens a request, state and longest question 32k, 250,000 tokens a second, 1,200
+requests a minute), Perplexity's quickstart (System One's form at `/v1/decisions`, 128 questions, 262,144 tokens),
+Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names. No host publishes its tokenizer, so a request is
+filled to 70 % of what it may hold, by our estimate. Trade-off: limits declared here age; what a host states in a reply
+or refuses outranks them.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from xscore.platform.errors import UsageError
+from xscore.records.calls import RateLimits
+
+if TYPE_CHECKING:
+    from xscore.settings import HostAccess, Settings
+
+FILL_SHARE = 0.7
+"""Share of a request's tokens that we fill; estimates of single texts are off by 11-23 %."""
+MOST_TOKENS = 40_000
+"""Of one request, whatever it may hold: many middle-sized requests end sooner than few long ones."""
+MOST_QUESTIONS = 400
+STATE_TOKENS = 2_000
+"""Set aside for the rubric and a usual turn."""
+SECOND_BURST_S = 0.1
+"""These hosts count tokens by the second, so requests are spaced."""
+LONGEST_QUESTION = 4_000
+"""Tokens of one memory; a larger one is judged in parts."""
+
+
+class DecisionWire(StrEnum):
+    """The two shapes that such requests have."""
+
+    DECISIONS = "decisions"
+    """OpenAI's: a list of questions, and of answers in their order."""
+    SYSTEM_ONE = "systemone"
+    """TypeSafe's: questions and answers by name."""
+
+
+class DecisionHost(Struct, frozen=True, kw_only=True):
+    """What is declared of one host."""
+
+    wire: DecisionWire
+    vendor: str = ""
+    """Domain of the vendor; empty: whoever serves the base URL."""
+    base_url: str = ""
+    """Empty: the user must name one."""
+    path: str = ""
+    """Beyond the base URL; empty: `/` and the wire's own name."""
+    model: str = ""
+    """What `provider` alone means: a pinned version."""
+    request_tokens: int = 64_000
+    questions: int = MOST_QUESTIONS
+    limits: RateLimits = RateLimits()
+
+    @property
+    def route(self) -> str:
+        """The path of a request, from the base URL."""
+        return self.path or f"/{self.wire.value}"
+
+    @property
+    def fill_tokens(self) -> int:
+        """Tokens of questions that one request is filled with."""
+        return max(500, min(MOST_TOKENS, int(self.request_tokens * FILL_SHARE)) - STATE_TOKENS)
+
+
+DECISIONS_OF_OPENAI, CHAT_OF_OPENAI = "openai-decisions", "openai-chat"
+"""Names of the two ways to OpenAI's models; plain `openai` is what `judge.wire` says."""
+
+DECISION_HOSTS: dict[str, DecisionHost] = {
+    DECISIONS_OF_OPENAI: DecisionHost(
+        wire=DecisionWire.DECISIONS,
+        vendor="openai.com",
+        base_url="https://api.openai.com/v1",
+        model="gpt-6-luna",
+        request_tokens=272_000,
+    ),
+    "typesafe": DecisionHost(
+        wire=DecisionWire.SYSTEM_ONE,
+        vendor="typesafe.ai",
+        base_url="https://api.typesafe.ai",
+        model="jev-1.14.0",
+        # 90 % of 250,000 tokens a second: a request more or less in any second stays within it
+        limits=RateLimits(requests_per_minute=1_200, tokens_per_minute=13_500_000),
+    ),
+    "perplexity": DecisionHost(
+        wire=DecisionWire.SYSTEM_ONE,
+        vendor="perplexity.ai",
+        base_url="https://api.perplexity.ai",
+        path="/decisions",
+        model="pplx-decider-v1.2",
+        request_tokens=262_144,
+        questions=128,
+    ),
+    "openrouter": DecisionHost(
+        wire=DecisionWire.SYSTEM_ONE,
+        vendor="openrouter.ai",
+        base_url="https://openrouter.ai/api/v1",
+        model="typesafe/jev-1.14",
+    ),
+    "fireworks": DecisionHost(
+        wire=DecisionWire.DECISIONS, vendor="fireworks.ai", base_url="https://api.fireworks.ai/inference/v1"
+    ),
+    "decisions": DecisionHost(wire=DecisionWire.DECISIONS),
+    "systemone": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=32_000),
+    "llama": DecisionHost(wire=DecisionWire.SYSTEM_ONE, request_tokens=8_192, questions=32),
+}
+"""Provider -> its host. `decisions` and `systemone` are any server that speaks the wire, at `DECISIONS_BASE_URL` or
+`SYSTEMONE_BASE_URL`; `llama` is a file that a server of our own serves."""
+
+
+def decision_access(name: str, settings: "Settings") -> "HostAccess":
+    """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires begin with.
+
+    Raises UsageError where a host of the user's own has no base URL.
+    """
+    from xscore.settings import HostAccess
+
+    declared = DECISION_HOSTS[name]
+    if name == DECISIONS_OF_OPENAI:
+        found = HostAccess(settings.openai.base_url, settings.openai.api_key, settings.openai.api_key_env)
+    else:
+        found = settings.decisions.hosts.get(name) or HostAccess("", api_key_env=f"{name.upper()}_API_KEY")
+    base_url = (found.base_url or declared.base_url).rstrip("/")
+    if not base_url:
+        raise UsageError(
+            f"`{name}` names a wire and no host",
+            hint=f"Set {name.upper()}_BASE_URL in the environment, such as http://localhost:11434/v1.",
+        )
+    return HostAccess(base_url if urlsplit(base_url).path else f"{base_url}/v1", found.api_key, found.api_key_env)

@@ -1,0 +1,320 @@
+"""Decision models: one state, many independent questions, probabilities in return. Two wires, one provider.
+
+A reply is checked answer by answer: one that is missing, repeated, renamed, of another type or out of 0..1 has no
+score, and its neighbours keep theirs. `Completion.text` holds the answers as JSON by question name, in one form for
+both wires (`scorer.decision_replies` reads it). Trade-off: output is free on every such host, so it is not counted.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from xscore.platform.errors import CallTimedOut, ProviderError
+from xscore.providers.decision_hosts import (
+    DECISION_HOSTS,
+    DECISIONS_OF_OPENAI,
+    DecisionHost,
+    DecisionWire,
+    decision_access,
+)
+from xscore.providers.host_facts import (
+    header_count,
+    json_object,
+    listed_model_names,
+    make_completion,
+    sub_object,
+    token_count,
+)
+from xscore.providers.hosts import host_of, usable_key
+from xscore.providers.lean_http import HostRefused, HttpReply, LeanClient, OversizedReply
+from xscore.providers.provider import OnText
+from xscore.providers.transport import Route, expecting_tokens, route_to
+from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion
+from xscore.records.calls import (
+    DECLINED,
+    Capability,
+    Completion,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Usage,
+)
+from xscore.settings import Settings
+
+ANSWER_TOKENS = 120
+"""What one answer may take at most: five levels with a legend and a probability each."""
+LOOK_UP_TIMEOUT_S = 10.0
+
+
+def connect(provider: str, model: str, settings: Settings) -> "DecisionProvider":
+    """Return the provider of this model at one of `DECISION_HOSTS`; nothing is sent yet.
+
+    Raises UsageError for a missing or malformed base URL or key, AuthenticationFailed where a remote host gets no key.
+    """
+    return DecisionProvider(provider, model, settings)
+
+
+class DecisionProvider:
+    """One host of decision models. It is `Adaptable`, and takes one form only."""
+
+    forms = (ReplyForm.JSON_SCHEMA,)
+    is_vendors_own = False
+    """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which model answers."""
+
+    def __init__(self, name: str, model: str, settings: Settings) -> None:
+        self.name, self.declared = name, DECISION_HOSTS[name]
+        access = decision_access(name, settings)
+        self.profile = decision_profile(name, self.declared)
+        self.host = host_of(access.base_url, setting=self.profile.setting)
+        self.key = usable_key(access, host=self.host, model=model)
+        self._base_url = access.base_url
+        self._client: LeanClient | None = None
+        self._route = Route(self.host, None)
+        self._capability = Capability(
+            provider=name, host=self.host, model="", probed_at=0.0, limits=self.declared.limits
+        )
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Make one attempt within `request.timeout_s`. Raises leaves of `ProviderError`."""
+        call = CallContext.of(request, host=self.host, secret=self.key)
+        body = json.dumps(self.fields(request), ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
+                    reply = await self._post(body, call)
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{self.host} did not finish its reply within {request.timeout_s:g} s",
+                hint="Raise judge.timeout_s, or lower judge.concurrency.",
+            ) from error
+        completion = self.read(reply.data, reply.headers, request)
+        limits = completion.limits if completion.limits != RateLimits() else self._capability.limits
+        self._capability = replace(self._capability, model=request.model, limits=limits, answered_by=completion.model)
+        return clean_completion(completion, secret=self.key)
+
+    def fields(self, request: Request) -> dict[str, Any]:
+        """Return the JSON body of a request."""
+        assert request.decision is not None, "a decision model is sent decision requests only"
+        state, *questions = request.content
+        if self.declared.wire is DecisionWire.DECISIONS:
+            return {
+                "model": request.model,
+                "input": [
+                    {"type": "message", "role": "developer", "content": request.system},
+                    {"type": "message", "role": "user", "content": state},
+                ],
+                "questions": [
+                    {"name": name, **_openai_question(text, request.levels)}
+                    for name, text in zip(request.reply_ids, questions, strict=True)
+                ],
+            }
+        return {
+            "model": request.model,
+            "state": f"{request.system}\n\n{state}",
+            "questions": {
+                name: _system_one_question(text, request.levels)
+                for name, text in zip(request.reply_ids, questions, strict=True)
+            },
+        }
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
+        call = CallContext(self.host, self.key)
+        async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+            reply = await self._send(None, "/models", call)
+        return listed_model_names(json_object(reply.data, reply.headers, self.profile, call))
+
+    async def context_tokens(self, model: str) -> int | None:
+        """Return what is declared: these hosts do not tell."""
+        return self.declared.request_tokens
+
+    def adopt(self, capability: Capability) -> None:
+        """Remember what is known of the host."""
+        stated = capability.limits if capability.limits != RateLimits() else self.declared.limits
+        self._capability = replace(capability, limits=stated)
+
+    def learned(self, model: str) -> Capability:
+        """Return what was declared or adopted, corrected by every reply since."""
+        return replace(self._capability, model=model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _post(self, body: bytes, call: CallContext) -> HttpReply:
+        return await self._send(body, self.declared.route, call)
+
+    async def _send(self, body: bytes | None, path: str, call: CallContext) -> HttpReply:
+        import aiohttp
+
+        if self._client is None:
+            self._route = route_to(self._base_url)
+            headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            self._client = LeanClient(self._base_url, self._route, headers)
+        try:
+            return await (self._client.get(path) if body is None else self._client.post(path, body))
+        except (aiohttp.ClientError, HostRefused, OversizedReply, OSError) as error:
+            raise self._translated(error, call) from error
+
+    def _translated(self, error: Exception, call: CallContext) -> ProviderError:
+        return self._route.explained(self.profile.translate(error, call), error)
+
+    def read(self, data: bytes, headers: Mapping[str, str], request: Request) -> Completion:
+        """Return the completion in the body of a success. Raises UnreadableResponse, or the error it carries."""
+        call = CallContext.of(request, host=self.host, secret=self.key)
+        found = _decoded(data, headers, self.profile, call)
+        self.profile.raise_inner(found.get("error"), call)
+        if self.declared.wire is DecisionWire.DECISIONS:
+            answers = _in_order(found.get("answers"), request.reply_ids)
+        else:
+            answers = _by_name(found.get("answers"))
+        if answers is None:
+            raise self.profile.unreadable("an object without answers", call)
+        text = json.dumps({name: _value(answer, request.levels) for name, answer in answers.items()})
+        limits = _stated_limits(headers)
+        model = found.get("model")
+        return make_completion(
+            call,
+            text,
+            Finish.STOP,
+            _usage(found),
+            model=model if isinstance(model, str) and model else request.model,
+            limits=limits,
+        )
+
+
+def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
+    """Return the names that this host's errors and hints use."""
+    return DialectProfile(
+        name="decisions" if declared.wire is DecisionWire.DECISIONS else "System One",
+        vendor=declared.vendor or "invalid",
+        setting="openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL",
+        base_url_ends="with /v1",
+        path=declared.route,
+    )
+
+
+def _openai_question(text: str, levels: Sequence[str]) -> dict[str, Any]:
+    if not levels:
+        return {"type": "predicate", "instructions": text}
+    return {"type": "score", "instructions": text, "levels": [{"label": name} for name in levels]}
+
+
+def _system_one_question(text: str, levels: Sequence[str]) -> dict[str, Any]:
+    if not levels:
+        return {"type": "noul", "instructions": text}
+    return {"type": "score", "instructions": text, "criteria": list(levels)}
+
+
+class _JsonObject(dict[str, Any]):
+    """A JSON object that remembers names given twice; which of the values was meant, nobody can tell."""
+
+    repeated: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, pairs: list[tuple[str, Any]]) -> "dict[str, Any]":
+        """Make one from its pairs; a plain dict where no name is repeated."""
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        counted = Counter(name for name, _ in pairs)
+        marked = cls(found)
+        marked.repeated = frozenset(name for name, count in counted.items() if count > 1)
+        return marked
+
+
+def _repeated(found: object) -> frozenset[str]:
+    return found.repeated if isinstance(found, _JsonObject) else frozenset()
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_JsonObject.of)
+
+
+def _decoded(data: bytes, headers: Mapping[str, str], profile: DialectProfile, call: CallContext) -> dict[str, Any]:
+    """Return the JSON object of a success. Raises UnreadableResponse."""
+    try:
+        found = _DECODER.decode(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or _repeated(found):
+        json_object(data, headers, profile, call)  # says what it is
+        raise profile.unreadable("a JSON object that repeats a name", call)
+    return found
+
+
+def _by_name(answers: object) -> dict[str, object] | None:
+    """Return the answers of the System One wire; one whose name stood twice is no answer."""
+    if not isinstance(answers, dict):
+        return None
+    repeated = _repeated(answers)
+    return {name: None if name in repeated else answer for name, answer in answers.items()}
+
+
+def _in_order(answers: object, asked: Sequence[str]) -> dict[str, object] | None:
+    """Return the answers of the decisions wire by name; an unnamed one counts only where its place leaves no doubt."""
+    if not isinstance(answers, list):
+        return None
+    found: dict[str, object] = {}
+    for place, answer in enumerate(answers):
+        name = answer.get("name") if isinstance(answer, dict) else None
+        if name is None and len(answers) == len(asked):
+            name = asked[place]
+        if isinstance(name, str):
+            found[name] = None if name in found else answer
+    return found
+
+
+def _value(answer: object, levels: Sequence[str]) -> object:
+    """Return a probability, one for each level, `DECLINED`, or None for what is no answer."""
+    if not isinstance(answer, dict) or _repeated(answer):
+        return None
+    kind = answer.get("type")
+    if kind == "refusal":
+        return DECLINED
+    if not levels:
+        given = answer.get("noul" if kind == "noul" else "probability")
+        return given if kind in ("noul", "predicate") and _is_probability(given) else None
+    return _shares(answer.get("probabilities"), levels) if kind == "score" else None
+
+
+def _shares(given: object, levels: Sequence[str]) -> list[float] | None:
+    """Return the probabilities of the levels in their order, from either wire's form."""
+    if _repeated(given):
+        return None
+    if isinstance(given, dict):  # System One: by the level's number
+        values = [given.get(str(number)) for number in range(len(levels))]
+    elif isinstance(given, list):
+        by_label = {one.get("label"): one.get("probability") for one in given if isinstance(one, Mapping)}
+        values = [by_label.get(name) for name in levels]
+    else:
+        return None
+    found = [float(value) for value in values if _is_probability(value) and isinstance(value, int | float)]
+    return found if len(found) == len(given) == len(levels) else None
+
+
+def _is_probability(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]  # NaN is in no range
+
+
+def _usage(found: Mapping[str, Any]) -> Usage | None:
+    """Return the tokens read; None where the host states none that make sense."""
+    usage = sub_object(found, "usage")
+    given = token_count(usage.get("input_tokens"))
+    if given is None or _repeated(usage):
+        return None
+    cached = token_count(sub_object(usage, "input_tokens_details").get("cached_tokens")) or 0
+    return Usage(input_tokens=given, cached_input_tokens=min(cached, given))
+
+
+def _stated_limits(headers: Mapping[str, str]) -> RateLimits:
+    return RateLimits(
+        requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
+        tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
+    )
