@@ -65,8 +65,8 @@ def model_judge_factory(
             host=provider.host,
             model=_model_name(spec),
             reasoning=traits.reasoning,
-            prompt_version=PROMPT_VERSION if layout is None else layout.version,
-            order=judge.order or traits.order if layout is None else layout.only_order,
+            prompt_version=layout.version if layout else PROMPT_VERSION,
+            order=layout.only_order if layout else judge.order or traits.order,
             packed=judge.pack_size != 1 and layout is None,
         ),
         layout=layout,
@@ -337,7 +337,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         )
         traits = model_settings(self.spec.provider, self.spec.model)
         cost = cost_of_calls(
-            self._asked_for,
+            replace(self.identity, model=self.drafts.model.name),
             work,
             PriceList(self.settings.provider.price),
             cache_ttl_s=self._cached_model().prefix_ttl_s,
@@ -358,8 +358,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.pipeline.estimating import cost_of_calls
         from xscore.providers.prices import PriceList
 
-        limits = self._limits()
-        latency_s = typical_latency_s(self.store.connection, host=self.host, model=self.drafts.model.name)
+        limits, asked_for = self._limits(), replace(self.identity, model=self.drafts.model.name)
+        latency_s = typical_latency_s(self.store.connection, host=self.host, model=asked_for.model)
         took = expected_duration(work, limits, latency_s=latency_s, concurrency=self.concurrency)
         return JudgeEstimate(
             candidates=len(pool.candidates),
@@ -368,18 +368,13 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             calls=work.calls,
             input_tokens=work.input_tokens,
             output_tokens=work.output_tokens,
-            cost_usd=cost_of_calls(self._asked_for, work, PriceList(self.settings.provider.price)),
+            cost_usd=cost_of_calls(asked_for, work, PriceList(self.settings.provider.price)),
             seconds=took.seconds,
             binding_limit=took.binding_limit,
             host=self.host,
             limits=limits,
             concurrency=self.concurrency,
         )
-
-    @property
-    def _asked_for(self) -> JudgeIdentity:
-        """The judge under the name that the price tables know."""
-        return replace(self.identity, model=self.drafts.model.name)
 
     def _limits(self) -> RateLimits:
         """Return the lower of the user's limits and those that the host stated."""
@@ -392,8 +387,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Return the limits that the host stated, else those declared for it."""
         if self.capability and self.capability.limits != RateLimits():
             return self.capability.limits
-        declared = DECISION_HOSTS.get(self.spec.provider)
-        return declared.limits if declared else None
+        return DECISION_HOSTS[self.spec.provider].limits if self.layout else None
 
     def experienced(self) -> "PromptDrafts":
         """Return the drafts with reply lengths learned from the latest replies."""

@@ -126,7 +126,7 @@ class DecisionProvider:
         """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
         call = CallContext(self.host, self.key)
         async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-            reply = await self._send(None, "/models", call)
+            reply = await self._send(None, self.profile.models_path, call)
         return listed_model_names(json_object(reply.data, reply.headers, self.profile, call))
 
     async def context_tokens(self, model: str) -> int | None:
@@ -198,6 +198,7 @@ def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
         setting="openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL",
         base_url_ends="with /v1",
         path=declared.route,
+        models_path="/models",
     )
 
 
