@@ -20,6 +20,7 @@ from xscore.cli.config import format_setting
 from xscore.cli.failures import EXIT_CODES
 from xscore.cli.main import HELP_OPTIONS, xscore_command
 from xscore.platform.errors import ProviderError, XscoreError
+from xscore.settings import hosts as settings_hosts
 from xscore.settings import model as settings_model
 from xscore.settings.values import MOST_USD
 
@@ -154,7 +155,8 @@ def _tree() -> str:
 
 def _field_docstrings() -> dict[tuple[str, str], str]:
     found = {}
-    classes = [node for node in ast.parse(inspect.getsource(settings_model)).body if isinstance(node, ast.ClassDef)]
+    sources = [inspect.getsource(module) for module in (settings_model, settings_hosts)]
+    classes = [node for text in sources for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     for group in classes:
         for before, after in itertools.pairwise(group.body):
             match before, after:

@@ -44,6 +44,7 @@ class Turns:
             "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": "http://api.openai.com/v1",
             "HTTP_PROXY": f"http://{server.host}",
+            "XSCORE_JUDGE_WIRE": "chat",
         }
 
     def ask_twice(self, *worse: str, forget: bool = False) -> None:

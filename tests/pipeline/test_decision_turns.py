@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
+from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, Settings, validate_group
+from xscore.settings import (
+    BudgetSettings,
+    DecisionSettings,
+    HostAccess,
+    JudgeSettings,
+    OpenAISettings,
+    Settings,
+    validate_group,
+)
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 WIRES = ("decisions", "systemone")
@@ -213,3 +222,18 @@ async def test_the_judge_is_the_model_that_answers(shop: Path, server: DecisionS
     after = await ask(shop, settings)
     assert (after.judge.model, after.coverage.unjudged) == (server.model, 0)
     assert after.coverage.cached == moved.coverage.unjudged, "what the other model said was paid for, and is its own"
+
+
+async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> None:
+    """The same model judges through chat prompts, which is said once and remembered; nothing is paid twice."""
+    with OpenAIServer() as host:
+        settings = Settings(
+            judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "wire": "decisions"}),
+            openai=OpenAISettings(base_url=host.url),
+        )
+        first = await ask(shop, settings)
+        assert (first.judge.provider, first.coverage.unjudged) == ("openai", 0)
+        asked = host.counts.judging_requests
+        again = await ask(shop, settings)
+        assert again.coverage.cached == first.coverage.candidates
+        assert host.counts.judging_requests == asked

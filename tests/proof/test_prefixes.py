@@ -34,7 +34,7 @@ async def test_another_task_is_served_from_the_prefix_cache(click_tree: Path, se
     assert possible > 50_000
     assert server.counts.cached_tokens >= 0.95 * possible
     assert second.judge_usage.usage.cached_input_tokens == server.counts.cached_tokens
-    assert 300 <= tokens(judge_rubric()) <= 400
+    assert 300 <= tokens(judge_rubric()) <= 560
 
 
 async def test_a_host_with_breakpoints_serves_them_too(click_tree: Path, server: OpenAIServer) -> None:

@@ -102,6 +102,7 @@ MOMENTS = [
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(600)
 def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
     """At each side of every tier, day and hour of the day; what the table has no token price for is unpriced."""
     for vendor, model in [(each, model) for each in get_snapshot().providers for model in each.models]:

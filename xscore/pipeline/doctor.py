@@ -6,7 +6,6 @@ its models. Trade-off: prices are for a short call; a long prompt may cost more.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from decimal import Decimal
 from secrets import token_hex
 
 from msgspec import Struct
@@ -138,8 +137,6 @@ class _CheckedModel(Struct, frozen=True):
     def _price(self, prices: PriceList) -> DoctorFinding:
         calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
         given, written = (prices(self.provider, self.name, self.host, usage) for usage in calls)
-        if self.provider in DECISION_HOSTS:
-            written = Decimal(0)  # its answers are no text
         if given is None or written is None:
             hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
             return self.line("price", "no price is known for this model at this host", ok=False, hint=hint)

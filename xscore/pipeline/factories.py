@@ -18,7 +18,7 @@ from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
-from xscore.providers.spec import LEXICAL, ModelSpec, host_with_key, parse_model_spec
+from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
 from xscore.records.calls import Usage
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
@@ -190,6 +190,12 @@ def judge_factory(
         return LexicalJudgeFactory(settings=settings, store=store)
     from xscore.pipeline.model_factory import model_judge_factory  # the lexical judge needs none of it
 
+    if spec.provider == DECISIONS_OF_OPENAI:
+        from xscore.pipeline.probe import takes_decisions
+
+        found = connect_provider(spec, settings)
+        if not takes_decisions(store.connection, found, spec.model, now=(clock or store.clock)()):
+            spec = ModelSpec("openai", spec.model)
     return model_judge_factory(spec, settings, store=store, clock=clock)
 
 

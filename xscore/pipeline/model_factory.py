@@ -5,7 +5,6 @@ before the turn's resources are open. Trade-off: naming a script or a model file
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct, field
@@ -15,14 +14,13 @@ from xscore.cache.keys import judge_key
 from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, find_likeness
 from xscore.pipeline.pool import Pool
-from xscore.platform.errors import BudgetExhausted
-from xscore.platform.hashing import file_digest
+from xscore.platform.errors import BudgetExhausted, UnknownModel
 from xscore.prompts.judge import PROMPT_VERSION
 from xscore.providers.catalog import model_settings
-from xscore.providers.decision_hosts import DECISION_HOSTS, LONGEST_QUESTION
+from xscore.providers.decision_hosts import DECISION_HOSTS, DECISIONS_OF_OPENAI, LONGEST_QUESTION
 from xscore.providers.hosts import default_concurrency, host_deadline_s
 from xscore.providers.provider import Adaptable, Provider
-from xscore.providers.spec import ModelSpec, connect_provider, import_sdk
+from xscore.providers.spec import ModelSpec, connect_provider, import_sdk, model_name
 from xscore.records.calls import Capability, DecisionForm, RateLimits
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate, Layer
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
     from xscore.scorer.drafts import JudgeModel, PromptDrafts, PromptLayout
     from xscore.scorer.model_judge import ModelJudge
     from xscore.scorer.packs import Pack
-
-
-MODEL_HEAD_BYTES = 1 << 20
-"""Of a script all of it; of a model its name, layers and vocabulary."""
 
 
 def model_judge_factory(
@@ -63,7 +57,7 @@ def model_judge_factory(
         identity=JudgeIdentity(
             provider=provider.name,
             host=provider.host,
-            model=_model_name(spec),
+            model=model_name(spec),
             reasoning=traits.reasoning,
             prompt_version=layout.version if layout else PROMPT_VERSION,
             order=layout.only_order if layout else judge.order or traits.order,
@@ -77,14 +71,6 @@ def model_judge_factory(
 
     known = known_capability(store.connection, provider, factory.identity.model, now=factory.clock())
     return factory.knowing(known)
-
-
-def _model_name(spec: ModelSpec) -> str:
-    """Name the model; a file's name includes a digest of its content, so that another file is another judge."""
-    if spec.provider not in ("llama", "scripted"):
-        return spec.model
-    with Path(spec.model).expanduser().open("rb") as file:
-        return f"{spec.model}@{file_digest(file.read(MODEL_HEAD_BYTES))[:8]}"
 
 
 class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
@@ -139,7 +125,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             self.store.connection, provider=self.provider.name, host=host, model=self.spec.model
         )
         model = JudgeModel(
-            name=_model_name(self.spec),
+            name=model_name(self.spec),
             answered_by=self.capability.answered_by if self.capability and self.layout else "",
             reasoning=traits.reasoning,
             reasoning_reserve=traits.reasoning_reserve,
@@ -203,7 +189,10 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.scorer.fanout import workers_for
         from xscore.scorer.model_judge import ModelJudge
 
-        factory, wrapped = await self.with_probed_host(resources)
+        try:
+            factory, wrapped = await self.with_probed_host(resources)
+        except UnknownModel as error:
+            return await self._through_chat(resources, error).open(resources, turn, pool, turn_key)
         priors, warnings = await factory.guesses(resources, turn, pool)
         write, claims = resources.writer(turn_key, factory.identity), resources.claims(turn_key, factory.identity)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
@@ -226,6 +215,18 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             remarks=warnings,
             write_as=lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
             untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
+        )
+
+    def _through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":
+        """Return the same model through chat, where its host has no route for decisions. Raises the error else."""
+        from xscore.pipeline.probe import remember_no_decisions
+
+        if self.spec.provider != DECISIONS_OF_OPENAI:
+            raise error
+        resources.note(f"{self.host} takes no decisions by `{self.spec.model}`; it judges through chat")
+        remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.clock())
+        return model_judge_factory(
+            ModelSpec("openai", self.spec.model), self.settings, store=self.store, clock=self.clock
         )
 
     async def with_probed_host(self, resources: "TurnResources") -> tuple["ModelJudgeFactory", Provider]:

@@ -38,6 +38,8 @@ REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A local server may be reloaded with another context from one day to the next."""
 END_OF_THINKING = "</think>"
+NO_DECISIONS = "decisions"
+"""Stands in `Capability.without` for the route itself."""
 SHARE_OF_DEADLINE = 1 / 4
 """Most of the time left for judging that a probe may take; then the host is judged with as it is."""
 
@@ -140,6 +142,18 @@ def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> No
             limits=learned.limits,
             at=at,
         )
+
+
+def remember_no_decisions(connection: Connection, provider: Provider, model: str, *, at: float) -> None:
+    """Store that this host has no route for decisions. at: Unix seconds."""
+    found = Capability(provider=provider.name, host=provider.host, model=model, probed_at=at, without=(NO_DECISIONS,))
+    capabilities.write_capability(connection, found, at=at)
+
+
+def takes_decisions(connection: Connection, provider: Provider, model: str, *, now: float) -> bool:
+    """Whether nothing speaks against sending decisions to this host. now: Unix seconds."""
+    known = known_capability(connection, provider, model, now=now)
+    return known is None or NO_DECISIONS not in known.without
 
 
 def probe_request(calls: JudgeCalls) -> Request:

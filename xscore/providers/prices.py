@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import HOUR_S
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.hosts import NO_HOST, is_loopback, sold_model
 from xscore.records.calls import CounterfactualCost, Request, Stage, Usage
 from xscore.settings import PriceRule
@@ -87,6 +88,8 @@ class PriceList(Struct, frozen=True):
     ) -> Decimal | None:
         """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
         table = provider if provider in PRICED_APART else ""
+        if provider in DECISION_HOSTS:  # answers are no text, and free
+            usage = replace(usage, output_tokens=0, reasoning_tokens=0)
         return self._price(model, host, usage, at, batch=False, table=table)
 
     def batch(self, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:

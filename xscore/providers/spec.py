@@ -11,10 +11,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from importlib import import_module
+from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import vendor_by_family
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, decision_access
 from xscore.providers.hosts import host_of, usable_key, vendor_settings
@@ -29,6 +31,9 @@ SDKS = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS} | dict.from
 """What the first call of our dialects imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
+
+FILE_HEAD_BYTES = 1 << 20
+"""Of a script all of it; of a model its name, layers and vocabulary."""
 
 Connect = Callable[[str, Settings], Provider]
 
@@ -77,6 +82,14 @@ def _vendor_of(model: str) -> str:
 
     sold_by = vendor_by_price_table(model) if model else ""
     return sold_by if sold_by in SDKS else ""
+
+
+def model_name(spec: ModelSpec) -> str:
+    """Name the model; a file's name includes a digest of its content, so that another file is another judge."""
+    if spec.provider not in ("llama", "scripted"):
+        return spec.model
+    with Path(spec.model).expanduser().open("rb") as file:
+        return f"{spec.model}@{file_digest(file.read(FILE_HEAD_BYTES))[:8]}"
 
 
 def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
