@@ -259,9 +259,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         return replace(factory, drafted=[drafts]), wrapped
 
     def with_shared_prompts(self) -> "ModelJudgeFactory":
-        """Return the same model with prompts that questions may share: another judge, with its own judgments."""
+        """Return it with prompts that questions may share: another judge. A decision model has none: return itself."""
         (layout,) = implementations("shared_prompt_layout", self.settings)
-        return self.with_drafts(replace(self.drafts, layout=layout))
+        return self if self.layout else self.with_drafts(replace(self.drafts, layout=layout))
 
     def _cached_model(self) -> "JudgeModel":
         """Return the model settings with the prefix-cache lifetime that pays off, given the gaps between turns."""

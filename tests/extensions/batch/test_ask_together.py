@@ -21,7 +21,9 @@ from tests.extensions.batch.together_scene import (
 from tests.pipeline import conftest
 from tests.pipeline.conftest import server
 from tests.pipeline.test_anthropic_turn import settings_for as claude_settings
+from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.servers.anthropic_server import AnthropicServer
+from tests.servers.decision_server import DecisionServer
 from tests.servers.loopback import LoopbackServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.ask_list import AskListOptions
@@ -163,3 +165,15 @@ async def test_a_question_and_a_memory_that_pose_as_the_layout_are_harmless(
     _, wrong = await misplaced(repo, settings, questions)
     assert [line for line in wrong if "evil.py" not in line] == [], "its own text is shown escaped, and so scored"
     assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+
+
+async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> None:
+    """It has no packs to share: every question is judged as `xscore ask` does, and a later `ask` finds its judgments."""
+    with DecisionServer(score=true_score) as host:
+        settings = decision_settings(host, "decisions")
+        found, answers = await asked(steps, settings, listed(3))
+        assert found.exit_code == 0 and found.shared.calls == 0
+        assert host.questions == sum(answer.coverage.judged for answer in answers) == 3 * answers[0].coverage.candidates
+        async with Pipeline.open(steps, settings) as pipeline:
+            again = await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
+        assert again.coverage.cached == again.coverage.candidates and again.judge_usage.calls == 0

@@ -3,8 +3,8 @@
 First what questions can share is judged, then each is an ordinary turn, which has judged alone what is left. Both are
 the same judge, that of the shared layout. The user's own memories are asked about after the repository's, because their
 judgments are kept in another store. A model that gives no usable score in that layout is asked in the one of `xscore
-ask` from then on, which the store remembers. Trade-off: questions are taken up some at a time, so that the first
-answers do not wait for the last question.
+ask` from then on, which the store remembers; a decision model always is, since it has no packs to share. Trade-off:
+questions are taken up some at a time, so that the first answers do not wait for the last question.
 """
 
 import time
@@ -75,9 +75,10 @@ async def ask_list(
     """
     identity, started = parts.judge.identity, asked.started or time.monotonic()
     failed = _shared_form_failed(parts)
-    turns = TurnList(parts, _as_given if failed else _with_shared_prompts)
+    shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
+    turns = TurnList(parts, _with_shared_prompts if shares else _as_given)
     cost = SeparatePromptsCost(identity.provider, identity.host)
-    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=not failed)
+    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=shares)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
     return run.account()
