@@ -168,7 +168,7 @@ async def test_a_question_and_a_memory_that_pose_as_the_layout_are_harmless(
 
 
 async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> None:
-    """It has no packs to share: every question is judged as `xscore ask` does, and a later `ask` finds its judgments."""
+    """It has no packs to share: each question is judged as by `xscore ask`, and a later `ask` finds its judgments."""
     with DecisionServer(score=true_score) as host:
         settings = decision_settings(host, "decisions")
         found, answers = await asked(steps, settings, listed(3))
