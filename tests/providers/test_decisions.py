@@ -163,6 +163,16 @@ async def test_statuses_are_told_apart(server: DecisionServer, status: int, erro
     await provider.aclose()
 
 
+async def test_the_name_of_a_model_is_not_taken_on_trust(server: DecisionServer) -> None:
+    """A name that repeats the key, cannot be printed or never ends does not become the judge's."""
+    server.api_key = "sk-key-that-is-long-enough"
+    provider, request = provider_at(server.url, key=server.api_key), request_of(DecisionForm.PREDICATE)
+    for name, learned in ((f"m {server.api_key}", "m [key]"), ("\x1b[2J", request.model), ("x" * 9_999, request.model)):
+        server.model = name
+        assert (await provider.complete(request)).model == provider.learned("m").answered_by == learned
+    await provider.aclose()
+
+
 async def test_a_silent_host_ends_at_the_deadline(server: DecisionServer) -> None:
     """A call has its own deadline."""
     server.latency_s = 30

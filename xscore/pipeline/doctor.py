@@ -155,7 +155,7 @@ class _CheckedModel(Struct, frozen=True):
             usage = "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
         length = known.context_tokens
         found = [
-            REPLY_FORMS[known.reply_form],
+            f"answers as {known.answered_by}" if known.answered_by else REPLY_FORMS[known.reply_form],
             usage,
             f"holds {length:,} tokens" if length else "does not tell how much it holds",
             f"refuses {', '.join(known.without)}" if known.without else "",

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec.structs import replace
 
@@ -49,6 +49,7 @@ from xscore.settings import Settings
 ANSWER_TOKENS = 120
 """What one answer may take at most: five levels with a legend and a probability each."""
 LOOK_UP_TIMEOUT_S = 10.0
+MOST_NAME_CHARS = 200
 
 
 def connect(provider: str, model: str, settings: Settings) -> "DecisionProvider":
@@ -92,10 +93,10 @@ class DecisionProvider:
                 f"{self.host} did not finish its reply within {request.timeout_s:g} s",
                 hint="Raise judge.timeout_s, or lower judge.concurrency.",
             ) from error
-        completion = self.read(reply.data, reply.headers, request)
+        completion = clean_completion(self.read(reply.data, reply.headers, request), secret=self.key)
         limits = completion.limits if completion.limits != RateLimits() else self._capability.limits
         self._capability = replace(self._capability, model=request.model, limits=limits, answered_by=completion.model)
-        return clean_completion(completion, secret=self.key)
+        return completion
 
     def fields(self, request: Request) -> dict[str, Any]:
         """Return the JSON body of a request."""
@@ -125,8 +126,11 @@ class DecisionProvider:
     async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
         call = CallContext(self.host, self.key)
-        async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-            reply = await self._send(None, self.profile.models_path, call)
+        try:
+            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                reply = await self._send(None, self.profile.models_path, call)
+        except TimeoutError as error:
+            raise CallTimedOut(f"{self.host} did not list its models within {LOOK_UP_TIMEOUT_S:g} s") from error
         return listed_model_names(json_object(reply.data, reply.headers, self.profile, call))
 
     async def context_tokens(self, model: str) -> int | None:
@@ -185,7 +189,7 @@ class DecisionProvider:
             text,
             Finish.STOP,
             _usage(found),
-            model=model if isinstance(model, str) and model else request.model,
+            model=model if _is_name(model) else request.model,
             limits=limits,
         )
 
@@ -298,6 +302,11 @@ def _shares(given: object, levels: Sequence[str]) -> list[float] | None:
         return None
     found = [float(value) for value in values if _is_probability(value) and isinstance(value, int | float)]
     return found if len(found) == len(given) == len(levels) else None
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    """Whether this can be the name of a model: it becomes part of a judge's identity and is shown."""
+    return isinstance(value, str) and 0 < len(value) <= MOST_NAME_CHARS and value.isprintable()
 
 
 def _is_probability(value: object) -> bool:
