@@ -213,7 +213,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             context=self.settings.judge.context,
             stop=resources.new_stop(),
             remarks=warnings,
-            write_as=lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
+            write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
             untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
         )
 
