@@ -37,7 +37,7 @@ def silent() -> Iterator[str]:
 def test_a_process_ends_at_a_short_deadline(
     xscore: Run, make_repo: MakeRepo, tmp_path: Path, silent: str, dialect: str, import_s: float
 ) -> None:
-    """At a silent host, on its first turn, there is a receipt with exit 3; no import is waited for."""
+    """At a silent host, on its first turn, words rank with exit 1; no import is waited for."""
     root = make_repo({"a.py": "def f():\n    return 1\n"})
     (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT.format(dialect=dialect, import_s=import_s))
     name = dialect.upper()
@@ -49,8 +49,9 @@ def test_a_process_ends_at_a_short_deadline(
         environ={f"{name}_BASE_URL": silent, f"{name}_API_KEY": KEY, "PYTHONPATH": str(tmp_path)},
     )
     assert time.monotonic() - begun < 30  # the host is silent for as long as it is asked
-    assert ended.returncode == 3, ended.stderr
+    assert ended.returncode == 1, ended.stderr
     receipt = json.loads(ended.stdout)
+    assert receipt["ranked_by"] == "lexical"
     assert receipt["coverage"]["unjudged"] == receipt["coverage"]["candidates"] > 0
     assert receipt["unjudged"]["by_cause"] == {"deadline": receipt["coverage"]["candidates"]}
     assert "Traceback" not in ended.stderr and "Fatal" not in ended.stderr
