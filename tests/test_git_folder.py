@@ -221,3 +221,9 @@ def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git" / "HEAD")
     assert head_branch(tmp_path / ".git") == ""
     assert not find_root(tmp_path).is_git
+
+
+def test_a_branch_name_that_is_not_utf8_is_still_a_name(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are replaced, so that the name can be stored and shown."""
+    (tmp_path / "HEAD").write_bytes(b"ref: refs/heads/caf\xe9\n")
+    assert head_branch(tmp_path) == "caf\ufffd"

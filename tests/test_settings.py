@@ -219,3 +219,13 @@ def test_every_setting_is_read_somewhere() -> None:
         name for name in setting_names() if not any(re.search(rf"\.{name.split('.')[1]}\b", text) for text in sources)
     ]
     assert unread == []
+
+
+def test_what_of_a_repository_is_not_read_is_said(tmp_path: Path) -> None:
+    """A settings file that is a link, or a table in a file that cannot be read, is ignored with a warning."""
+    (tmp_path / "other.toml").write_text("[selection]\nthreshold = 0.5\n")
+    (tmp_path / ".xscore.toml").symlink_to(tmp_path / "other.toml")
+    (tmp_path / "pyproject.toml").write_text("[tool.xscore.selection]\nthreshold = 0.5\n" + "#" * 1_000_000)
+    found = load_settings(repo_root=tmp_path, user_file=None, environ={})
+    assert found.settings.selection.threshold == 0.7
+    assert [".xscore.toml" in found.warnings[0], "pyproject.toml" in found.warnings[1]] == [True, True]

@@ -222,6 +222,11 @@ def _unusable(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
             f"{who} did not come to an end in {spent.output_tokens:,} tokens, {spent.reasoning_tokens:,} of reasoning",
             hint="Use a model that can do without reasoning, or turn it off at the server.",
         )
+    if calls.layout.is_independent:
+        return NoUsableModel(
+            f"{who} answers a question or more with no probability",
+            hint="Check the wire (`decisions:` or `systemone:`), or use another model.",
+        )
     return NoUsableModel(
         f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",
         hint="This model does not follow the judging protocol (docs/internals/protocol.md); use another.",

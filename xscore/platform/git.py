@@ -11,6 +11,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from xscore.platform.git_folder import git_folder
+from xscore.platform.paths import readable_text
 
 SAFE = (
     "-c", "core.fsmonitor=false",
@@ -133,4 +134,5 @@ def merged_branches(root: Path) -> tuple[str, ...]:
     """
     form = "--format=%(HEAD)%(refname:lstrip=2)"
     printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
-    return tuple(name[1:] for name in (printed or "").split("\n") if name and not name.startswith("*"))
+    names = readable_text(printed or "").split("\n")
+    return tuple(name[1:] for name in names if name and not name.startswith("*"))

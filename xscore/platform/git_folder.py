@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from xscore.platform.paths import readable_text
+
 DETACHED_HEAD = "detached HEAD"
 """Branch name when none is checked out; a real branch name cannot contain a space."""
 MAX_CONFIG_BYTES = 1_000_000
@@ -98,8 +100,8 @@ def _has_link_out(folder: Path, home: Path) -> bool:
 
 
 def head_branch(folder: Path) -> str:
-    """Return the branch that HEAD names, or the commit of a detached HEAD."""
-    return _own_text(folder, "HEAD").strip().removeprefix("ref: refs/heads/")
+    """Return the branch that HEAD names, or the commit of a detached HEAD; bytes that are not UTF-8 are replaced."""
+    return readable_text(_own_text(folder, "HEAD").strip().removeprefix("ref: refs/heads/"))
 
 
 def working_branch(folder: Path) -> str:
@@ -108,7 +110,7 @@ def working_branch(folder: Path) -> str:
     if not _COMMIT.fullmatch(named):
         return named
     for file in _BEGAN_FROM:
-        began = _own_text(folder, file).strip().removeprefix("refs/heads/")
+        began = readable_text(_own_text(folder, file)).strip().removeprefix("refs/heads/")
         if began and not _COMMIT.fullmatch(began) and began != DETACHED_HEAD:
             return began
     return DETACHED_HEAD
@@ -116,7 +118,7 @@ def working_branch(folder: Path) -> str:
 
 def earlier_branch_names(folder: Path, name: str) -> tuple[str, ...]:
     """Return the earlier names of a renamed branch, latest first, from its reflog."""
-    log = _own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}")
+    log = readable_text(_own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}"))
     found: list[str] = []
     for old, new in reversed(_RENAMED.findall(log)):
         if new == (found[-1] if found else name):

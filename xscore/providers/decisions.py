@@ -180,7 +180,7 @@ class DecisionProvider:
         else:
             answers = _by_name(found.get("answers"))
         if answers is None:
-            raise self.profile.unreadable("an object without answers", call)
+            raise self.profile.unreadable(f"no answers in the form of the {self.profile.name} wire", call)
         text = json.dumps({name: _value(answer, request.levels) for name, answer in answers.items()})
         limits = _stated_limits(headers)
         model = found.get("model")
@@ -263,14 +263,14 @@ def _by_name(answers: object) -> dict[str, object] | None:
 
 
 def _in_order(answers: object, asked: Sequence[str]) -> dict[str, object] | None:
-    """Return the answers of the decisions wire by name; an unnamed one counts only where its place leaves no doubt."""
+    """Return the answers of the decisions wire by name; where none has one and all are there, by place."""
     if not isinstance(answers, list):
         return None
+    names = [answer.get("name") if isinstance(answer, dict) else None for answer in answers]
+    if len(answers) == len(asked) and not any(name is not None for name in names):
+        return dict(zip(asked, answers, strict=True))
     found: dict[str, object] = {}
-    for place, answer in enumerate(answers):
-        name = answer.get("name") if isinstance(answer, dict) else None
-        if name is None and len(answers) == len(asked):
-            name = asked[place]
+    for name, answer in zip(names, answers, strict=True):
         if isinstance(name, str):
             found[name] = None if name in found else answer
     return found

@@ -102,7 +102,7 @@ def load_settings(
     given: dict[str, dict[str, object]] = {}
     origins = dict.fromkeys(setting_names(), "default")
     warnings: list[str] = []
-    for source, values in _sources(repo_root, user_file, environ, flags or {}):
+    for source, values in _sources(repo_root, user_file, environ, flags or {}, warnings):
         for name, value in values.items():
             _check_name(name, source)
             if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(name, value):
@@ -173,15 +173,21 @@ def _validate(section: str, values: Mapping[str, object], origins: Mapping[str, 
 
 
 def _sources(
-    repo_root: Path | None, user_file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+    repo_root: Path | None,
+    user_file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    warnings: list[str],
 ) -> Iterator[tuple[str, dict[str, object]]]:
     if user_file is not None and user_file.is_file():
         yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
     for path in (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ():
         name = path.name
         if path.is_file() and not path.is_symlink():
-            data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path)
+            data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path, warnings)
             yield name, _flatten(data, name)
+        elif name == ".xscore.toml" and (path.exists() or path.is_symlink()):
+            warnings.append(f"{name} is a link or no regular file; its settings are ignored")
     found = {}
     for name, field in setting_names().items():
         text = environ.get(environment_variable(name), "")
@@ -199,11 +205,12 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     return [f"environment: {name} sets nothing; the nearest setting is {near}" for name, near in nearest.items()]
 
 
-def _tool_table(path: Path) -> object:
-    """Return xscore's table; a file of others that cannot be read has none."""
+def _tool_table(path: Path, warnings: list[str]) -> object:
+    """Return xscore's table; where the file cannot be read, warn and return none: other programs own the rest of it."""
     try:
         tool = _read_toml(path, holding=b"xscore").get("tool", {})
-    except UsageError:
+    except UsageError as error:
+        warnings.append(f"{error.message}; a [tool.xscore] in it is ignored")
         return {}
     return tool.get("xscore", {}) if isinstance(tool, dict) else {}
 
