@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
-from xscore.platform.paths import decode_path_argument, readable_text
+from xscore.platform.paths import decode_path_argument
+from xscore.platform.text import readable_text
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, TaskType, Turn
 

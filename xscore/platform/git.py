@@ -11,7 +11,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from xscore.platform.git_folder import git_folder
-from xscore.platform.paths import readable_text
+from xscore.platform.text import readable_text
 
 SAFE = (
     "-c", "core.fsmonitor=false",

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from xscore.platform.paths import readable_text
+from xscore.platform.text import readable_text
 
 DETACHED_HEAD = "detached HEAD"
 """Branch name when none is checked out; a real branch name cannot contain a space."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from xscore.platform.errors import UsageError
 from xscore.platform.git_folder import claims_git, git_folder
 from xscore.platform.hashing import digest
+from xscore.platform.text import readable_text
 
 STORE_DIR = ".xscore"
 STORE_FILE = "memory.db"
@@ -93,11 +94,6 @@ def portable_name(name: str | bytes) -> str:
 def decode_path_argument(name: str) -> str:
     """Escape bytes of a path typed on the command line that are not UTF-8, as listings do; other text stays."""
     return name if name.isascii() or name == readable_text(name) else portable_name(name)
-
-
-def readable_text(text: str) -> str:
-    """Return text typed on the command line with bytes that are not UTF-8 replaced."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def native_name(name: str) -> str:

@@ -154,3 +154,8 @@ def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, safe for a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines
+
+
+def readable_text(text: str) -> str:
+    """Return text typed on the command line with bytes that are not UTF-8 replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -130,7 +130,10 @@ class DecisionProvider:
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 reply = await self._send(None, self.profile.models_path, call)
         except TimeoutError as error:
-            raise CallTimedOut(f"{self.host} did not list its models within {LOOK_UP_TIMEOUT_S:g} s") from error
+            raise CallTimedOut(
+                f"{self.host} did not list its models within {LOOK_UP_TIMEOUT_S:g} s",
+                hint=f"Check that a server listens at {self.host} ({self.profile.setting}).",
+            ) from error
         return listed_model_names(json_object(reply.data, reply.headers, self.profile, call))
 
     async def context_tokens(self, model: str) -> int | None:
