@@ -164,7 +164,7 @@ class Runner(Struct):
         )
         if step["id"] == "command":
             ran.cancelled = self._is_interrupted(running)
-        log, _ = running.communicate(timeout=100)
+        log, _ = running.communicate(timeout=300)
         ran.log += log.decode("utf-8", "replace")
         ran.summary += summary.read_text("utf-8")
         ran.code = ran.code or running.returncode

@@ -103,7 +103,8 @@ def _contents(world: World, thread: str) -> set[str]:
 def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -> None:
     """Everybody took part, the sum adds up, and what was judged before is not judged again."""
     got = answer.coverage
-    assert answer.exit_code == 0, (answer.exit_code, answer.warnings)
+    found_nothing = ask.is_lexical and not answer.selected
+    assert answer.exit_code == int(found_nothing), (answer.exit_code, answer.warnings)
     assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
     assert got.candidates == len(contents), f"{got.candidates} candidates, {len(contents)} contents are live"
     assert got.unjudged == 0
@@ -122,9 +123,11 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
         "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
     ).fetchone()
     exchange = next((id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), "")
-    assert bool(answer.answer) is ask.answers
-    if answer.answer:
-        assert exchange, "an answer left no exchange"
+    found_nothing = ask.is_lexical and not answer.selected  # then no model is asked
+    assert bool(answer.answer) is (ask.answers and not found_nothing)
+    is_kept = bool(answer.answer) and any(memory.kind != Kind.EXCHANGE for memory in answer.selected)
+    if is_kept:
+        assert exchange, "an answer that rests on memories left no exchange"
         row = rows[exchange]
         assert (row["thread"], row["status"]) == (thread, MemoryStatus.ACTIVE)
         assert row["text"] == f"Task: {ask.task}\n\nAnswer: {answer.answer}"
@@ -133,7 +136,7 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
         model.came(exchange, rows)
     assert set(rows) - before <= {exchange}, "a turn left more than its exchange"
     kept = {memory.id for memory in answer.selected}
-    model.kept_by[answer.turn_id] = (exchange if answer.answer else "", kept)
+    model.kept_by[answer.turn_id] = (exchange if is_kept else "", kept)
     model.touched.update(kept)
     if ask.about and not ask.is_lexical:
         wanted = {one.id for one in model.live() if ask.about in words_in(one.words) and one.id != exchange}

@@ -53,11 +53,18 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
     """Return the ids to score: the schema's, or, for a request without one, those of unscored memory blocks."""
     if schema is not None:
         scores = schema.get("properties", {}).get("scores", {})
-        nested = [one for one in scores.get("properties", {}).values() if one.get("type") == "object"]
+        each = [resolved(one, schema) for one in scores.get("properties", {}).values()]
+        nested = [one for one in each if one.get("type") == "object"]
         return tuple((nested[0] if nested else scores).get("required", ()))
     if _SCORED.search(prompt):
         return ()
     return tuple(dict.fromkeys(memory.id for memory in shown_memories(prompt)))
+
+
+def resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a part of a schema stands for."""
+    found: dict[str, Any] = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    return found
 
 
 def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons_from: int) -> str:
