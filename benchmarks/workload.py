@@ -106,6 +106,7 @@ class Shop(Struct):
             "OPENAI_API_KEY": "sk-of-the-workload",
             "OPENAI_BASE_URL": "http://api.openai.com/v1",
             "HTTP_PROXY": f"http://{self.served}",
+            "XSCORE_JUDGE_WIRE": "chat",
         }
 
 
