@@ -112,7 +112,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         write_tree(Path(home, "repo"), options.memories)
         settings = Settings(
-            judge=JudgeSettings(model="typesafe:jev-1.14.0", concurrency=64),
+            judge=JudgeSettings(model="typesafe:jev-1.14.0", concurrency=64, probe=False),
             decisions=DecisionSettings(hosts={"typesafe": HostAccess(ours.recv())}),
             budget=BudgetSettings(max_usd=Decimal(1)),
             store=StoreSettings(user_data_dir=Path(home, "user")),
