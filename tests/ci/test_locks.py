@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from tests.ci.fake_runner import ROOT
 from tests.ci.test_action_files import tool, used, valid
@@ -24,7 +25,7 @@ def declared(*extras: str) -> set[str]:
     """Return the names that pyproject.toml asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     asked = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
-    return {re.match(r"[\w-]+", one)[0].lower() for one in asked}  # type: ignore[index]  # each begins with a name
+    return {Requirement(one).name.lower() for one in asked}
 
 
 @pytest.mark.parametrize(("name", "extras"), [("run", ()), ("test", ("test",)), ("verify", ("test", "verify"))])

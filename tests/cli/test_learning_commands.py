@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,9 +31,9 @@ def put(here: Path, *memories: Memory) -> None:
                 memory_writer.put_memories(connection, [memory])
 
 
-def fresh(text: str, **more: object) -> Memory:
+def fresh(text: str, **more: Any) -> Memory:
     """Make a project's convention of today."""
-    return made(text, **({"created_at": time.time(), "updated_at": time.time()} | more))  # type: ignore[arg-type]  # `more` may hold any field of `made`, whose types differ
+    return made(text, **{"created_at": time.time(), "updated_at": time.time(), **more})
 
 
 def mine(text: str, **more: object) -> Memory:

@@ -65,7 +65,7 @@ def test_a_pipe_and_a_file_get_the_bundle(shop: Path, own_home: Path, xscore: Ru
 
 
 def test_index_and_answer_are_timed_apart() -> None:
-    """A second of indexing is told beside the seconds of the turn; less is not."""
+    """Indexing that takes a second or more is shown separately from the turn's time."""
     from msgspec.structs import replace
 
     from tests import receipts

@@ -199,7 +199,7 @@ async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(path: Path
 
 
 async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -> None:
-    """A process that was taken for dead sets aside anew before its next call, within what others have left."""
+    """A process wrongly presumed dead makes a new reservation before its next call, within the remaining budget."""
     async with GroupCommit(path) as commits:
         budget = budget_of(commits)
         first, second = await budget.reserve(Decimal("0.01")), await budget.reserve(Decimal("0.01"))

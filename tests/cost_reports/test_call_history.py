@@ -176,7 +176,7 @@ def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float
 
 
 def add_judged_turn(reader: Connection, number: int, at: float, calls: int = 1, **changes: object) -> None:
-    """Add a turn and so many judging calls of it."""
+    """Add a turn with this many judging calls."""
     add_turn(reader, f"t_{number}", at)
     for each in range(calls):
         row = {"provider": "anthropic", "host": "h", "model": "m"} | changes
