@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from time import thread_time
 from typing import TYPE_CHECKING
 
@@ -193,14 +194,13 @@ def _is_too_deep(data: bytes) -> bool:
 @cache
 def _loaded(language: Language) -> "tuple[Parser, Query]":
     from importlib import import_module
-    from importlib.resources import files
 
     from tree_sitter import Language as Grammar
     from tree_sitter import Parser, Query
 
     module, function = language.grammar.split(":")
     grammar = Grammar(getattr(import_module(module), function)())
-    folder = files("xscore.indexer") / "queries"
+    folder = Path(__file__).with_name("queries")
     source = "\n".join(
         (folder / f"{name}.scm").read_text("utf-8") for name in (language.queries or language.name).split()
     )

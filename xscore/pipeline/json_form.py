@@ -12,7 +12,6 @@ from msgspec.structs import asdict, replace
 
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
-from xscore.store.redaction import redact
 
 SCHEMA = 1
 STAGES = ("judge", "primary", "probe", "embed")
@@ -38,6 +37,8 @@ def receipt_to_store(answer: Answer) -> Answer:
     Leaves out the bundle, earlier questions, and words about the user's own memories, which stay in their store.
     Secrets in the answer, which a model may make up or repeat, are redacted.
     """
+    from xscore.store.redaction import redact  # the rules are read by turns, not by every command
+
     return replace(
         answer,
         answer=answer.answer and redact(answer.answer).text,

@@ -9,7 +9,7 @@ shortened to fit.
 import re
 from collections.abc import Collection, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -95,7 +95,7 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 @cache
 def answer_system_text() -> str:
     """Return the system text of the answering call."""
-    return (files("xscore.prompts") / "answer_system.md").read_text("utf-8").strip()
+    return Path(__file__).with_name("answer_system.md").read_text("utf-8").strip()
 
 
 def answer_request(

@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -140,7 +140,7 @@ def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
 @cache
 def _table() -> tuple[tuple[str, tuple[str, ...]], ...]:
     rows = []
-    for line in files("xscore.store").joinpath("wording.txt").read_text("utf-8").splitlines():
+    for line in Path(__file__).with_name("wording.txt").read_text("utf-8").splitlines():
         name, _, members = line.partition(" " if line.startswith("=") else ":")
         if not line.startswith("#"):
             rows.append((name, tuple(one.strip() for one in members.split(",") if one.strip())))

@@ -10,8 +10,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 from math import log2
+from pathlib import Path
 from urllib.parse import unquote
 
 import msgspec
@@ -98,7 +98,7 @@ class SecretRules(Struct, frozen=True):
 @cache
 def secret_rules() -> SecretRules:
     """Read the rules, once."""
-    data = tomllib.loads(files("xscore.store").joinpath("secrets.toml").read_text("utf-8"))
+    data = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text("utf-8"))
     return msgspec.convert(data, SecretRules)
 
 

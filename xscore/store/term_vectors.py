@@ -12,8 +12,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from zlib import crc32
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ of the file name, of a folder name, of the title or signature."""
 TERM_ENTRY = struct.Struct("<IBB")
 """Term hash, count in the text (at most 255), field flags."""
 
-WORDS: dict[str, str] = tomllib.loads(files("xscore.store").joinpath("words.toml").read_text("utf-8"))
+WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 STOPWORDS = frozenset(WORDS["stopwords"].split())
 """Words that say nothing about a task: English function words and common keywords."""
 

@@ -8,7 +8,7 @@ bytes. Trade-off: no library draws the plots, so they can only do what `drawing`
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -130,4 +130,4 @@ def _turn_row(line: TurnLine, *, several: bool) -> tuple[str, ...]:
 
 @cache
 def _data(name: str) -> str:
-    return files("xscore.cost_reports.page").joinpath(name).read_text(encoding="utf-8").rstrip("\n")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").rstrip("\n")

@@ -13,7 +13,7 @@ import sqlite3
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -152,7 +152,7 @@ def _evidence(part: StackPart) -> str:
 @cache
 def _known_packages() -> Mapping[str, tuple[str, str]]:
     """Package -> topic and usual name."""
-    data = tomllib.loads(files("xscore.extensions.learning").joinpath("stack.toml").read_text("utf-8"))
+    data = tomllib.loads(Path(__file__).with_name("stack.toml").read_text("utf-8"))
     pairs = [(topic, word.partition("=")) for topic, words in data.items() for word in words.split()]
     return {package: (topic, name or package) for topic, (package, _, name) in pairs}
 

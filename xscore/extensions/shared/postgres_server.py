@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -184,7 +184,7 @@ class PostgresServer:
         try:
             version = await _version(connection)
             if version is None:
-                script = files("xscore.extensions.shared").joinpath("postgres.sql").read_text("utf-8")
+                script = Path(__file__).with_name("postgres.sql").read_text("utf-8")
                 with suppress(states.DuplicateTable):  # another process created them while this one waited
                     await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
                 version = await _version(connection)

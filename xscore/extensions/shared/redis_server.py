@@ -8,7 +8,7 @@ All times are the server's. Whether an acknowledged write survives a crash depen
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -65,7 +65,7 @@ class RedisServer:
         self.name = displayed_url(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
         self._client = _client(url)
-        _, *scripts = files("xscore.extensions.shared").joinpath("redis.lua").read_text("utf-8").split("-- name: ")
+        _, *scripts = Path(__file__).with_name("redis.lua").read_text("utf-8").split("-- name: ")
         named = (script.partition("\n") for script in scripts)
         self._scripts = {name: self._client.register_script(text) for name, _, text in named}
 
