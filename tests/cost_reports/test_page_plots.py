@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import MODELS, report_of, timings
 from xscore.cost_reports.page import plots
-from xscore.cost_reports.page.drawing import ticks
 from xscore.cost_reports.page.page import templates
-from xscore.cost_reports.page.plots import MAX_BUCKETS, Figure, bucket_turns
+from xscore.cost_reports.page.plots import MAX_BUCKETS, Figure, bucket_turns, ticks
 from xscore.cost_reports.records import ScoreHistogram, Spent, TurnLine
 
 BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')

@@ -105,9 +105,10 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
 @pytest.mark.parametrize(
     ("by", "names"),
     [
-        ("model", ["openai:small", "openai:strong"]),
-        ("provider", ["openai"]),
-        ("stage", ["judge", "primary"]),
+        ("model", ["openai:strong", "openai-decisions:small"]),
+        ("provider", ["openai", "openai-decisions"]),
+        ("wire", ["chat", "decisions"]),
+        ("stage", ["primary", "judge"]),
         ("day", ["2025-10-11", "2025-10-10"]),
         ("repo", ["/shop"]),
         ("command", ["ask", "context"]),
@@ -118,16 +119,29 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
     """Whatever the groups are, their dollars and attempts come to those of the report."""
     for number, command in ((1, "ask"), (2, "context")):
         add_turn(reader, f"t_{number}", DAY + (number - 1) * 86_400)
-        add_figures(reader, f"t_{number}", command=command)
-        add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, cost=9 - number)
-        add_call(reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=1)
+        add_figures(reader, f"t_{number}", command=command, judge="openai-decisions:small")
+        judging = {"provider": "openai-decisions", "cost": 9 - number}
+        add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, **judging)
+        add_call(reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=20 - number)
     found = reported(reader, by=by)
     assert [group.name for group in found.groups] == names
     assert sum(group.spent.cost_usd for group in found.groups) == found.spent.cost_usd
     assert sum(group.spent.attempts for group in found.groups) == 4
-    if by not in {"stage", "model", "provider"}:
+    if by not in {"stage", "model", "provider", "wire"}:
         assert sum(group.turns for group in found.groups) == 2
+    if by != "stage":
         assert sum(group.coverage.candidates for group in found.groups) == 80
+
+
+def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
+    """Calls for vectors stand under `embeddings`; candidates that no model judged under `none`."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1", judge="lexical", is_model=0)
+    add_call(reader, "a", "t_1", stage="embed")
+    add_call(reader, "b", "t_1", provider="typesafe", cost=1)
+    found = reported(reader, by="wire")
+    told = [(group.name, group.spent.attempts, group.coverage.candidates) for group in found.groups]
+    assert told == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
 
 
 def test_a_turn_belongs_to_the_stretch_it_began_in(reader: Connection) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
 
-REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "command", "turn")
+REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "wire", "command", "turn")
 """What a report can have a line for each of."""
 
 
@@ -81,7 +81,7 @@ class Group(Struct, frozen=True, kw_only=True):
 
 def counts_candidates(group: Group, by: str) -> bool:
     """Whether a line stands for candidates: a stage is a part of turns, and a model that only answers judges none."""
-    return by != "stage" and (by not in ("model", "provider") or group.coverage != NOTHING_JUDGED)
+    return by != "stage" and (by not in ("model", "provider", "wire") or group.coverage != NOTHING_JUDGED)
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ class ReportTable(NamedTuple):
     """A table of a report. The first `words` columns are words, the others figures."""
 
     heads: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     words: int
     more: int = 0
     """Rows that are not shown."""

@@ -18,6 +18,7 @@ from xscore.cost_reports.ledger_sums import COST_COLUMNS, DURATIONS_COLUMN, SUM_
 from xscore.cost_reports.records import Group, ReportQuery, Spent, Timing
 from xscore.platform import money
 from xscore.platform.clock import day_of
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.calls import CounterfactualCost, Stage, Usage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, Latency, TurnFigures
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor"}
 """How the ids begin of what made calls without being a turn."""
 _KINDS = ("live", "cached")
+_WIRES = {name: host.wire.value for name, host in DECISION_HOSTS.items()}
+_CHAT = "chat"
+"""The wire of every other provider."""
 
 
 class TurnKey(NamedTuple):
@@ -86,6 +90,10 @@ def join_calls_to_turns(
         pl.coalesce("turn_at", pl.col("first_at").min().over("turn")).alias("at"),
         pl.coalesce("turn_command", made_by).alias("command"),
         pl.concat_str("provider", "model", separator=":").alias("model"),
+        pl.when(pl.col("stage") == str(Stage.EMBED))
+        .then(pl.lit("embeddings"))
+        .otherwise(pl.col("provider").replace_strict(_WIRES, default=_CHAT, return_dtype=pl.String))
+        .alias("wire"),
         *(pl.col(name).cast(pl.Int128) for name in COST_COLUMNS),
     )
     placed = placed.with_columns(pl.from_epoch(pl.col("at").cast(pl.Int64)).dt.to_string("%Y-%m-%d").alias("day"))
@@ -170,9 +178,12 @@ def group_spending(calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str) 
 
 def _group_name(turn: LedgerTurn, by: str) -> str | None:
     """Name the group that a turn's figures belong to; None: to none."""
+    provider = turn.judge.partition(":")[0]
+    is_model = turn.figures is not None and turn.figures.is_model
     names = {
         "model": turn.judge or None,
-        "provider": turn.judge.partition(":")[0] or None,
+        "provider": provider or None,
+        "wire": _WIRES.get(provider, _CHAT) if is_model else "none" if provider else None,
         "day": day_of(turn.at),
         "repo": turn.key.repo,
         "command": turn.command,

@@ -2,7 +2,7 @@
 
 The content security policy names the style and the script by their hashes; nothing else is let in, whatever a memory
 says. Without the script everything is there but sorting and the choice of light or dark. The same report gives the same
-bytes. Trade-off: no library draws the plots, so they can only do what `drawing` can.
+bytes. Trade-off: no library draws the plots, so they can only do what `svg.html.j2` can.
 """
 
 from base64 import b64encode
@@ -38,9 +38,9 @@ from xscore.platform.text import (
 
 CELL_CHARS, TASK_CHARS = 90, 4_000
 CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
+"""Of tables that hold no calls, by their first head."""
 DETAILS_SHOWN = 10
 """Turns whose choices are listed before those of the others, which one click shows."""
-"""Of tables that hold no calls, by their first head."""
 
 
 def render_page(report: CostReport) -> str:
@@ -88,6 +88,7 @@ def templates() -> Environment:
     )
     environment.filters |= {
         "ellipsize": ellipsize,
+        "pixels": lambda place: f"{place:.1f}".removesuffix(".0"),
         "time": format_time,
         "duration": format_duration,
         "share": format_share,

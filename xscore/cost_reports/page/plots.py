@@ -1,18 +1,20 @@
-"""The plots of the page as SVG: cost, cache hits, latency, calls, scores by judge, and other ways to pay.
+"""The plots of the page: cost, cache hits, latency, calls, scores by judge, and other ways to pay.
 
-The numbers of a plot stand in a table below it. Plots along turns go from the oldest to the newest; many turns are
-gathered into at most `MAX_BUCKETS` means. Trade-off: models past the fifth share one colour.
+This decides what a plot shows; `svg.html.j2` draws it. The numbers of a plot stand in a table below it. Plots along
+turns go from the oldest to the newest; many turns are averaged in at most `MAX_BUCKETS` groups. Trade-off: models past
+the fifth share one colour.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import accumulate, pairwise
 from math import ceil, floor, isfinite, log10
+from typing import NamedTuple
 
-from markupsafe import Markup
 from msgspec import Struct
+from msgspec.structs import replace
 
-from xscore.cost_reports.page.drawing import Frame, anchor, bar, bars, label, line, shape, ticks, x_axis, y_axis
 from xscore.cost_reports.records import Comparison, CostReport, ScoreHistogram, Timing, TurnLine
 from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable, cost_alternatives
 from xscore.platform.clock import DAY_S
@@ -37,6 +39,43 @@ STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "prob
 ZERO = Decimal(0)
 
 
+Mark = tuple[float, str]
+"""A label of an axis, and where it stands."""
+
+
+class Spread(NamedTuple):
+    """Percentiles of one stage: its label, hint and colour, and where p50, p95 and p99 stand."""
+
+    name: str
+    hint: str
+    colour: str
+    p50: float
+    p95: float
+    p99: float
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """One pair of axes and what stands on them. Places are 0..1, from the left and from the bottom."""
+
+    title: str = ""
+    """Of the axis at the left."""
+    marks: Sequence[Mark] = ()
+    """Of the axis at the left; the last is 1."""
+    x_title: str = ""
+    x_marks: Sequence[Mark] = ()
+    left: int = 46
+    """Pixels from the left of the drawing; `top` and `bottom` from its top."""
+    top: int = 20
+    bottom: int = 160
+    stacks: Sequence[tuple[str, Sequence[tuple[str, float, float]]]] = ()
+    """Bars side by side: a hint, and the parts of the bar: colour, lower and upper end."""
+    lines: Sequence[tuple[str, Sequence[float | None]]] = ()
+    """CSS classes, and a height for each step; None breaks the line."""
+    spreads: Sequence[Spread] = ()
+    """One below the other."""
+    threshold: float | None = None
+
+
 class Figure(Struct, frozen=True, kw_only=True):
     """One plot with everything around it."""
 
@@ -44,11 +83,13 @@ class Figure(Struct, frozen=True, kw_only=True):
     why_empty: str = ""
     """Why there is nothing to draw; then the rest is empty."""
     summary: str = ""
-    drawing: Sequence[Markup] = ()
-    height: int = 0
+    panels: Sequence[Panel] = ()
+    """One below the other."""
+    ways: Sequence[tuple[str, str, float]] = ()
+    """Bars that lie one below the other: name, figure in words, length 0..1; 0: no bar."""
     legend: Sequence[tuple[str, str]] = ()
     """CSS classes of a mark (a colour, and a shape where it is not a bar), and what it means."""
-    numbers: ReportTable | None = None
+    numbers: ReportTable = ReportTable((), [], words=0)
 
 
 class TurnBucket(Struct, frozen=True):
@@ -104,119 +145,136 @@ def report_plots(report: CostReport) -> list[Figure]:
 
 
 def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
-    """Draw dollars a turn, stacked by model, the dearest at the bottom."""
+    """Show dollars a turn, stacked by model, the dearest at the bottom."""
     title, series = "Cost per turn", _model_series(buckets)
     most = max((bucket.cost() for bucket in buckets), default=ZERO)
     if not most:
         why = "the calls of these turns cost nothing" if series else "no call of these turns has a known price"
         return Figure(title=title, why_empty=why if buckets else NO_TURNS)
-    frame, marks = Frame(), ticks(float(most))
+    marks = ticks(float(most))
     places = max(0, -floor(log10(marks[1]) + 1e-9))
-    axis = [f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0" for mark in marks]
+    axis = [(mark, f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0") for mark in marks]
     costs = [[bucket.cost(models) for models in series.values()] for bucket in buckets]
-    hints = [f"{bucket.name}: {format_dollars(bucket.cost())}" for bucket in buckets]
-    stacks = [[(f"c{at}", float(usd)) for at, usd in enumerate(row, start=1)] for row in costs]
-    rows = [
-        (bucket.name, format_dollars(bucket.cost()), *map(format_dollars, row))
-        for bucket, row in zip(buckets, costs, strict=True)
+    written = [
+        (format_dollars(bucket.cost()), *map(format_dollars, row)) for bucket, row in zip(buckets, costs, strict=True)
     ]
-    return Figure(
-        title=title,
-        summary=f"Dollars per turn, stacked by model ({_describe(buckets)}).",
-        drawing=[
-            *y_axis(frame, marks, axis, "dollars per turn"),
-            *bars(frame, stacks, marks[-1], hints),
-            *_time_axis(frame, buckets),
-        ],
-        height=192,
-        legend=[(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)],
-        numbers=ReportTable(("from", "all", *series), rows, words=1),
+    hints = [f"{bucket.name}: {row[0]}" for bucket, row in zip(buckets, written, strict=True)]
+    legend = [(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)]
+    bars = _bars("dollars per turn", axis, [colour for colour, _ in legend], costs, hints)
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Dollars per turn, stacked by model ({_describe(buckets)}).",
+            panels=[bars],
+            legend=legend,
+            numbers=ReportTable(("all", *series), written, words=0),
+        ),
     )
 
 
 def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
-    """Draw the share of judgments that were known already, and of input tokens that prefix caches served."""
+    """Show the share of judgments that were known already, and of input tokens that prefix caches served."""
     title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
     if all(rate is None for pair in rates for rate in pair):
         return Figure(title=title, why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS)
-    frame, percents = Frame(), (0, 25, 50, 75, 100)
     names = ("judgments from the cache", "input tokens from prefix caches")
-    rows = [
-        (bucket.name, *(DASH if rate is None else format_share(rate, 1) for rate in pair))
-        for bucket, pair in zip(buckets, rates, strict=True)
-    ]
-    return Figure(
-        title=title,
-        summary=f"Share that came from a cache and was not paid in full again ({_describe(buckets)}).",
-        drawing=[
-            *y_axis(frame, percents, [f"{percent} %" for percent in percents], "share"),
-            line(frame, [prefixes for _, prefixes in rates], "c2 dashed"),
-            line(frame, [judgments for judgments, _ in rates], "c1"),
-            *_time_axis(frame, buckets),
-        ],
-        height=192,
-        legend=[("c1 round", names[0]), ("c2 round", names[1])],
-        numbers=ReportTable(("from", *names), rows, words=1),
+    panel = Panel(
+        title="share",
+        marks=[(percent / 100, f"{percent} %") for percent in (0, 25, 50, 75, 100)],
+        lines=[("c2 dashed", [prefixes for _, prefixes in rates]), ("c1", [judgments for judgments, _ in rates])],
+    )
+    rows = [tuple(DASH if rate is None else format_share(rate, 1) for rate in pair) for pair in rates]
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Share that came from a cache and was not paid in full again ({_describe(buckets)}).",
+            panels=[panel],
+            legend=[("c1 round", names[0]), ("c2 round", names[1])],
+            numbers=ReportTable(names, rows, words=0),
+        ),
     )
 
 
 def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
-    """Draw calls a turn, and below, on a scale of its own, what got no answer, 429s apart."""
+    """Show calls a turn, and below, on a scale of its own, what got no answer, 429s apart."""
     title, attempts = "Calls and retries", [bucket.attempts() for bucket in buckets]
     if not buckets:
         return Figure(title=title, why_empty=NO_TURNS)
-    upper, lower = Frame(bottom=110), Frame(top=146, bottom=200)
-    rows = [(bucket.name, *map(format_mean, each)) for bucket, each in zip(buckets, attempts, strict=True)]
-    hints = [f"{began}: {calls} calls, {failed} failed, {limited} 429s" for began, calls, failed, limited in rows]
-    answered = [[("c1", each[0])] for each in attempts]
-    retried = [[("c2", each[1]), ("c3", each[2])] for each in attempts]
-    drawing = _time_axis(lower, buckets)
-    for frame, stacks, name, most in (
-        (upper, answered, "answered per turn", 4),
-        (lower, retried, "without an answer, per turn", 2),
-    ):
-        marks = ticks(max(sum(height for _, height in stack) for stack in stacks), most)
-        drawing += [*y_axis(frame, marks, list(map(format_mean, marks)), name)]
-        drawing += bars(frame, stacks, marks[-1], hints)
-    return Figure(
-        title=title,
-        summary=f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without an answer.",
-        drawing=drawing,
-        height=232,
-        legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429, rate limit")],
-        numbers=ReportTable(("from", "answered", "failed otherwise", "429s"), rows, words=1),
+    rows = [tuple(map(format_mean, each)) for each in attempts]
+    hints = [
+        f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s"
+        for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True)
+    ]
+    answered, retried = [each[:1] for each in attempts], [each[1:] for each in attempts]
+    marks, more = (
+        [(mark, format_mean(mark)) for mark in ticks(max(map(sum, each)), most)]
+        for each, most in ((answered, 4), (retried, 2))
+    )
+    panels = [
+        replace(_bars("answered per turn", marks, ["c1"], answered, hints), bottom=110),
+        replace(_bars("without an answer, per turn", more, ["c2", "c3"], retried, hints), top=146, bottom=200),
+    ]
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without an answer.",
+            panels=panels,
+            legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429, rate limit")],
+            numbers=ReportTable(("answered", "failed otherwise", "429s"), rows, words=0),
+        ),
     )
 
 
+def _bars(
+    title: str,
+    marks: Sequence[Mark],
+    colours: Sequence[str],
+    stacks: Sequence[Sequence[float | Decimal]],
+    hints: Sequence[str],
+) -> Panel:
+    """Make a panel of stacked bars; the last of the marks stands at its top."""
+    top = marks[-1][0]
+    drawn = []
+    for hint, heights in zip(hints, stacks, strict=True):
+        ends = pairwise(accumulate((float(height) / top for height in heights), initial=0.0))
+        drawn.append((hint, [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)]))
+    return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
+
+
 def latency_plot(timings: Sequence[Timing]) -> Figure:
-    """Draw a line from p50 to p99 for each stage; one that took no time stands in the table alone."""
+    """Show a line from p50 to p99 for each stage; one that took no time stands in the table alone."""
     title = "Latency by stage"
     known = sorted((timing for timing in timings if timing.count), key=_stage_order)
     drawn = [timing for timing in known if timing.p99_s > 0 and isfinite(timing.p99_s)]
     if not drawn:
         return Figure(title=title, why_empty="nothing was timed")
-    frame = Frame(left=88, top=6, bottom=14 + 14 * len(drawn))
     slowest = max(timing.p99_s for timing in drawn)
     first = floor(log10(max(min(timing.p50_s for timing in drawn), FASTEST_S)) + 1e-9)
     last = max(ceil(log10(max(2 * FASTEST_S, slowest)) - 1e-9), first + 1)
-    powers = range(first, last + 1, 1 if last - first < 6 else 2)
-    marks = [((power - first) / (last - first), _in_seconds(power)) for power in powers]
-    grid = (frame.x(at) for at, _ in marks)
-    shapes = [shape("g", *(shape("line", x1=x, x2=x, y1=frame.top, y2=frame.bottom) for x in grid), class_="grid")]
-    rows = []
+    rows, spreads = [], []
     for timing in known:
         seconds = (timing.p50_s, timing.p95_s, timing.p99_s)
-        rows.append((_timing_name(timing), timing.kind, f"{timing.count:,}", *map(format_duration, seconds)))
-    for index, timing in enumerate(drawn):
-        y = frame.top + 10 + 14 * index
-        places = (log10(max(each, 10.0**first)) for each in (timing.p50_s, timing.p95_s, timing.p99_s))
-        shapes.append(label(frame.left - 5, y + 3.5, _timing_name(timing), "end"))
-        shapes.append(_spread(timing, y, *(frame.x((place - first) / (last - first)) for place in places)))
+        name, written = f"{timing.of}: {timing.stage}", list(map(format_duration, seconds))
+        rows.append((name, timing.kind, f"{timing.count:,}", *written))
+        if timing in drawn:
+            hint = f"{name}, {timing.kind}, {timing.count:,} times: " + "p50 {}, p95 {}, p99 {}".format(*written)
+            places = ((log10(max(each, 10.0**first)) - first) / (last - first) for each in seconds)
+            spreads.append(Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places))
+    powers = range(first, last + 1, 1 if last - first < 6 else 2)
+    marks = [
+        ((power - first) / (last - first), f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s")
+        for power in powers
+    ]
+    panel = Panel(
+        x_title="logarithmic scale", x_marks=marks, left=88, top=6, bottom=14 + 14 * len(spreads), spreads=spreads
+    )
     return Figure(
         title=title,
         summary="Seconds per stage and call. Cached: turns without a judging call, calls that a prefix cache served.",
-        drawing=[*shapes, *x_axis(frame, marks, "logarithmic scale")],
-        height=round(frame.bottom) + 30,
+        panels=[panel],
         legend=[
             *(("c1", "live"), ("c2", "cached")),
             *(("round ink", "p50"), ("square ink", "p95"), ("diamond ink", "p99")),
@@ -226,62 +284,58 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
 
 
 def score_plot(of: ScoreHistogram) -> Figure:
-    """Draw how many final scores of one judge fell in each bin, on a logarithmic scale, with the threshold."""
+    """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the threshold."""
     counts, threshold = of.scores, of.threshold
     title, bins, most = f"Scores by {ellipsize(of.judge, 60)}", len(counts), max(counts, default=0)
     if not most:
         return Figure(title=title, why_empty="no scores are recorded")
-    frame = Frame(top=34, bottom=174)
     marks = [0.0, *(10.0**power for power in range(1, len(str(most - 1)) + 1))]
-    heights = [log10(1 + count) for count in counts]
-    rows: list[tuple[str, ...]] = [
-        (f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}") for at, count in enumerate(counts)
-    ]
-    stacks = [
-        [("c1" if (index + 0.5) / bins >= threshold else "quiet", height)] for index, height in enumerate(heights)
-    ]
-    at = frame.x(threshold)
-    tenths = [(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)]
+    rows = [(f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}") for at, count in enumerate(counts)]
+    stacks = []
+    for at, count in enumerate(counts):
+        height, passes = log10(1 + count), (at + 0.5) / bins >= threshold
+        stacks.append((height * (not passes), height * passes))
+    axis = [(log10(1 + mark), format_mean(mark)) for mark in marks]
+    hints = [": ".join(row) for row in rows]
+    panel = replace(
+        _bars("candidates (logarithmic scale)", axis, ["quiet", "c1"], stacks, hints),
+        threshold=threshold,
+        x_title="final score",
+        x_marks=[(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)],
+        top=34,
+        bottom=174,
+    )
     return Figure(
         title=title,
         summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}, with the latest threshold.",
-        drawing=[
-            *y_axis(
-                frame,
-                [log10(1 + mark) for mark in marks],
-                list(map(format_mean, marks)),
-                "candidates (logarithmic scale)",
-            ),
-            *bars(frame, stacks, log10(1 + marks[-1]), [": ".join(row) for row in rows]),
-            shape("line", x1=at, x2=at, y1=17, y2=frame.bottom, class_="threshold"),
-            label(at, 13, f"threshold {threshold:.2f}", anchor(round(threshold)), "strong"),
-            *x_axis(frame, tenths, "final score"),
-        ],
-        height=206,
+        panels=[panel],
         legend=[("c1", "at or above the threshold"), ("quiet", "below")],
         numbers=ReportTable(("score", "candidates"), rows, words=1),
     )
 
 
 def counterfactual_plot(comparison: Comparison) -> Figure:
-    """Draw a bar for each way to pay for the same judgments and answers; an unknown one has none."""
-    title, pitch, room = "What it would have cost otherwise", 38, 290.0
-    ways = cost_alternatives(comparison)
+    """Show a bar for each way to pay for the same judgments and answers; an unknown one has none."""
+    title, ways = "What it would have cost otherwise", cost_alternatives(comparison)
     most = max(way.usd for way in ways if way.usd is not None)
     if most == 0:
         return Figure(title=title, why_empty="nothing was paid, or no call has a known price")
-    shapes = list[Markup]()
-    for index, way in enumerate(ways):
-        y, width = 14.0 + index * pitch, 0.0 if way.usd is None else float(way.usd / most) * room
-        shapes += [label(2, y, way.name), *bar(2, y + 5, width, 14, "c6" if index else "c1")]
-        shapes.append(label(2 if way.usd is None else width + 7, y + 16, way.words, class_="strong"))
     return Figure(
         title=title,
         summary="What the same judgments and answers would have cost in other ways.",
-        drawing=shapes,
-        height=10 + len(ways) * pitch,
+        ways=[(way.name, way.words, float((way.usd or ZERO) / most)) for way in ways],
         numbers=ReportTable(("way", "dollars"), [(way.name, way.words) for way in ways], words=1),
     )
+
+
+def ticks(top: float, most: int = 4) -> tuple[float, ...]:
+    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a power of ten."""
+    if top <= 0:
+        return (0.0, 1.0)
+    rough = top / most
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999999)
+    return tuple(step * index for index in range(ceil(top / step - 1e-9) + 1))
 
 
 def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
@@ -301,21 +355,16 @@ def _describe(buckets: Sequence[TurnBucket]) -> str:
     return "each turn" if size == 1 else f"averages of {size} turns"
 
 
-def _in_seconds(power: int) -> str:
-    return f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s"
-
-
-def _timing_name(timing: Timing) -> str:
-    return f"{timing.of}: {timing.stage}"
-
-
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
     place = STAGES.index(timing.stage) if timing.stage in STAGES else len(STAGES)
     return timing.of != "turn", place, timing.stage, timing.kind != "live"
 
 
-def _time_axis(frame: Frame, buckets: Sequence[TurnBucket]) -> list[Markup]:
-    """Label at most four of the times: by the clock within a day, else by days, else by months."""
+def _along_turns(buckets: Sequence[TurnBucket], figure: Figure) -> Figure:
+    """Put the times below the last panel and before the numbers.
+
+    At most four are labelled: by the clock within a day, else by days, else by months.
+    """
     times = [bucket.turns[0].at for bucket in buckets]
     length, last = times[-1] - times[0], len(times) - 1
     form = "%H:%M" if length < 1.5 * DAY_S else "%-d %b" if length < 300 * DAY_S else "%b %Y"
@@ -323,18 +372,9 @@ def _time_axis(frame: Frame, buckets: Sequence[TurnBucket]) -> list[Markup]:
     for index in sorted({round(step * last / 3) for step in range(4)}):
         marks.setdefault(format_time(times[index], form), (index + 0.5) / len(times))
     day = f" from {format_time(times[0], '%-d %b %Y')}" if form == "%H:%M" else ""
-    return x_axis(frame, [(at, text) for text, at in marks.items()], f"turns{day}, oldest first (UTC)")
-
-
-def _spread(timing: Timing, y: float, p50: float, p95: float, p99: float) -> Markup:
-    times = [format_duration(each) for each in (timing.p50_s, timing.p95_s, timing.p99_s)]
-    hint = f"{_timing_name(timing)}, {timing.kind}, {timing.count:,} times: " + "p50 {}, p95 {}, p99 {}".format(*times)
-    return shape(
-        "g",
-        shape("title", text=hint),
-        shape("line", x1=p50, x2=p99, y1=y, y2=y),
-        shape("path", d=f"M{p99:.1f} {y - 3.6:.1f}l3.6 3.6-3.6 3.6-3.6-3.6z"),
-        shape("rect", x=p95 - 2.4, y=y - 2.4, width=4.8, height=4.8),
-        shape("circle", cx=p50, cy=y, r=2.8),
-        class_=f"spread {'c1' if timing.kind == 'live' else 'c2'}",
-    )
+    *upper, lowest = figure.panels
+    labels = [(at, text) for text, at in marks.items()]
+    lowest = replace(lowest, x_marks=labels, x_title=f"turns{day}, oldest first (UTC)")
+    heads, rows = ("from", *figure.numbers.heads), zip(buckets, figure.numbers.rows, strict=True)
+    numbers = ReportTable(heads, [(bucket.name, *row) for bucket, row in rows], words=1)
+    return replace(figure, panels=[*upper, lowest], numbers=numbers)
