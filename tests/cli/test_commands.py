@@ -186,5 +186,14 @@ def test_secrets_reach_no_output(xscore: Run, make_repo: MakeRepo) -> None:
 def test_an_estimate_of_a_script_names_no_host(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """A script sends nothing, and its estimate says so where the host of a model stands."""
     said = xscore("estimate", TASK, *scripted[:2], cwd=shop).stdout
-    (judging,) = (line for line in said.splitlines() if line.startswith("judge"))
+    (judging,) = (line for line in said.splitlines() if line.startswith("judge "))
     assert judging.endswith("nothing is sent")
+
+
+def test_an_estimate_compares_both_wires_with_words(xscore: Run, shop: Path) -> None:
+    """Each way to judge has a line with its dollars, calls and tariff; the one in force is marked."""
+    said = xscore("estimate", TASK, cwd=shop, environ={"OPENAI_API_KEY": "sk-test-0123456789abcdef"}).stdout
+    lines = said[said.index("judged by") :].splitlines()[1:]
+    assert [line.split("  ")[0] for line in lines] == ["decisions (chosen)", "chat cold", "chat warm", "lexical"]
+    assert all("$" in line for line in lines)
+    assert lines[0].endswith("openai-decisions/gpt-6-luna") and lines[1].endswith("openai/gpt-6-luna")

@@ -12,7 +12,7 @@ from tests.servers.lesser_server import LesserServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.records.reports import DoctorFinding
-from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
+from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, OpenAISettings, Secret, Settings
 
 KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
@@ -39,7 +39,7 @@ async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
             assert found[f"{role}{aspect}"].ok, found
     assert found["judge"].detail == "openai:gpt-6-luna at api.openai.com"
     assert found["judge key"].detail == "…1234 from OPENAI_API_KEY, sent to api.openai.com"
-    assert found["judge price"].detail == "$0.10 in and $0.50 out, for a million tokens"
+    assert found["judge price"].detail == "$0.10 in and $0.50 out, for a million tokens (tariff openai/gpt-6-luna)"
     assert "set here: 500 requests a minute" in found["judge limits"].detail
     assert "`none`" in found["judge reasoning"].detail
     assert "the vendor's own host" in found["judge capability"].detail
@@ -50,7 +50,17 @@ async def test_a_decision_model_tells_its_wire_and_tariff(shop: Path) -> None:
     found = await lines(shop, remote())
     assert found["judge"].detail == "openai-decisions:gpt-6-luna at api.openai.com"
     assert found["judge wire"].detail.startswith("/decisions: one memory, one question")
-    assert found["judge price"].detail == "$0.10 in and $0.00 out, for a million tokens"
+    price = "$0.10 in and $0.00 out, for a million tokens (tariff openai-decisions/gpt-6-luna)"
+    assert found["judge price"].detail == price
+
+
+async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Path) -> None:
+    """TypeSafe's own limits are known in advance, so that a first turn is paced and estimated by them."""
+    hosts = {"typesafe": HostAccess("", Secret(KEY), "TYPESAFE_API_KEY")}
+    found = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
+    assert found["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
+    assert "stated by the host: 1,200 requests, 13,200,000 tokens a minute" in found["judge limits"].detail
+    assert "typesafe/jev-1.14.0" in found["judge price"].detail
 
 
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.phrases import describe_limits, describe_unjudged
+from xscore.cli.phrases import describe_unjudged
 from xscore.cli.terminal import bold, faint, render_table, truncate
 from xscore.platform.text import (
     counted,
@@ -123,9 +123,8 @@ def render_traffic(answer: Answer) -> str:
     """Render the limits that the judge's host stated and how calls in flight changed; empty if no call was made."""
     went = answer.traffic
     lines = []
-    stated = [f"{count:,} {name}" for name, count in describe_limits(went.limits)]
-    if stated:
-        lines.append(f"{one_line(answer.judge.host)} allows {', '.join(stated)} a minute")
+    if stated := went.limits.in_words():
+        lines.append(f"{one_line(answer.judge.host)} allows {stated} a minute")
     if went.concurrency:
         steps = [f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})" for step in went.concurrency]
         lines.append(f"calls in flight: {', '.join(steps)}")

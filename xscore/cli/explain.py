@@ -11,7 +11,7 @@ import click
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
-from xscore.cli.terminal import bold, render_facts
+from xscore.cli.terminal import bold, render_facts, render_table, stdout_columns
 from xscore.costs.budget_messages import cap_left_rounded, describe_cap
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
@@ -51,7 +51,27 @@ def _render_estimate(found: Estimate, settings: "Settings") -> str:
         inside = format_tokens(sum(found.by_kind.values()))
         rows.append(("", f"{inside} tokens in are memories, by kind and folder below; the rest is prompt text"))
         rows += [("kinds", _shares(found.by_kind)), ("folders", _shares(found.by_folder))]
-    return render_facts(rows)
+    return "\n\n".join(filter(None, (render_facts(rows), _render_ways(found))))
+
+
+def _render_ways(found: Estimate) -> str:
+    """Compare the ways in which the same memories could be judged; empty where there is one."""
+    if not found.ways:
+        return ""
+    rows = [
+        (
+            one.way + (" (chosen)" if place == 0 else ""),
+            one_line(one.judge),
+            format_dollars(one.cost_usd, estimated=True),
+            f"{one.calls:,}",
+            format_seconds(one.seconds) if one.calls else "",
+            one.limits.in_words() or ("none known" if one.calls else ""),
+            one.tariff,
+        )
+        for place, one in enumerate(found.ways)
+    ]
+    heads = ("judged by", "model", "dollars", "calls", "time", "limits a minute", "tariff")
+    return render_table(heads, rows, right={"dollars", "calls", "time"}, width=stdout_columns())
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:

@@ -7,19 +7,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, format_tokens, one_line
-from xscore.records.calls import RateLimits
 from xscore.records.receipt import Coverage
 from xscore.records.reports import Estimate, JudgeEstimate, Progress
 from xscore.records.turn import SessionInfo, WorkingSession
 
 FEWEST_FOR_RATE = 10
 """Judgments needed before a rate and a remaining time can be shown."""
-
-
-def describe_limits(limits: RateLimits) -> list[tuple[str, int]]:
-    """Name each limit that is known: `requests`, `tokens`, `input tokens`, `output tokens`."""
-    named = ((name.removesuffix("_per_minute").replace("_", " "), name) for name in limits.__struct_fields__)
-    return [(words, getattr(limits, name)) for words, name in named if getattr(limits, name)]
 
 
 def describe_binding_limit(judge: JudgeEstimate) -> str:

@@ -63,6 +63,15 @@ class Workload(Struct, frozen=True):
     calls: int
     input_tokens: int
     output_tokens: int
+    lasting_tokens: int = 0
+    """Part of the input that begins a lasting prompt, so that a host's prefix cache may hold it."""
+    is_warm: bool = False
+    """The host's prefix cache holds all of that."""
+
+    @property
+    def cached_tokens(self) -> int:
+        """Input tokens that the host's prefix cache serves."""
+        return self.lasting_tokens if self.is_warm else 0
 
 
 class ExpectedDuration(Struct, frozen=True):
@@ -84,7 +93,7 @@ def expected_duration(work: Workload, limits: RateLimits, *, latency_s: float, c
     taken = {
         "requests_per_minute": work.calls,
         "tokens_per_minute": work.input_tokens + work.output_tokens,
-        "input_tokens_per_minute": work.input_tokens,
+        "input_tokens_per_minute": work.input_tokens - work.cached_tokens,
         "output_tokens_per_minute": work.output_tokens,
     }
     clocks = {"latency": waves * latency_s}

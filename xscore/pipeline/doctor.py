@@ -144,6 +144,7 @@ class _CheckedModel(Struct, frozen=True):
             return self.line("price", "free: a model server of this machine, or nothing is sent")
         million = 1_000_000 // SHORT_CALL
         said = f"${given * million:.2f} in and ${written * million:.2f} out, for a million tokens"
+        said += f" (tariff {prices.tariff(self.provider, self.name, self.host)})"
         if assumed_price(self.name, self.host, prices.rule) == "vendor":
             said += f"; assumed: {self.host} passes calls on to the vendor (provider.price)"
         return self.line("price", said)
@@ -175,33 +176,19 @@ def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFin
     here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
     own = f"{', '.join(here)} a minute" if here else "none"
     said = f"at most {calls.concurrency} calls in flight; limits set here: {own}"
-    yield model.line("limits", f"{said}; stated by the host: {_stated_limits(known) or 'none yet'}")
+    stated = (known.limits.in_words() if known else "") or (calls.stated.in_words() if calls.stated else "")
+    yield model.line("limits", f"{said}; stated by the host: {f'{stated} a minute' if stated else 'none yet'}")
     yield _reasoning(model, calls.model.reasoning, known)
-    packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
+    size = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size}"
     if calls.packs.is_independent:
-        declared = DECISION_HOSTS[model.provider]
-        questions = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} questions a request"
-        yield model.line("wire", f"/{declared.wire.value}: one memory, one question; {questions}")
+        route = DECISION_HOSTS[model.provider].route
+        yield model.line("wire", f"{route}: one memory, one question; {size} questions a request")
     else:
-        yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
+        yield model.line("packs", f"chat prompts of {size} memories; {calls.model.order.replace('_', ' ')}")
     if known is not None and known.probed_at:
         yield model.capability(known, now=parts.clock())
     else:
         yield model.line("capability", _unknown_capability(calls.provider, may_probe=judge.probe))
-
-
-def _stated_limits(known: Capability | None) -> str:
-    """Describe the limits that a host states; empty if none."""
-    if known is None:
-        return ""
-    counts = (
-        (known.limits.requests_per_minute, "requests"),
-        (known.limits.tokens_per_minute, "tokens"),
-        (known.limits.input_tokens_per_minute, "tokens in"),
-        (known.limits.output_tokens_per_minute, "tokens out"),
-    )
-    said = [f"{count:,} {what}" for count, what in counts if count is not None]
-    return f"{', '.join(said)} a minute" if said else ""
 
 
 def _reasoning(model: _CheckedModel, asked: str, known: Capability | None) -> DoctorFinding:
@@ -240,7 +227,8 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     known = capabilities.read_capability(
         parts.store.connection, provider=answerer.provider, host=answerer.host, model=answerer.model
     )
-    stated = f"; stated by the host: {_stated_limits(known)}" if _stated_limits(known) else ""
+    limits = known.limits.in_words() if known else ""
+    stated = f"; stated by the host: {limits} a minute" if limits else ""
     cap = f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within {primary.timeout_s:g} s"
     yield model.line("limits", cap + stated)
     default = (

@@ -1,24 +1,27 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
 
 `estimate` drafts every prompt that would be sent; `forecast` takes the same packs and adds up sizes that the
-store holds, and is what reports compare a turn with. Prefix-cache discounts are not assumed; what a host charges for
-writing to its cache is in the estimate only, since a turn is compared with its cost without that cache.
+store holds, and is what reports compare a turn with. Neither assumes a prefix-cache discount; the warm estimate beside
+them does, for a host that still holds every lasting prompt. What a host charges for writing to its cache is in the
+estimate only, since a turn is compared with its cost without that cache.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.costs.call_history import Workload
+from xscore.costs.call_history import Workload, expected_duration, typical_latency_s
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.prompts.judge import turn_block
-from xscore.providers.catalog import HOUR_S
+from xscore.providers.catalog import HOUR_S, ModelSettings, model_settings
 from xscore.providers.prices import PriceList
-from xscore.records.calls import Usage
+from xscore.providers.rate_limits import LocalRates
+from xscore.records.calls import Request, Usage
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate
 from xscore.records.reports import Estimate, JudgeEstimate
@@ -27,11 +30,20 @@ from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack
 
+if TYPE_CHECKING:
+    from xscore.pipeline.model_factory import ModelJudgeFactory
+
 TOP_FOLDER = "(top)"
 MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
 FILE_CHARS = len('<file path="">') + len("\n</file>\n")
 ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
+
+
+DECISIONS, COLD, WARM = "decisions", "chat cold", "chat warm"
+"""How a judge is asked: `JudgeEstimate.way`."""
+CACHE_STEP_TOKENS = 128
+"""A host that caches prefixes by itself serves whole steps of this many tokens."""
 
 
 def cost_of_calls(
@@ -45,7 +57,7 @@ def cost_of_calls(
     if not work.calls:
         return Decimal(0)
     given, written = -(-work.input_tokens // work.calls), -(-work.output_tokens // work.calls)
-    average = Usage(input_tokens=given, output_tokens=written)
+    average = Usage(input_tokens=given, output_tokens=written, cached_input_tokens=work.cached_tokens // work.calls)
     cost = prices(judge.provider, judge.model, judge.host, average)
     if cost is not None and (cache_ttl_s or is_kept_unasked):
         an_hour = given if cache_ttl_s >= HOUR_S else 0
@@ -54,21 +66,79 @@ def cost_of_calls(
     return None if cost is None else cost * work.calls
 
 
-def drafted_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, context: str) -> Workload:
-    """Add up the exact prompts that would be sent first."""
-    calls = given = written = 0
+def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Estimate:
+    """Estimate with a cold prefix cache at the host and, where there are packs, with a warm one."""
+    traits, context = model_settings(factory.spec.provider, factory.spec.model), factory.settings.judge.context
+    packs, drafts = factory.packs(pool), factory.experienced()
+    work = drafted_work(drafts, turn, packs, texts=factory.texts, context=context, traits=traits)
+    cold = price_work(factory, work, pool)
+    cost = cost_of_calls(
+        replace(factory.identity, model=drafts.model.name),
+        work,
+        PriceList(factory.settings.provider.price),
+        cache_ttl_s=factory.cached_model().prefix_ttl_s,
+        is_kept_unasked=not traits.cache_writes,
+    )
+    warm = [] if factory.layout else [price_work(factory, replace(work, is_warm=True), pool)]
+    return with_breakdown([replace(cold, cost_usd=cost), *warm], pool)
+
+
+def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> JudgeEstimate:
+    """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
+    judging, prices, host = factory.settings.judge, PriceList(factory.settings.provider.price), factory.host
+    asked_for = replace(factory.identity, model=factory.drafts.model.name)
+    limits = LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=factory.stated_limits).in_force
+    latency_s = typical_latency_s(factory.store.connection, host=host, model=asked_for.model)
+    took = expected_duration(work, limits, latency_s=latency_s, concurrency=factory.concurrency)
+    return JudgeEstimate(
+        candidates=len(pool.candidates),
+        cached=len(pool.candidates) - len(pool.misses),
+        to_judge=len(pool.misses),
+        calls=work.calls,
+        input_tokens=work.input_tokens,
+        cached_input_tokens=work.cached_tokens,
+        output_tokens=work.output_tokens,
+        cost_usd=cost_of_calls(asked_for, work, prices),
+        seconds=took.seconds,
+        binding_limit=took.binding_limit,
+        host=host,
+        limits=limits,
+        concurrency=factory.concurrency,
+        way=DECISIONS if factory.layout else WARM if work.is_warm else COLD,
+        judge=f"{asked_for.provider}:{asked_for.model}",
+        tariff=prices.tariff(asked_for.provider, asked_for.model, host),
+    )
+
+
+def drafted_work(
+    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, context: str, traits: ModelSettings
+) -> Workload:
+    """Add up the exact prompts that would be sent first. traits: declared of the model, its prefix cache included."""
+    calls = given = written = lasting = 0
     for request in drafts.first_requests(packs, turn_block(turn, context=context), texts):
         calls += 1
         given += request.input_tokens
         written += drafts.expected_output(request.candidates)
-    return Workload(calls, given, written)
+        lasting += _lasting_tokens(request, drafts.model.chars_per_token, traits)
+    return Workload(calls, given, written, lasting)
 
 
-def with_breakdown(judge: JudgeEstimate, pool: Pool) -> Estimate:
-    """Add the tokens by kind and top folder; `prepare` adds the answering call."""
+def _lasting_tokens(request: Request, chars_per_token: float, traits: ModelSettings) -> int:
+    """Return the tokens of a prompt's beginning that its host may keep for later turns."""
+    if not request.stable_parts:
+        return 0
+    found = int(tokens.size(request.system, *request.content[: request.stable_parts]) / chars_per_token)
+    if not traits.cache_breakpoints:
+        found -= found % CACHE_STEP_TOKENS
+    return found if found >= traits.cache_floor else 0
+
+
+def with_breakdown(ways: Sequence[JudgeEstimate], pool: Pool) -> Estimate:
+    """Add the tokens by kind and top folder; `prepare` adds the answering call. ways: the first is what is sent."""
     return Estimate(
-        judge=judge,
+        judge=ways[0],
         primary=None,
+        ways=tuple(ways),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
         by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
     )

@@ -102,6 +102,8 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
             seconds=0.0,
             binding_limit="none",
             host=self.identity.host,
+            way=LEXICAL,
+            judge=LEXICAL,
         )
 
 
@@ -126,6 +128,14 @@ def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
     declared = DECISION_HOSTS[DECISIONS_OF_OPENAI]
     is_known = spec.model == declared.model and is_host_within(settings.openai.base_url, declared.vendor)
     return ModelSpec(DECISIONS_OF_OPENAI, spec.model) if wire != "auto" or is_known else spec
+
+
+def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
+    """Return the same model through its other wire, decisions or chat; None: it has one."""
+    if spec.provider == DECISIONS_OF_OPENAI:
+        return ModelSpec("openai", spec.model)
+    other = with_wire(spec, replace(settings, judge=replace(settings.judge, wire="auto")))
+    return other if other != spec else None
 
 
 def choose_answerer(settings: Settings) -> Answerer | None:

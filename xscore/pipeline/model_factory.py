@@ -30,7 +30,6 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.costs.call_history import Workload
     from xscore.pipeline.resources import TurnResources
     from xscore.scorer.drafts import JudgeModel, PromptDrafts, PromptLayout
     from xscore.scorer.model_judge import ModelJudge
@@ -177,6 +176,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             packs=drafts.profile,
             concurrency=self.concurrency,
             layout=drafts.layout,
+            stated=self.stated_limits,
         )
 
     async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "ModelJudge":
@@ -237,7 +237,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.pipeline.probe import adopt_capability
 
         await import_sdk(self.provider.name)
-        stated = self._stated_limits()
+        stated = self.stated_limits
         wrapped = resources.judging_provider(
             self.provider, model=self.spec.model, concurrency=self.concurrency, stated=stated
         )
@@ -255,7 +255,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         factory, layout = self, self.drafts.layout
         if known is not None and known != self.capability:
             factory = self.knowing(known)
-        drafts = replace(factory.drafts, layout=layout, model=factory._cached_model())
+        drafts = replace(factory.drafts, layout=layout, model=factory.cached_model())
         return replace(factory, drafted=[drafts]), wrapped
 
     def with_shared_prompts(self) -> "ModelJudgeFactory":
@@ -263,7 +263,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         (layout,) = implementations("shared_prompt_layout", self.settings)
         return self if self.layout else self.with_drafts(replace(self.drafts, layout=layout))
 
-    def _cached_model(self) -> "JudgeModel":
+    def cached_model(self) -> "JudgeModel":
         """Return the model settings with the prefix-cache lifetime that pays off, given the gaps between turns."""
         from xscore.costs.call_history import best_cache_ttl_s, gaps_between_turns_s
 
@@ -323,69 +323,28 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             found.update(assigned.slots)
         return found
 
-    def _packs(self, pool: Pool) -> "list[Pack]":
+    def packs(self, pool: Pool) -> "list[Pack]":
+        """Return what is to be sent, in packs."""
         from xscore.scorer.packs import packs_to_send
 
         return packs_to_send(pool.misses, self.slots(pool), self.drafts.profile)
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
-        """Estimate by drafting every prompt; nothing is sent and no prefix-cache discount is assumed."""
-        from xscore.pipeline.estimating import cost_of_calls, drafted_work, with_breakdown
-        from xscore.providers.prices import PriceList
+        """Estimate by drafting every prompt; sends nothing."""
+        from xscore.pipeline.estimating import estimate_drafted
 
-        work = drafted_work(
-            self.experienced(), turn, self._packs(pool), texts=self.texts, context=self.settings.judge.context
-        )
-        traits = model_settings(self.spec.provider, self.spec.model)
-        cost = cost_of_calls(
-            replace(self.identity, model=self.drafts.model.name),
-            work,
-            PriceList(self.settings.provider.price),
-            cache_ttl_s=self._cached_model().prefix_ttl_s,
-            is_kept_unasked=not traits.cache_writes,
-        )
-        return with_breakdown(replace(self.priced(work, pool), cost_usd=cost), pool)
+        return estimate_drafted(self, turn, pool)
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Estimate judging by packs and sizes alone."""
-        from xscore.pipeline.estimating import forecast_work
+        from xscore.pipeline.estimating import forecast_work, price_work
 
-        work = forecast_work(self.experienced(), turn, self._packs(pool), context=self.settings.judge.context)
-        return self.priced(work, pool)
+        work = forecast_work(self.experienced(), turn, self.packs(pool), context=self.settings.judge.context)
+        return price_work(self, work, pool)
 
-    def priced(self, work: "Workload", pool: Pool) -> JudgeEstimate:
-        """Price work for candidates of this pool in minutes and dollars, at the limits in force."""
-        from xscore.costs.call_history import expected_duration, typical_latency_s
-        from xscore.pipeline.estimating import cost_of_calls
-        from xscore.providers.prices import PriceList
-
-        limits, asked_for = self._limits(), replace(self.identity, model=self.drafts.model.name)
-        latency_s = typical_latency_s(self.store.connection, host=self.host, model=asked_for.model)
-        took = expected_duration(work, limits, latency_s=latency_s, concurrency=self.concurrency)
-        return JudgeEstimate(
-            candidates=len(pool.candidates),
-            cached=len(pool.candidates) - len(pool.misses),
-            to_judge=len(pool.misses),
-            calls=work.calls,
-            input_tokens=work.input_tokens,
-            output_tokens=work.output_tokens,
-            cost_usd=cost_of_calls(asked_for, work, PriceList(self.settings.provider.price)),
-            seconds=took.seconds,
-            binding_limit=took.binding_limit,
-            host=self.host,
-            limits=limits,
-            concurrency=self.concurrency,
-        )
-
-    def _limits(self) -> RateLimits:
-        """Return the lower of the user's limits and those that the host stated."""
-        from xscore.providers.rate_limits import LocalRates
-
-        judging = self.settings.judge
-        return LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=self._stated_limits()).in_force
-
-    def _stated_limits(self) -> RateLimits | None:
-        """Return the limits that the host stated, else those declared for it."""
+    @property
+    def stated_limits(self) -> RateLimits | None:
+        """The limits that the host stated, or else those declared for it."""
         if self.capability and self.capability.limits != RateLimits():
             return self.capability.limits
         return DECISION_HOSTS[self.spec.provider].limits if self.layout else None

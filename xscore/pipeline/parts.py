@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.platform.paths import RepositoryRoot
+from xscore.records.calls import RateLimits
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Latency, TurnFigures
 from xscore.records.reports import Observer
@@ -46,6 +47,8 @@ class JudgeCalls(Struct, frozen=True, kw_only=True):
     """Most calls in flight."""
     layout: "PromptLayout"
     """How its requests are made and its replies read."""
+    stated: RateLimits | None = None
+    """Limits that its host stated, or else that are declared for it."""
 
 
 class Answerer(Struct, frozen=True):

@@ -4,7 +4,7 @@ It also confirms a costly turn, the last moment before money is spent. Completin
 type `task_type`'s. Trade-off: the whole pool is read before anything is known of its cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.judge import turn_block
 from xscore.records.memory import IndexReport
-from xscore.records.reports import Estimate
+from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import Checkpoint, LayerReport, Routing, SessionInfo, Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
@@ -163,7 +163,20 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
     for said in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
         parts.observer.note(said)
     opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
-    return _estimate_opened(parts, opened, answers=parts.answerer is not None)
+    found = _estimate_opened(parts, opened, answers=parts.answerer is not None)
+    return replace(found, ways=(*found.ways, *_other_ways(parts, opened))) if found.ways else found
+
+
+def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstimate]:
+    """Estimate the same candidates through the model's other wire, with what its own cache lacks, and by words."""
+    from xscore.pipeline.factories import LexicalJudgeFactory, judge_factory, other_wire
+
+    pool, spec = opened.pool, other_wire(parts.judge.spec, parts.settings)
+    if spec is not None:
+        other = judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
+        known = known_judgments(parts.store, opened.key, judge_key(other.identity))
+        yield from other.estimate(opened.turn, pool_among(pool.all_candidates, pool.candidates, known)).ways
+    yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(opened.turn, pool)
 
 
 def _estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,6 +39,20 @@ BATCH = {"processing": "batch"}
 AssumedPrice = Literal["", "free", "vendor"]
 PRICED_APART = ("openai-decisions",)
 """Providers that share host and model names with another one, and have prices of their own in the tables."""
+
+
+class TableModel(NamedTuple):
+    """A model in the price tables."""
+
+    vendor: str
+    """The table's id of the vendor."""
+    info: Any
+    is_own: bool
+    """The host asked about is the vendor that made the model, not a reseller."""
+
+
+def _own_table(provider: str) -> str:
+    return provider if provider in PRICED_APART else ""
 
 
 class PriceBand(Struct, frozen=True, kw_only=True):
@@ -87,10 +101,17 @@ class PriceList(Struct, frozen=True):
         self, provider: str, model: str, host: str, usage: Usage, *, at: float | None = None
     ) -> Decimal | None:
         """Return the dollars of one call at this host, or None where it is unpriced. at: Unix seconds; None: now."""
-        table = provider if provider in PRICED_APART else ""
         if provider in DECISION_HOSTS:  # answers are no text, and free
             usage = replace(usage, output_tokens=0, reasoning_tokens=0)
-        return self._price(model, host, usage, at, batch=False, table=table)
+        return self._price(model, host, usage, at, batch=False, table=_own_table(provider))
+
+    def tariff(self, provider: str, model: str, host: str) -> str:
+        """Name the row of the tables that prices this model here, as `vendor/model`; empty: free or unpriced."""
+        assumed = assumed_price(model, host, self.rule)
+        if host == NO_HOST or assumed == "free":
+            return ""
+        found = find_table_model(model, "" if assumed == "vendor" else host, _own_table(provider))
+        return f"{found.vendor}/{found.info.id}" if found else ""
 
     def batch(self, model: str, host: str, usage: Usage, *, at: float | None = None) -> Decimal | None:
         """Return what the tokens cost through the vendor's Batch API; None where the tables state no such price."""
@@ -128,8 +149,8 @@ def assumed_price(model: str, host: str, rule: PriceRule = "auto") -> AssumedPri
 
 
 @lru_cache(maxsize=256)
-def find_table_model(model: str, host: str, table: str = "") -> tuple[Any, bool] | None:
-    """Return the table's model, and whether this host is its own vendor; None where the tables do not know it.
+def find_table_model(model: str, host: str, table: str = "") -> TableModel | None:
+    """Return the table's model; None where the tables do not know it.
 
     host: empty for a gateway, whose model is looked up by name at the vendor that sells it. table: the table's id of
     the vendor, where the host alone does not tell.
@@ -138,18 +159,20 @@ def find_table_model(model: str, host: str, table: str = "") -> tuple[Any, bool]
 
     if table:
         try:
-            return get_snapshot().find_provider_model(model, None, table, None)[1], True
+            return TableModel(table, get_snapshot().find_provider_model(model, None, table, None)[1], True)
         except LookupError:
             return None
     if not host:
         found = _sold_by_name(model) or _sold_by_name(sold_model(model) or model.rsplit("/", 1)[-1])
-        return None if found is None else (found[1], True)
+        return None if found is None else TableModel(str(found[0].id), found[1], True)
     url = f"https://{host}/"
     try:
         vendor, info = get_snapshot().find_provider_model(model, None, None, url)
     except LookupError:
         return None
-    return (info, any(info is one for one in vendor.models)) if _is_whole_name(vendor.api_pattern, url) else None
+    if not _is_whole_name(vendor.api_pattern, url):
+        return None
+    return TableModel(str(vendor.id), info, any(info is one for one in vendor.models))
 
 
 def vendor_by_price_table(model: str) -> str:
@@ -171,7 +194,7 @@ def _sold_by_name(model: str) -> tuple[Any, Any] | None:
 def _price_at(model: str, host: str, batch: bool, period: int, table: str = "") -> PriceOf:
     found = find_table_model(model, host, table)
     assert found is not None
-    info, is_own = found
+    info, is_own = found.info, found.is_own
     when = datetime.fromtimestamp(period * PERIOD_S, UTC)
     if not batch:
         return compile_prices(info.get_prices(when))

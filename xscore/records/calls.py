@@ -99,6 +99,11 @@ class RateLimits(Struct, frozen=True):
     """If the host limits input separately; tokens from its prefix cache do not count."""
     output_tokens_per_minute: Limit | None = None
 
+    def in_words(self) -> str:
+        """`500 requests, 200,000 tokens`: each limit that is known; empty: none is."""
+        named = ((name.removesuffix("_per_minute").replace("_", " "), name) for name in self.__struct_fields__)
+        return ", ".join(f"{getattr(self, name):,} {words}" for words, name in named if getattr(self, name))
+
 
 class ReplyForm(StrEnum):
     """How a judging reply is asked for, strongest first."""

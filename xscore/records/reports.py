@@ -28,6 +28,14 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """`-`: none, as for a script."""
     limits: RateLimits = field(default_factory=RateLimits)
     concurrency: int = 0
+    way: str = ""
+    """`decisions`, `chat cold` (no prefix is cached), `chat warm` (every prefix is cached) or `lexical`."""
+    cached_input_tokens: int = 0
+    """Part of the input that a warm prefix cache serves."""
+    judge: str = ""
+    """`provider:model`."""
+    tariff: str = ""
+    """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
 
     @property
     def sends_to(self) -> str:
@@ -36,7 +44,8 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
 
     def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
         """Sum counts, dollars and seconds; keep the limits of the slower one."""
-        summed = ("candidates", "cached", "to_judge", "calls", "input_tokens", "output_tokens", "seconds")
+        counts = ("candidates", "cached", "to_judge", "calls")
+        summed = (*counts, "input_tokens", "cached_input_tokens", "output_tokens", "seconds")
         return replace(
             max(self, other, key=lambda one: one.seconds),
             **{name: getattr(self, name) + getattr(other, name) for name in summed},
@@ -71,6 +80,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     by_kind: dict[str, int]
     by_folder: dict[str, int]
     caps: tuple[CapLeft, ...] = ()
+    ways: tuple[JudgeEstimate, ...] = ()
+    """How these candidates could be judged, first as `judge` does. A way asks for what its own cache lacks."""
 
     @property
     def cost_usd(self) -> Decimal | None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_packs import SeparatePromptsCost, SharedPackJudge, SharedQuestion, SharedReply
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT, plan_shared_units, shared_expected_output
-from xscore.pipeline.estimating import ASKED_CHARS, chars_of, prompts_of_pack
+from xscore.pipeline.estimating import ASKED_CHARS, chars_of, price_work, prompts_of_pack
 from xscore.pipeline.judging import GRACE_S, Deadline, take_back_cancellation, work_until
 from xscore.pipeline.list_judging import ListProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
@@ -197,7 +197,7 @@ def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> J
         output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
     return replace(
-        factory.priced(work, pool),
+        price_work(factory, work, pool),
         candidates=sum(len(one.pool.candidates) for one in some),
         cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
         to_judge=sum(len(one.pool.misses) for one in some),
