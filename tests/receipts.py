@@ -19,6 +19,7 @@ CHOSEN = Selected(
     score=0.9,
     reason="",
     cached=False,
+    threshold=0.7,
     below_threshold=False,
 )
 ANSWER = Answer(

@@ -8,6 +8,7 @@ import pytest
 
 import xscore
 from xscore.platform.errors import UsageError
+from xscore.records.memory import Kind
 from xscore.settings import Secret, Settings, load_settings, repository_may_set, setting_names
 
 
@@ -77,6 +78,22 @@ def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
     """A threshold outside 0..1, or NaN, is a usage error that names the variable."""
     with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
         load_settings(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value})
+
+
+def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
+    """Every kind of memory may have its own, in a file or the environment; a word that is no kind is refused."""
+    table = "[selection.threshold]\ncode = 0.7\n'typesafe/doc' = 0.6\n"
+    read = load_settings(repo_root=None, user_file=write(tmp_path / "user.toml", table), environ={})
+    assert read.settings.selection.threshold == {"code": 0.7, "typesafe/doc": 0.6}
+    every = ",".join(f"{kind}=0.5" for kind in (*Kind, "default", "code"))
+    read = load_settings(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": every})
+    assert read.settings.selection.threshold == dict.fromkeys((*Kind, "default", "code"), 0.5)
+    flags = {"selection.threshold": "0.4"}
+    read = load_settings(repo_root=None, user_file=tmp_path / "user.toml", environ={}, flags=flags)
+    assert read.settings.selection.threshold == 0.4
+    for wrong in ("docs=0.5", "doc=1.5", "doc=much"):
+        with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
+            load_settings(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": wrong})
 
 
 def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.boosts import SECONDS_PER_DAY, boost
-from xscore.pipeline.ranking import reaches
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Unjudged, UnjudgedCause
+from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.settings import BoostSettings
@@ -36,6 +35,7 @@ def ranked(
     turn: Turn = TURN,
     settings: BoostSettings | None = None,
     degrees: dict[str, int] | None = None,
+    thresholds: Thresholds = Thresholds(0.7),  # noqa: B008  frozen
 ) -> dict[str, Ranked]:
     """Boost with the default settings, by id."""
     found = boost(
@@ -44,7 +44,7 @@ def ranked(
         degrees=degrees or {},
         turn=turn,
         settings=settings or BoostSettings(),
-        threshold=0.7,
+        thresholds=thresholds,
         now=NOW,
     )
     return {each.candidate.id: each for each in found}
@@ -58,7 +58,7 @@ def calls(source: str, target: str) -> Edge:
 def test_what_a_relevant_memory_calls_is_lifted() -> None:
     """A passes and calls B: B goes from 0.6 to the threshold, and the boost says why (X29)."""
     found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("a", "b")])["b"]
-    assert reaches(found.score, 0.7)
+    assert found.score == pytest.approx(0.7)
     assert found.judgment.score == 0.6
     assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.1)]
     assert found.boosts[0].because == "called by a/x.py::a, which scores above the threshold"
@@ -155,6 +155,9 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
     assert (found["c"].score, found["c"].boosts) == (0.68, ())
     assert [each.name for each in found["b"].boosts] == ["dependency", "recency"]
     assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]])["c"].score == 0.53
+    lower = Thresholds(0.9, {"function": 0.52})
+    assert ranked([outcome("c", 0.5, age=0), *outcomes[3:]], thresholds=lower)["c"].boosts == ()
+    assert ranked([outcome("a", 0.6, age=9), outcome("b", 0.45, age=9)], edges, thresholds=lower)["b"].boosts
 
 
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
@@ -195,7 +198,7 @@ def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
         degrees={},
         turn=TURN,
         settings=BoostSettings(),
-        threshold=0.7,
+        thresholds=Thresholds(0.7),
         now=NOW,
         boosters=[lambda each, around: Boost("mine", 0.02, f"{each.id} of {len(around.known)}")],
     )

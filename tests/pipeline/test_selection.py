@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.ranking import is_about_tests, select
-from xscore.records.judgment import Judgment, Origin, Ranked, Selection, Unjudged, UnjudgedCause
+from xscore.records.judgment import Judgment, Origin, Ranked, Selection, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
@@ -29,15 +29,31 @@ def ids(selection: Selection) -> list[str]:
     return [each.candidate.id for each in selection.kept]
 
 
+def thresholds_of(settings: SelectionSettings) -> Thresholds:
+    """The thresholds of these settings for a judge of OpenAI's."""
+    return Thresholds.of_table(settings.threshold, judge="openai")
+
+
 def keep(found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False) -> Selection:
     """Select with the threshold of the settings."""
-    return select(found, threshold=settings.threshold, settings=settings, about_tests=about_tests)
+    return select(found, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests)
 
 
 @pytest.mark.parametrize("score", [0.7, 0.6 + 0.1, 0.1 + 0.2 + 0.4, 0.65 + 0.05, 0.55 + 0.15])
 def test_the_threshold_is_inclusive(score: float) -> None:
     """Exactly 0.70 is kept, however the sum came about; 0.69 is not."""
     assert ids(keep([ranked("a", score), ranked("b", 0.69)])) == ["a"]
+
+
+def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
+    """A judge's own entry counts before one for all, a kind before `code`, and `default` last."""
+    table = {"default": 0.8, "code": 0.6, "test": 0.9, "typesafe/code": 0.5, "openai/default": 0.1}
+    read = Thresholds.of_table(table, judge="typesafe")
+    of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
+    assert (of[Kind.FUNCTION], of[Kind.TEST], of[Kind.DOC], read.lowest) == (0.5, 0.5, 0.8, 0.5)
+    other = Thresholds.of_table(table, judge="anthropic")
+    assert (other.by_kind["method"], other.by_kind["test"], other.default) == (0.6, 0.9, 0.8)
+    assert Thresholds.of_table({"doc": 0.5}, judge="openai") == Thresholds(0.7, {"doc": 0.5})
 
 
 def test_all_up_to_k_and_then_the_best_k() -> None:
@@ -108,16 +124,20 @@ pool = st.lists(
     pool=pool,
     k=st.integers(1, 20),
     cut=st.integers(0, 100),
+    of_docs=st.integers(0, 100),
     least=st.integers(0, 25),
     lost=st.integers(0, 3),
     seed=st.integers(0, 99),
 )
-def test_properties(pool: list[tuple[int, int, Kind]], k: int, cut: int, least: int, lost: int, seed: int) -> None:
+def test_properties(
+    pool: list[tuple[int, int, Kind]], k: int, cut: int, of_docs: int, least: int, lost: int, seed: int
+) -> None:
     """Everyone is accounted for once; kept are sorted within their part, at most K, and no better one is left out."""
     found = [ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind) for n, (s, raw, kind) in enumerate(pool)]
     missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", UnjudgedCause.BUDGET)) for n in range(lost)]
-    settings = SelectionSettings(top_k=k, threshold=cut / 100, min_keep=least)
-    selection = select(found, unjudged=missing, threshold=cut / 100, settings=settings)
+    settings = SelectionSettings(top_k=k, threshold={"default": cut / 100, "doc": of_docs / 100}, min_keep=least)
+    cuts = {kind: (of_docs if kind is Kind.DOC else cut) / 100 for kind in Kind}
+    selection = select(found, unjudged=missing, thresholds=thresholds_of(settings), settings=settings)
     accounted = selection.below_threshold + selection.over_quota + selection.beyond_k + len(selection.unjudged)
     assert len(selection.kept) + accounted == len(found) + lost
     assert len(selection.kept) <= k
@@ -125,8 +145,8 @@ def test_properties(pool: list[tuple[int, int, Kind]], k: int, cut: int, least: 
     order = [(-each.score, -each.judgment.score, each.candidate.id) for each in selection.kept]
     assert order == sorted(order)
     for each in selection.kept:
-        assert (each.score < cut / 100) is (each.candidate.id in selection.filled)
-    passing = [each for each in found if each.score >= cut / 100]
+        assert (each.score < cuts[each.candidate.kind]) is (each.candidate.id in selection.filled)
+    passing = [each for each in found if each.score >= cuts[each.candidate.kind]]
     if len(passing) <= k:
         assert {each.candidate.id for each in passing} <= set(ids(selection))
     else:
@@ -136,6 +156,9 @@ def test_properties(pool: list[tuple[int, int, Kind]], k: int, cut: int, least: 
     assert len(near) >= min(10, len(found) - len(selection.kept)) and not near & set(ids(selection))
     assert {each.candidate.id for each in found if selection.came_near(each)} <= near | set(ids(selection))
     again = select(
-        random.Random(seed).sample(found, len(found)), unjudged=missing, threshold=cut / 100, settings=settings
+        random.Random(seed).sample(found, len(found)),
+        unjudged=missing,
+        thresholds=thresholds_of(settings),
+        settings=settings,
     )
     assert again == selection

@@ -52,6 +52,7 @@ memories = st.builds(
     score=shares,
     reason=words,
     cached=st.booleans(),
+    threshold=shares,
     below_threshold=st.booleans(),
     title=words,
     is_stale=st.booleans(),

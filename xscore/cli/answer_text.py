@@ -57,7 +57,7 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
     if answer.ranked_by and answer.selected:
         lines.append("Ranked by words alone, since the judge scored nothing:")
     for memory in shown_memories(answer):
-        lines += _entry(memory, threshold=answer.threshold)
+        lines += _entry(memory)
         for line in _telling_lines((texts or {}).get(memory.id, ""), answer.task):
             lines.append(truncate(f"{_INDENT}{line}", width))
     if answer.near_misses and not answer.selected:
@@ -70,7 +70,11 @@ def _nothing_chosen(answer: Answer) -> str:
     if not judged:
         return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
     nearest = " The nearest:" if shown_memories(answer) else ""
-    return f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}.{nearest}"
+    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}.{nearest}"
+
+
+def _cut(answer: Answer) -> str:
+    return "the threshold of their kind" if answer.thresholds else f"{answer.threshold:g}"
 
 
 def _telling_lines(text: str, task: str) -> list[str]:
@@ -88,11 +92,11 @@ def render_near_misses(answer: Answer) -> str:
     """Name the best of what was not kept, one line for what passed and one for what did not; empty if nothing."""
     if not answer.selected:
         return ""
-    passed = [miss for miss in answer.near_misses if miss.score >= answer.threshold]
-    missed = [miss for miss in answer.near_misses if WITHIN_REACH * answer.threshold <= miss.score < answer.threshold]
+    passed = [miss for miss in answer.near_misses if miss.score >= miss.threshold]
+    missed = [miss for miss in answer.near_misses if WITHIN_REACH * miss.threshold <= miss.score < miss.threshold]
     lines = (
         _misses("passed, but not kept", passed, "raise --top-k"),
-        _misses(f"just below {answer.threshold:g}", missed, "lower --threshold or use --min-keep"),
+        _misses(f"just below {_cut(answer)}", missed, "lower --threshold or use --min-keep"),
     )
     return "\n".join(filter(None, lines))
 
@@ -215,12 +219,12 @@ def _name(memory: Selected) -> str:
     return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
 
 
-def _entry(memory: Selected, *, threshold: float) -> list[str]:
+def _entry(memory: Selected) -> list[str]:
     where = format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
     head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"
-    if memory.below_threshold or memory.score < threshold:
-        head += faint(f"  (below {threshold:g})")
+    if memory.below_threshold or memory.score < memory.threshold:
+        head += faint(f"  (below {memory.threshold:g})")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
-from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked
+from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings
@@ -27,7 +27,7 @@ class BoostContext(Struct, frozen=True, kw_only=True):
 
     turn: Turn
     settings: BoostSettings
-    threshold: float
+    thresholds: Thresholds
     now: float
     """Unix seconds."""
     known: Mapping[str, tuple[Candidate, float]]
@@ -55,7 +55,7 @@ def boost(
     degrees: Mapping[str, int],
     turn: Turn,
     settings: BoostSettings,
-    threshold: float,
+    thresholds: Thresholds,
     now: float,
     boosters: Sequence[Booster] | None = None,
 ) -> tuple[Ranked, ...]:
@@ -77,7 +77,7 @@ def boost(
     around = BoostContext(
         turn=turn,
         settings=settings,
-        threshold=threshold,
+        thresholds=thresholds,
         now=now,
         known=_raw_scores(ranked, {end for pair in (*calls, *tests) for end in pair}),
         calls=_grouped(calls),
@@ -98,9 +98,10 @@ def _boosts_of(each: Ranked, around: BoostContext, boosters: Sequence[Booster]) 
     found = [lift for booster in boosters if (lift := booster(each.candidate, around))]
     cap = around.settings.cap
     boosts = _capped(found, cap)
-    if each.score < around.threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
+    threshold = around.thresholds.of(each.candidate)
+    if each.score < threshold <= _lifted(each.score, boosts):  # it must pass without recency, too
         lasting = _capped([lift for lift in found if lift.name != "recency"], cap)
-        return boosts if _lifted(each.score, lasting) >= around.threshold else lasting
+        return boosts if _lifted(each.score, lasting) >= threshold else lasting
     return boosts
 
 
@@ -146,7 +147,7 @@ def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
     for links, amount, verb in ways:
         for own, other_id in _neighbours(candidate, links):
             other, raw = around.known.get(other_id, (candidate, 0.0))
-            if other is candidate or raw < around.threshold:
+            if other is candidate or raw < around.thresholds.of(other):
                 continue
             degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
             damped = amount * min(1.0, around.settings.hub_degree / degree)
@@ -160,7 +161,7 @@ def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
     """Boost the subject of a passing test, and tests of what is being edited."""
     for _, test_id in _neighbours(candidate, around.tested_by):
         test, raw = around.known.get(test_id, (candidate, 0.0))
-        if test is not candidate and raw >= around.threshold:
+        if test is not candidate and raw >= around.thresholds.of(test):
             because = f"tested by {_candidate_name(test)}, which scores above the threshold"
             return _boost("test_link", around.settings.test_link, because)
     for _, subject_id in _neighbours(candidate, around.tests):

@@ -20,7 +20,7 @@ from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
 from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
 from xscore.records.calls import Usage
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity, Thresholds
 from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
 from xscore.records.turn import Turn
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
@@ -58,9 +58,9 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
 
     @property
-    def threshold(self) -> float:
+    def thresholds(self) -> Thresholds:
         """The lowest final score that is kept, on the scale of words."""
-        return self.settings.selection.lexical_threshold
+        return Thresholds(self.settings.selection.lexical_threshold)
 
     async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""

@@ -15,10 +15,10 @@ from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
-from xscore.prompts.bundle_parts import CODE_KINDS, BesideMemories, Bundle, BundleEntry, age_text
+from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, age_text
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import Ranked, Selection
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope, Turn
 from xscore.store import evidence, memory_rows
 from xscore.store.store import Store

@@ -22,7 +22,7 @@ from xscore.providers.hosts import default_concurrency, host_deadline_s
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider, import_sdk, model_name
 from xscore.records.calls import Capability, DecisionForm, RateLimits
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity, Thresholds
 from xscore.records.memory import Candidate, Layer
 from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
@@ -152,9 +152,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         return PromptDrafts(model, packing, self.store.secret, reasons_from)
 
     @property
-    def threshold(self) -> float:
-        """The lowest final score that is kept."""
-        return self.settings.selection.threshold
+    def thresholds(self) -> Thresholds:
+        """The lowest final score that is kept, by kind."""
+        return Thresholds.of_table(self.settings.selection.threshold, judge=self.spec.provider)
 
     @property
     def host(self) -> str:

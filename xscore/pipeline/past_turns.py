@@ -23,7 +23,7 @@ from xscore.pipeline.uncommitted import changes_until
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
-from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
@@ -89,7 +89,7 @@ def _explained(
         outcome=outcome,
         cause=cause,
         memory=memory,
-        threshold=receipt.threshold,
+        threshold=memory.threshold if memory else receipt.threshold,
         top_k=receipt.top_k,
         rank=rank,
         words=words,
@@ -98,11 +98,11 @@ def _explained(
 
 def _in_receipt(memories: Mapping[str, Memory], receipt: Answer) -> Explanation | None:
     """Explain a kept memory or a near miss from the receipt."""
-    threshold = receipt.threshold
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
             continue
-        score, short, is_kept = _score_sum(shown), threshold - shown.score, place <= len(receipt.selected)
+        threshold, score, is_kept = shown.threshold, _score_sum(shown), place <= len(receipt.selected)
+        short = threshold - shown.score
         if is_kept and shown.below_threshold:
             said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
         elif is_kept:
@@ -134,12 +134,14 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     outcomes = _stored_outcomes(parts, past, candidates, is_model=receipt.judge.is_model)
     changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
     turn = replace(past.turn, changed=changed)
-    ranking = rank(parts, outcomes, turn, threshold=receipt.threshold, now=past.started_at)
+    thresholds = Thresholds(receipt.threshold, receipt.thresholds)
+    ranking = rank(parts, outcomes, turn, thresholds=thresholds, now=past.started_at)
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
             reasons = pool.stored_reasons(parts.store, past.turn_key, past.judge, stored)
-            shown = to_selected(ranked, reasons, below_threshold=ranked.score < receipt.threshold)
+            cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
+            shown = to_selected(ranked, reasons, threshold=cut, below_threshold=is_below)
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
             return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=place)
@@ -154,7 +156,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
 def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tuple[str, str]:
     score = _score_sum(shown)
     if shown.below_threshold:
-        said = f"It was judged and not chosen: {score} is below the threshold of {receipt.threshold:g}"
+        said = f"It was judged and not chosen: {score} is below the threshold of {shown.threshold:g}"
         return "below_threshold", f"{said}, {_ordinal(place)} of {judged:,} judged."
     if place > receipt.top_k:
         said = f"It passed with {score}, but {receipt.top_k} others scored higher. Raise --top-k to keep it."

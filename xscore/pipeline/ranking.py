@@ -15,7 +15,16 @@ from msgspec import Struct
 from xscore.pipeline import receipt
 from xscore.pipeline.boosts import boost
 from xscore.pipeline.parts import PipelineParts
-from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Ranked, Selection, Unjudged
+from xscore.records.judgment import (
+    SCORE_TOLERANCE,
+    Judgment,
+    Origin,
+    Outcome,
+    Ranked,
+    Selection,
+    Thresholds,
+    Unjudged,
+)
 from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
@@ -30,18 +39,20 @@ def select(
     ranked: Sequence[Ranked],
     *,
     unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
-    threshold: float,
+    thresholds: Thresholds,
     settings: SelectionSettings,
     about_tests: bool = False,
 ) -> Selection:
     """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best of the others.
 
-    threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
+    thresholds: of `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so their share is not limited.
     """
-    least = threshold - SCORE_TOLERANCE
-    passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
+    least = thresholds.lowest - SCORE_TOLERANCE
+    likely = [each for each in ranked if each.score >= least]  # few: only they are compared by their kind
+    passing = sorted([each for each in likely if thresholds.reached_by(each.candidate, each.score)], key=by_rank)
     below = [each for each in ranked if each.score < least]
+    below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + MOST_NEAR_MISSES)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
@@ -49,25 +60,20 @@ def select(
     near = [
         each
         for place, each in enumerate(others[:MOST_NEAR_MISSES])
-        if place < FEWEST_NEAR_MISSES or each.score >= least - settings.near_margin
+        if place < FEWEST_NEAR_MISSES or thresholds.reached_by(each.candidate, each.score + settings.near_margin)
     ]
     filled_ids = {each.candidate.id for each in filled}
     return Selection(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
-        filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
+        filled=frozenset(each.candidate.id for each in filled if not thresholds.reached_by(each.candidate, each.score)),
         near_misses=tuple(near),
-        threshold=threshold,
-        near_from=threshold - settings.near_margin,
+        thresholds=thresholds,
+        near_margin=settings.near_margin,
         below_threshold=_without(below, filled_ids),
         over_quota=_without(over_quota, filled_ids),
         beyond_k=_without(beyond, filled_ids),
         unjudged=tuple(unjudged),
     )
-
-
-def reaches(score: float, threshold: float) -> bool:
-    """Return whether a score is at or above a threshold, ignoring float error."""
-    return score >= threshold - SCORE_TOLERANCE
 
 
 def is_about_tests(turn: Turn) -> bool:
@@ -145,15 +151,15 @@ def rank(
     outcomes: Sequence[Outcome],
     turn: Turn,
     *,
-    threshold: float | None = None,
+    thresholds: Thresholds | None = None,
     now: float | None = None,
 ) -> Ranking:
     """Boost and select, reading only the links of candidates that can be boosted.
 
-    threshold: None: the judge's. now: Unix seconds; None: the present.
+    thresholds: None: the judge's. now: Unix seconds; None: the present.
     """
     settings = parts.settings
-    threshold = parts.judge.threshold if threshold is None else threshold
+    thresholds = thresholds or parts.judge.thresholds
     floor = settings.boosts.floor
     near = [
         candidate.id
@@ -167,14 +173,14 @@ def rank(
         degrees=parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)}),
         turn=turn,
         settings=settings.boosts,
-        threshold=threshold,
+        thresholds=thresholds,
         now=parts.clock() if now is None else now,
         boosters=parts.boosters,
     )
     selection = select(
         ranked,
         unjudged=tuple(receipt.unjudged_pairs(outcomes)),
-        threshold=threshold,
+        thresholds=thresholds,
         settings=settings.selection,
         about_tests=is_about_tests(turn),
     )

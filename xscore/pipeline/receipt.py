@@ -7,7 +7,6 @@ the exit code names the one that matters most to a caller; the receipt lists all
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +67,7 @@ def to_selected(
     ranked: Ranked,
     reasons: Mapping[str, str],
     *,
+    threshold: float,
     below_threshold: bool,
     titles: Mapping[str, str] = {},
     stale: Collection[str] = (),
@@ -93,6 +93,7 @@ def to_selected(
         score=ranked.score,
         reason=ranked.judgment.reason or reasons.get(candidate.content_hash, ""),
         cached=ranked.origin is not Origin.JUDGED,
+        threshold=threshold,
         below_threshold=below_threshold,
         title=titles.get(candidate.id, ""),
         is_stale=candidate.id in stale,
@@ -135,12 +136,13 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     parts, opened, resources = run.parts, run.opened, run.resources
     chosen = ranking.selection
     nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
-    show = partial(
-        to_selected,
-        reasons=run.reasons,
-        titles={id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {},
-        stale=stale_memory_ids(parts.store.connection),
-    )
+    titles = {id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {}
+    stale = stale_memory_ids(parts.store.connection)
+
+    def show(one: Ranked, *, below_threshold: bool) -> Selected:
+        cut = chosen.thresholds.of(one.candidate)
+        return to_selected(one, run.reasons, threshold=cut, below_threshold=below_threshold, titles=titles, stale=stale)
+
     coverage = count_coverage(run.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if run.options.answer else None
     return Answer(
@@ -150,7 +152,8 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         checkpoint=opened.checkpoint.name if opened.checkpoint else "",
         task=opened.turn.task,
         scope=opened.turn.scope,
-        threshold=chosen.threshold,
+        threshold=chosen.thresholds.default,
+        thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(parts, opened.turn),
         primary=_primary_info(parts, answerer) if answerer else None,

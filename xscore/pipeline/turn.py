@@ -32,7 +32,7 @@ from xscore.platform.errors import (
 )
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
-from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, TurnFigures
 from xscore.records.reports import JudgeEstimate
@@ -260,17 +260,18 @@ class TurnRun(Struct):
         turns.set_judge(parts.store.connection, self.opened.turn.id, judge_key(identity))
 
     def _rank(self) -> None:
-        parts, turn, outcomes, threshold = self.parts, self.opened.turn, self.outcomes, self.parts.judge.threshold
+        parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
             if why := self._why_unreached():
-                self.ranked_by, threshold = "lexical", parts.settings.selection.lexical_threshold
+                self.ranked_by = "lexical"
+                thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self._warn(
                     f"{why}, so no model judged: the lexical judge ranked instead",
                     f"`xscore continue {turn.id}` judges when the host can be reached.",
                 )
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
-            self.ranking = rank(parts, outcomes, turn, threshold=threshold)
+            self.ranking = rank(parts, outcomes, turn, thresholds=thresholds)
             if self.ranked_by:
                 unjudged = tuple(receipt.unjudged_pairs(self.outcomes))
                 self.ranking = replace(self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged))

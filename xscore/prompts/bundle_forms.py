@@ -12,7 +12,6 @@ from itertools import groupby
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import (
-    CODE_KINDS,
     BundleLayout,
     BundlePiece,
     Section,
@@ -22,7 +21,7 @@ from xscore.prompts.bundle_parts import (
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, markdown_block, well_formed
 from xscore.prompts.left_out import LeftOut, in_order, left_out_lines, name_within
-from xscore.records.memory import Candidate, Kind, Memory
+from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
 MIN_TABLE_ROWS = 3

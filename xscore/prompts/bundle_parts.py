@@ -17,7 +17,7 @@ from xscore.prompts.fences import collapse_blanks, escape_tags
 from xscore.prompts.left_out import LeftOut
 from xscore.prompts.shortening import redacted_lines
 from xscore.records.judgment import Ranked
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
 SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
@@ -26,7 +26,6 @@ PAST_ANSWER_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Kinds of the last section: what was answered earlier, which is no evidence."""
 MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
-CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 
 
 class Section(StrEnum):

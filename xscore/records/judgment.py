@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from msgspec import Struct
 
-from xscore.records.memory import Candidate
+from xscore.records.memory import CODE_KINDS, Candidate
 
 
 class UnjudgedCause(StrEnum):
@@ -145,6 +145,49 @@ SCORE_TOLERANCE = 1e-9
 """Scores this close are the same: a sum of decimal shares is not exact in binary."""
 
 
+USUAL_THRESHOLD = 0.7
+
+
+class Thresholds(Struct, frozen=True):
+    """The lowest final score that is kept, by kind of memory."""
+
+    default: float
+    by_kind: Mapping[str, float] = {}
+    """Kinds with a threshold of their own."""
+
+    @classmethod
+    def of_table(cls, table: float | Mapping[str, float], *, judge: str) -> Self:
+        """Read a setting: one number for all, or a table by kind, `code` or `default`.
+
+        What names the judge (`typesafe/doc`) counts before what does not, and a kind before `code`.
+        """
+        if not isinstance(table, Mapping):
+            return cls(table)
+        found: dict[str, float] = {}
+        default = USUAL_THRESHOLD
+        for prefix in ("", f"{judge}/"):
+            own = {name.removeprefix(prefix): least for name, least in table.items() if name.startswith(prefix)}
+            own = {name: least for name, least in own.items() if "/" not in name}
+            default = own.pop("default", default)
+            code = own.pop("code", None)
+            found |= {} if code is None else dict.fromkeys(map(str, CODE_KINDS), code)
+            found |= own
+        return cls(default, found)
+
+    def of(self, candidate: Candidate) -> float:
+        """Return the lowest score at which this candidate is kept."""
+        return self.by_kind.get(candidate.kind, self.default)
+
+    def reached_by(self, candidate: Candidate, score: float) -> bool:
+        """Return whether a score is enough for this candidate, ignoring float error."""
+        return score >= self.of(candidate) - SCORE_TOLERANCE
+
+    @property
+    def lowest(self) -> float:
+        """The lowest of all."""
+        return min([self.default, *self.by_kind.values()])
+
+
 class Boost(Struct, frozen=True):
     """An addition to a raw score, and why."""
 
@@ -173,10 +216,10 @@ class Selection(Struct, frozen=True, kw_only=True):
     filled: frozenset[str]
     """Ids among `kept` that are below the threshold, taken in by `min_keep`."""
     near_misses: tuple[Ranked, ...]
-    """Best first: all that passed without a place, then those within `selection.near_margin` of the threshold."""
-    threshold: float
-    near_from: float
-    """Lowest score that came near."""
+    """Best first: all that passed without a place, then those within `selection.near_margin` of their threshold."""
+    thresholds: Thresholds
+    near_margin: float
+    """How far below its threshold a candidate still came near."""
     below_threshold: int
     over_quota: int
     """Passed, but tests had used up their share of K."""
@@ -184,9 +227,9 @@ class Selection(Struct, frozen=True, kw_only=True):
     unjudged: tuple[tuple[Candidate, Unjudged], ...]
 
     def passed(self, ranked: Ranked) -> bool:
-        """Return whether a candidate reached the threshold, ignoring float error."""
-        return ranked.score >= self.threshold - SCORE_TOLERANCE
+        """Return whether a candidate reached its threshold."""
+        return self.thresholds.reached_by(ranked.candidate, ranked.score)
 
     def came_near(self, ranked: Ranked) -> bool:
-        """Return whether a candidate passed, or is just below the threshold."""
-        return ranked.score >= self.near_from - SCORE_TOLERANCE
+        """Return whether a candidate passed, or is just below its threshold."""
+        return self.thresholds.reached_by(ranked.candidate, ranked.score + self.near_margin)

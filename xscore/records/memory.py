@@ -43,6 +43,9 @@ class Kind(StrEnum):
     """Summary of several memories, which belong to it and are shown when there is room."""
 
 
+CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
+
+
 class MemoryScope(StrEnum):
     """How far a memory reaches."""
 

@@ -96,6 +96,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     score: float
     reason: str
     cached: bool
+    threshold: float
+    """Of its kind."""
     below_threshold: bool
     title: str = ""
     is_stale: bool = False
@@ -145,6 +147,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     task: str
     scope: Scope
     threshold: float
+    """Of all kinds but those in `thresholds`."""
     top_k: int
     judge: JudgeInfo
     primary: PrimaryInfo | None
@@ -168,6 +171,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """How the session was resumed; the stored receipt omits its task."""
     checkpoint: str = ""
     continues: str = ""
+    thresholds: dict[str, float] = {}
+    """Kinds with a threshold of their own."""
     excluded_files: int = 0
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""

@@ -240,7 +240,7 @@ def _from_text(text: str, default: object) -> object:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if isinstance(default, tuple):
         return parts
-    if isinstance(default, dict):
+    if isinstance(default, dict) or (isinstance(default, float) and "=" in text):
         return dict(part.partition("=")[::2] for part in parts)
     return SWITCHES.get(text.lower(), text.lower()) if isinstance(default, bool) else text
 

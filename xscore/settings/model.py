@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from xscore.records.judgment import USUAL_THRESHOLD
 from xscore.settings.hosts import AnthropicSettings, DecisionSettings, EmbeddingSettings, OpenAISettings
 from xscore.settings.values import (
     DEFAULT_JUDGE,
@@ -27,6 +28,7 @@ from xscore.settings.values import (
     Secret,
     SettingsGroup,
     SignalName,
+    ThresholdName,
     Tolerance,
 )
 
@@ -124,8 +126,8 @@ class GateSettings(SettingsGroup, frozen=True):
 class SelectionSettings(SettingsGroup, frozen=True):
     """What is kept."""
 
-    threshold: RepoMay[Fraction] = 0.7
-    """Lowest final score that is kept (inclusive)."""
+    threshold: RepoMay[Fraction | dict[ThresholdName, Fraction]] = USUAL_THRESHOLD
+    """Lowest final score that is kept (inclusive): a number, or a table by kind of memory, such as `default = 0.7`, `code = 0.7`, `doc = 0.6`; `"typesafe/doc" = 0.6` is for judges of that provider alone."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
     top_k: RepoMay[Positive] = 15

@@ -22,6 +22,11 @@ MOST_USD = 1_000_000
 LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
 Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
+_KINDS = (
+    "function|method|class|test|block|doc|config|text|exchange|decision|failure|architecture|pattern|context|todo"
+    "|convention|tech_stack|preference|summary"
+)
+ThresholdName = Annotated[str, Meta(pattern=f"^([a-z-]+/)?(default|code|{_KINDS})$")]
 SignalName = Literal["accept", "adoption", "reject", "override"]
 
 

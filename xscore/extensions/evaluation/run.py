@@ -158,7 +158,7 @@ class _EvaluationRun(Struct):
             judge=f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
             is_model=parts.judge.is_model,
             k=self._k,
-            threshold=parts.judge.threshold,
+            threshold=parts.judge.thresholds.default,
             found=quality.mean_quality([result.judge for result in self.results]),
             words=quality.mean_quality([result.words for result in self.results if result.words is not None]),
             reliability=calibration_bins(self.scores),
