@@ -73,7 +73,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
     assert own_modules(modules) <= 102
-    assert not (HEAVY - {"asyncio"}) & modules
+    assert not HEAVY & modules
     assert "xscore.scorer.model_judge" not in modules
     assert "xscore.pipeline.resources" not in modules
 

@@ -9,8 +9,8 @@ import pytest
 from tests.store.cited import CODE, NOW, decide, lines, refresh, write
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.records.memory import MemoryStatus
-from xscore.store import evidence, memory_writer
-from xscore.store.evidence import EvidenceRefresh
+from xscore.store import memory_rows, memory_writer
+from xscore.store.evidence import EvidenceRefresh, refresh_evidence
 from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
@@ -25,7 +25,7 @@ def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: St
     stale = store.memories([memory.id])[memory.id]
     assert (stale.status, stale.content_hash == memory.content_hash) == (MemoryStatus.STALE, False)
     assert store.texts(store.pool())[memory.id].startswith(memory_writer.STALE_MARK)
-    assert evidence.stale_memory_ids(store.connection) == {memory.id}
+    assert memory_rows.stale_memory_ids(store.connection) == {memory.id}
     file.write_text(CODE)
     assert refresh(store).active == (memory.id,)
     assert store.memories([memory.id])[memory.id] == memory
@@ -153,4 +153,4 @@ def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
         named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
         assert named == [("a.py",)]
         file.write_text(CODE)
-        assert evidence.refresh_evidence(target, store.root, now=NOW).active == (memory.id,)
+        assert refresh_evidence(target, store.root, now=NOW).active == (memory.id,)

@@ -121,7 +121,7 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
             texts.update({id_: memory.text for id_, memory in found.items()})
         return answer
 
-    answer = run_turn(flags, work_and_read, settings=settings, watch=watch)
+    answer = run_turn(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
     wants_answer = answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
@@ -146,6 +146,7 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
         lambda open_: open_.context(
             turn, form=form, max_tokens=max_tokens, all_scores=flags.all_scores, started=STARTED_AT
         ),
+        late_loop=True,
     )
     if explain_routing:
         from xscore.cli import answer_text

@@ -1,10 +1,10 @@
 """Ctrl-C in two steps: the first stops sending and lets the pipeline keep what was paid for, the second ends at once.
 
 SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The handler runs even while
-the event loop is busy, so the second press always works. The store survives any other end as it is.
+the event loop is busy, so the second press always works; before there is a loop, nothing is paid for, and the first
+press ends the work. The store survives any other end as it is.
 """
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine
@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xscore.cli.failures import INTERRUPTED
+from xscore.platform.event_loop import resume
 
 InterruptibleResult = TypeVar("InterruptibleResult")
 
@@ -24,20 +25,34 @@ def run_interruptible(
     *,
     notify: Callable[[str], None],
     cleanup: Callable[[], None] = lambda: None,
+    late_loop: bool = False,
 ) -> InterruptibleResult:
     """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and ends with 130.
 
-    Raises KeyboardInterrupt if the work was cancelled and returned nothing.
+    late_loop: the work awaits `ensure_event_loop` before it uses asyncio. Raises KeyboardInterrupt if the work was
+    cancelled and returned nothing.
     """
     presses = _InterruptCounter(notify, cleanup)
     before = {taken: signal.signal(taken, presses.on_signal) for taken in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return asyncio.run(presses.run(work))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        if late_loop:
+            work.send(None)
+        return _run_in_loop(presses.run(work))
+    except StopIteration as ended:
+        result: InterruptibleResult = ended.value
+        return result
     finally:
         for taken, handler in before.items():
             signal.signal(taken, handler)
+
+
+def _run_in_loop(work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 class _InterruptCounter:
@@ -50,14 +65,18 @@ class _InterruptCounter:
         self._cancel: Callable[[], object] | None = None
 
     async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
+        import asyncio
+
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-        return await work
+        return await resume(work)
 
     def on_signal(self, _signal: int, _frame: FrameType | None) -> None:
         self._count += 1
+        if self._count == 1 and self._cancel is None:
+            raise KeyboardInterrupt
         if self._count == 1 and self._cancel is not None:
             self._cancel()
             self._print(lambda: self._notify(STOPPING))

@@ -52,10 +52,12 @@ def run_turn(
     start: Path = Path(),
     make: bool = True,
     noun: str = "This turn",
+    late_loop: bool = False,
 ) -> T:
     """Open the pipeline around `start`, do the work, close it. Ctrl-C cancels the work; a second one exits at once.
 
-    make: create the store if it is missing. noun: what the confirmation asks the user to pay for.
+    make: create the store if it is missing. noun: what the confirmation asks the user to pay for. late_loop: see
+    `run_interruptible`.
     """
     from xscore.cli.interrupt import run_interruptible
     from xscore.pipeline.build import Pipeline
@@ -76,7 +78,7 @@ def run_turn(
     for warning in loaded.warnings:
         observer.note(warning)
     try:
-        return run_interruptible(inside(), notify=observer.note, cleanup=observer.close)
+        return run_interruptible(inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop)
     finally:
         observer.close()
 

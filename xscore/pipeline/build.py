@@ -4,13 +4,12 @@ Opening costs no time or money: an SDK is imported at the first call, numpy at t
 only some commands need when they run.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -27,7 +26,6 @@ from xscore.records.reports import Diagnosis, Estimate, Explanation, Observer, S
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
 from xscore.settings.values import SettingsGroup
-from xscore.store import evidence
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 from xscore.store.turns import latest_judge
@@ -95,7 +93,7 @@ class Pipeline:
         """Bring the index up to date with the files, and the vectors if an embedder is set."""
         report, parts = self.parts.index(), self.parts
         for finish in implementations("after_index", parts.settings):
-            async with parts.open_resources(f"e_{token_hex(8)}") as resources:
+            async with parts.open_resources(f"e_{uuid4().hex[:16]}") as resources:
                 failed = await finish(parts.settings, store=parts.store, resources=resources)
             if failed:
                 parts.observer.note(failed)
@@ -187,6 +185,8 @@ def ask_sync(
         async with Pipeline.open(path, settings, observer=observer) as pipeline:
             return await pipeline.ask(turn)
 
+    import asyncio
+
     return asyncio.run(once())
 
 
@@ -249,7 +249,14 @@ def _update_index(store: Store, settings: Settings, observer: Observer, *, now: 
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
     if any(changes.values()):
         emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
-    broken = len(evidence.refresh_evidence(store.connection, store.root, now=now).stale)
+    if store.connection.execute("SELECT EXISTS (SELECT 1 FROM evidence)").fetchone()[0]:
+        _check_citations(store, observer, now=now)
+    return report
+
+
+def _check_citations(store: Store, observer: Observer, *, now: float) -> None:
+    from xscore.store.evidence import refresh_evidence  # only where a memory cites code
+
+    broken = len(refresh_evidence(store.connection, store.root, now=now).stale)
     if broken:
         observer.note(f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory audit`)")
-    return report

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sections_among, shown_diff
 from xscore.platform.errors import UsageError
-from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.records.turn import Turn
 from xscore.store.personal_data import redact_pii
@@ -76,6 +75,8 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
         real = candidate.resolve()
         if real.is_relative_to(root.path.resolve()) and real.exists():
             return portable_name(str(real.relative_to(root.path.resolve())))
+    from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
+
     hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
     raise UsageError(f"{path} is not a file of {root.path}", hint=hint)
 

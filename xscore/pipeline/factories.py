@@ -65,7 +65,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""
         from xscore.scorer.lexical import LexicalJudge
-        from xscore.store.evidence import stale_memory_ids
+        from xscore.store.memory_rows import stale_memory_ids
         from xscore.store.term_vectors import TERM_EMBEDDER
 
         meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)

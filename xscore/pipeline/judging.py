@@ -5,10 +5,10 @@ judge commits its judgments before this module sees them. The deadline is a mome
 Trade-off: calls that would probably end too late are not started, so a turn's last seconds are spent waiting.
 """
 
-import asyncio
 import heapq
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from xscore.records.receipt import StageUsage
 from xscore.records.reports import Leader, Observer, Progress
 from xscore.records.turn import Turn
 from xscore.scorer.judge import Judge
+
+if TYPE_CHECKING:
+    import asyncio
 
 CLOSING_S = 0.2
 """Seconds reserved for selection, receipt and closing."""
@@ -64,6 +67,8 @@ async def work_until(
     stop: prevents further calls.
     call_s: the 90th percentile of call times so far; 0 if unknown.
     """
+    import asyncio
+
     while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * call_s()) > 0:
         await asyncio.wait([work], timeout=min(left, POLL_S))
     if not work.done():
@@ -140,6 +145,7 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
 
 async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
+    import asyncio
 
     async def consume() -> None:
         async for result in judge.judge(turn, progress.pool.misses):

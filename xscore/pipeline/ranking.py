@@ -54,7 +54,10 @@ def select(
     below = [each for each in ranked if each.score < least]
     below += [each for each in likely if not thresholds.reached_by(each.candidate, each.score)]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + MOST_NEAR_MISSES)
+    close = [each for each in below if each.score >= least - settings.near_margin]
+    fewest = settings.min_keep + FEWEST_NEAR_MISSES
+    best_below = nsmallest(MOST_NEAR_MISSES, close, key=by_rank) if len(close) >= fewest else _best(below, fewest)
+    others = sorted([*over_quota, *beyond], key=by_rank) + best_below
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, others = others[:missing], others[missing:]
     near = [
@@ -137,7 +140,7 @@ class Ranking(Struct, frozen=True):
 def lexical_outcomes(parts: PipelineParts, turn: Turn, candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
     """Score candidates by their words, without a model, an embedder or the network."""
     from xscore.scorer.lexical import LexicalJudge  # most turns of a model need none of it
-    from xscore.store.evidence import stale_memory_ids
+    from xscore.store.memory_rows import stale_memory_ids
     from xscore.store.term_vectors import TERM_EMBEDDER
 
     stale = stale_memory_ids(parts.store.connection)

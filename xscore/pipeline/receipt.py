@@ -11,10 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline.parts import Answerer, PipelineParts
+from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
 from xscore.prompts.judge import shown_turn_parts
-from xscore.providers.prices import assumed_price
 from xscore.records.calls import Stage, Traffic
 from xscore.records.judgment import SCORE_TOLERANCE, Origin, Outcome, Ranked, Selection, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
@@ -34,8 +33,7 @@ from xscore.records.receipt import (
     UnjudgedSample,
 )
 from xscore.records.reports import JudgeEstimate
-from xscore.records.turn import Turn
-from xscore.store.evidence import stale_memory_ids
+from xscore.store.memory_rows import stale_memory_ids
 
 if TYPE_CHECKING:
     from xscore.pipeline.ranking import Ranking
@@ -155,8 +153,8 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         threshold=chosen.thresholds.default,
         thresholds=dict(chosen.thresholds.by_kind),
         top_k=parts.settings.selection.top_k,
-        judge=_judge_info(parts, opened.turn),
-        primary=_primary_info(parts, answerer) if answerer else None,
+        judge=_judge_info(run),
+        primary=_primary_info(run, answerer) if answerer else None,
         partial=coverage.unjudged > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
@@ -217,8 +215,8 @@ def _stage_usage(resources: "TurnResources | None", stage: Stage) -> StageUsage 
     return spent if spent.attempts else None
 
 
-def _judge_info(parts: PipelineParts, turn: Turn) -> JudgeInfo:
-    identity = parts.judge.identity
+def _judge_info(run: "TurnRun") -> JudgeInfo:
+    parts, identity = run.parts, run.parts.judge.identity
     return JudgeInfo(
         provider=identity.provider,
         model=identity.model,
@@ -226,14 +224,22 @@ def _judge_info(parts: PipelineParts, turn: Turn) -> JudgeInfo:
         prompt_version=identity.prompt_version,
         order=identity.order,
         is_model=parts.judge.is_model,
-        saw=shown_turn_parts(turn, context=parts.settings.judge.context),
-        assumed_price=assumed_price(identity.model, identity.host, parts.settings.provider.price),
+        saw=shown_turn_parts(run.opened.turn, context=parts.settings.judge.context),
+        assumed_price=_assumed_price(run, identity.model, identity.host),
     )
 
 
-def _primary_info(parts: PipelineParts, answerer: Answerer) -> PrimaryInfo:
-    assumed = assumed_price(answerer.model, answerer.host, parts.settings.provider.price)
-    return PrimaryInfo(answerer.provider, answerer.model, assumed)
+def _primary_info(run: "TurnRun", answerer: Answerer) -> PrimaryInfo:
+    return PrimaryInfo(answerer.provider, answerer.model, _assumed_price(run, answerer.model, answerer.host))
+
+
+def _assumed_price(run: "TurnRun", model: str, host: str) -> str:
+    """Return what is assumed of the calls of this turn; empty if it could make none."""
+    if run.resources is None:
+        return ""
+    from xscore.providers.prices import assumed_price
+
+    return assumed_price(model, host, run.parts.settings.provider.price)
 
 
 _EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))

@@ -19,6 +19,7 @@ from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
+from xscore.platform.event_loop import ensure_event_loop
 from xscore.providers.prices import PriceFunction, PriceList
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec, connect_provider
@@ -49,6 +50,7 @@ async def open_resources(
 
     clock: Unix seconds, for timestamps and leases. note: tells the user that a silent host is being retried.
     """
+    await ensure_event_loop()
     async with GroupCommit(store.path, store.keys) as commits:
         here = SpendingStores(
             StoredJudgments(commits, clock=clock),

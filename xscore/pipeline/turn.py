@@ -4,7 +4,6 @@ The order of this file is the order of the turn. It names no concrete provider o
 cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
+from xscore.platform.event_loop import ensure_event_loop
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
 from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, Unjudged, UnjudgedCause
@@ -167,6 +167,7 @@ class TurnRun(Struct):
             exit_code=exit_code,
             error=error,
         )
+        await ensure_event_loop()
         return await self.parts.listener(closed)
 
     @contextmanager
@@ -230,6 +231,8 @@ class TurnRun(Struct):
         A host that refuses is an error only if nothing is cached, since there is nothing to report then; if it cannot
         be reached, the lexical judge ranks.
         """
+        import asyncio
+
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
         self.forecast = forecast if parts.judge.is_model else None
@@ -335,6 +338,8 @@ class TurnRun(Struct):
             return
         if self.ranking is not None and not self.ranking.selection.kept:
             self._warn("nothing was chosen, so the answer rests on the task alone")
+        import asyncio
+
         from xscore.pipeline.answering import ask_primary
 
         self.parts.observer.stage("primary")

@@ -6,7 +6,6 @@ decided elsewhere. Trade-off: one system call per folder, a few microseconds per
 """
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -89,7 +88,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def _replace(place: Path, content: bytes, mode: int) -> None:
-    aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    aside = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)

@@ -6,6 +6,7 @@ HEAD, or file that starts with `gitdir:`, counts as a `.git`; git would check mo
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -78,10 +79,20 @@ def user_config_file() -> Path:
     return _users("config") / "config.toml"
 
 
-def _users(kind: Literal["data", "config", "cache"]) -> Path:
-    import platformdirs
+_USERS_FOLDERS = {
+    "data": ("XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support"),
+    "config": ("XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support"),
+    "cache": ("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches"),
+}
+"""Kind -> environment variable, default by the XDG Base Directory Specification, place on macOS."""
 
-    return Path(getattr(platformdirs, f"user_{kind}_dir")("xscore", appauthor=False))
+
+def _users(kind: Literal["data", "config", "cache"]) -> Path:
+    variable, default, on_macos = _USERS_FOLDERS[kind]
+    chosen = Path(os.environ.get(variable, "").strip())
+    if not chosen.is_absolute():  # the specification has relative paths ignored
+        chosen = Path(on_macos if sys.platform == "darwin" else default).expanduser()
+    return chosen / "xscore"
 
 
 def portable_name(name: str | bytes) -> str:

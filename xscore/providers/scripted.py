@@ -5,7 +5,6 @@ script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Pyth
 every pattern fits decides. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and cost $0.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -183,6 +182,8 @@ class ScriptedProvider:
         self.requests.append(request)
         call = len(self.requests)
         if self.script.latency_s:
+            import asyncio
+
             await asyncio.sleep(self.script.latency_s)
         planned = next((error for error in self.script.errors if error.at == call), None)
         if planned is not None:

@@ -6,10 +6,8 @@ search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import, so
 need not be joined. Trade-off: the thread shares the interpreter, so other work is slower meanwhile.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
 
@@ -151,6 +149,8 @@ async def import_sdk(dialect: str) -> None:
     """
     if dialect not in SDKS or dialect in _finished:
         return
+    from concurrent.futures import Future
+
     imported: Future[None] = Future()
     imported.set_running_or_notify_cancel()  # from here on a cancelled caller does not cancel the import
 
@@ -165,4 +165,6 @@ async def import_sdk(dialect: str) -> None:
             imported.set_result(None)
 
     threading.Thread(target=work, name=f"import {dialect}", daemon=True).start()
+    import asyncio
+
     await asyncio.wrap_future(imported)

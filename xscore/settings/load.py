@@ -7,7 +7,6 @@ variable a warning. This package reads only the environment it is given.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -18,7 +17,6 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
-from xscore.platform.near_names import nearest_names
 from xscore.settings.hosts import HostAccess
 from xscore.settings.model import Settings
 from xscore.settings.values import MOST_USD, Secret, SettingsGroup
@@ -201,6 +199,10 @@ def _misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """Warn of variables that look like settings and are none, each with the nearest that is one."""
     known = [environment_variable(name) for name in setting_names()]
     unknown = sorted(name for name in environ if name.startswith("XSCORE_") and name not in (*known, NOT_OURS))
+    if not unknown:
+        return []
+    from xscore.platform.near_names import nearest_names
+
     nearest = {name: nearest_names(name, known, limit=1, likeness=0.0)[0] for name in unknown}
     return [f"environment: {name} sets nothing; the nearest setting is {near}" for name, near in nearest.items()]
 
@@ -222,7 +224,11 @@ def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
-        return tomllib.loads(data.decode()) if holding in data else {}
+        if holding not in data:
+            return {}
+        import tomllib
+
+        return tomllib.loads(data.decode())
     except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting
         raise UsageError(f"{path} cannot be read: {error}", hint="Correct the file, or move it away.") from error
 

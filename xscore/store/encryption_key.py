@@ -9,13 +9,12 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_private_file, write_private_file
-from xscore.platform.sqlite_drivers import INSTALL_CRYPT_HINT, KeySource, key_id
+from xscore.platform.sqlite_drivers import INSTALL_CRYPT_HINT, key_id
 
 KEY_FILE = "store.key"
 KEYRING_SERVICE = "xscore"
@@ -23,11 +22,6 @@ KEYRING_SERVICE = "xscore"
 _KEY = "([0-9a-f]{64})\n?"
 _IN_KEYRING = "keyring ([0-9a-f]{16})\n?"
 _BACKUP_HINT = "Restore it from a backup: without it the encrypted stores cannot be read, and nothing was changed."
-
-
-def key_source(user_data_dir: Path) -> KeySource:
-    """Return a function that reads this user's key on demand."""
-    return partial(load_encryption_key, user_data_dir)
 
 
 def load_encryption_key(user_data_dir: Path) -> bytes:

@@ -195,11 +195,9 @@ def _read(root: RepositoryRoot, path: str) -> bytes:
 Stamp = tuple[int, int]
 """Size and mtime of a file when its spans were last checked."""
 _GONE: Stamp = (-2, -2)
-_LAYERS = "('session', 'project', 'user', 'vector', 'graph', 'governance')"
-"""All of them, so that SQLite uses the index by layer and status."""
 _BROKEN = "SELECT id FROM memory WHERE status = 'active' AND id IN (SELECT memory_id FROM evidence WHERE changed)"
 _MENDED = f"""
-    SELECT id FROM memory WHERE layer IN {_LAYERS} AND status = 'stale'
+    SELECT id FROM memory WHERE layer IN {memory_rows.ALL_LAYERS} AND status = 'stale'
     AND EXISTS (SELECT 1 FROM evidence WHERE memory_id = id)
     AND NOT EXISTS (SELECT 1 FROM evidence WHERE memory_id = id AND changed)
 """
@@ -245,12 +243,6 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     ).fetchall():
         found[memory] = (*found.get(memory, ()), Citation(path, first, last, hash_, bool(changed)))
     return found
-
-
-def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
-    """Return the ids of all stale memories."""
-    found = connection.execute(f"SELECT id FROM memory WHERE layer IN {_LAYERS} AND status = 'stale'")
-    return frozenset(row[0] for row in found.fetchall())
 
 
 def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> EvidenceRefresh:

@@ -16,7 +16,6 @@ from msgspec.structs import astuple
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Mention, Relation
-from xscore.store import memory_writer
 
 MANY_PATHS = 1_000
 """With more changed files than this, everything is linked again."""
@@ -219,13 +218,15 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def _replace_file(connection: sqlite3.Connection, file: IndexedFile, changes: IndexChanges, due: LinksDue) -> None:
+    from xscore.store.memory_writer import put_memories  # in most turns nothing changed
+
     path = file.stamp.path
     known = _known(connection, path)
     stamp = connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
     new = {memory.id: memory for memory in file.memories}
     gone = [id_ for id_ in known if id_ not in new]
     _remove_memories(connection, gone)
-    memory_writer.put_memories(connection, tuple(new.values()))
+    put_memories(connection, tuple(new.values()))
     changes.removed += len(gone)
     changes.added += sum(id_ not in known for id_ in new)
     changes.changed += sum(id_ in known and known[id_][1] != memory.text_hash for id_, memory in new.items())

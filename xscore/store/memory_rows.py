@@ -44,6 +44,8 @@ LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
+ALL_LAYERS = "('session', 'project', 'user', 'vector', 'graph', 'governance')"
+"""SQL condition on a layer, so that SQLite uses the index by layer and status."""
 
 SqlRow = tuple[Any, ...]
 
@@ -108,6 +110,12 @@ def select_memories(connection: sqlite3.Connection, where: str, parameters: Iter
         tuple(parameters),
     )
     return [memory_from_row(row) for row in rows.fetchall()]
+
+
+def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return the ids of all stale memories."""
+    found = connection.execute(f"SELECT id FROM memory WHERE layer IN {ALL_LAYERS} AND status = 'stale'")
+    return frozenset(row[0] for row in found.fetchall())
 
 
 class WithoutExchanges(Struct, frozen=True):

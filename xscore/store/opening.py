@@ -17,12 +17,23 @@ from xscore.platform import database, processes, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.sqlite_drivers import KeySource
-from xscore.store import encryption_key, user_secret
+from xscore.store import user_secret
 
 SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
 """Schema of both kinds of store; the id is `xscr`."""
 JOURNALS = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's files beside a database."""
+
+
+def key_source(user_data_dir: Path) -> KeySource:
+    """Return a function that reads this user's key on demand."""
+
+    def key() -> bytes:
+        from xscore.store.encryption_key import load_encryption_key  # few stores are encrypted
+
+        return load_encryption_key(user_data_dir)
+
+    return key
 
 
 def connect_store(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
@@ -47,7 +58,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
             hint="If you believe it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
             " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
         )
-    return connect_store(path, encryption_key.key_source(user_data_dir))
+    return connect_store(path, key_source(user_data_dir))
 
 
 def has_store(store_dir: Path) -> bool:
@@ -88,7 +99,7 @@ def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
 
 def read_store_id(path: Path, user_data_dir: Path) -> str | None:
     """Read the id of a store that need not be trusted. Raises StoreDamaged, StoreError."""
-    return database.read_meta_value(path, "store_id", encryption_key.key_source(user_data_dir))
+    return database.read_meta_value(path, "store_id", key_source(user_data_dir))
 
 
 def refuse_links(store_dir: Path) -> None:
@@ -139,7 +150,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         store_id, keys = secrets.token_hex(16), None
         noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
         if noted is not None:
-            keys = encryption_key.key_source(user_data_dir)
+            keys = key_source(user_data_dir)
             sqlite_drivers.key_of_note(path, noted, keys)
         scratch = create_scratch(path, store_id, keys)
         user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
@@ -181,7 +192,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     """Open the user's own store; create it if it is missing. Raises StoreUntrusted for a link, StoreError."""
     path = user_store_path(user_data_dir)
     refuse_link(path)
-    connection = connect_store(path, encryption_key.key_source(user_data_dir))
+    connection = connect_store(path, key_source(user_data_dir))
     try:
         store_id = secrets.token_hex(16)
         connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))

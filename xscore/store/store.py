@@ -22,7 +22,7 @@ from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.memory import Candidate, Edge, Layer, Memory
 from xscore.records.reports import StoreStatus
 from xscore.settings import MemorySettings
-from xscore.store import encryption_key, memory_rows, memory_writer, opening, user_secret
+from xscore.store import memory_rows, opening, user_secret
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
     FetchedPool,
@@ -97,7 +97,7 @@ class Store:
                 root=root,
                 user=user_secret.load_user_secret(user_data_dir) if is_there else user_secret.ephemeral_secret(),
                 user_data_dir=user_data_dir if may else None,
-                keys=encryption_key.key_source(user_data_dir),
+                keys=opening.key_source(user_data_dir),
                 settings=settings,
                 clock=clock,
             )
@@ -203,10 +203,12 @@ class Store:
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
         hash_column = "text_hash" if tests == "full" else "content_hash"
         query = f"SELECT id, {hash_column}, path, entity, status, card, text FROM memory WHERE id {IN_JSON_LIST}"
+        from xscore.store.memory_writer import judge_text  # a cached turn reads no text
+
         texts: dict[str, str] = {}
         for identifier, hash_, path, entity, status, card, text in self._rows_of_a_turn(query, json.dumps([*wanted])):
             if hash_ == wanted[identifier]:
-                shown = texts[identifier] = memory_writer.judge_text(text, card, status=status, tests=tests)
+                shown = texts[identifier] = judge_text(text, card, status=status, tests=tests)
                 with database.damage_if_invalid("a memory"):
                     if content_hash(path, entity, shown) != hash_:
                         raise ValueError("its text does not fit its hash")

@@ -18,7 +18,7 @@ from xscore.platform import database, money
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
-from xscore.store import memory_rows, memory_writer
+from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event, write_memory
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
@@ -228,7 +228,9 @@ def _name_memories(connection: sqlite3.Connection, context: TurnContext, said: s
 
 
 def _exchange(turn_key: str, task: str, answer: str, context: TurnContext, *, now: float) -> Memory:
-    memory, _ = memory_writer.make_memory(
+    from xscore.store.memory_writer import make_memory  # a turn without an answer writes none
+
+    memory, _ = make_memory(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
         title=task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)",

@@ -15,7 +15,7 @@ from xscore.extensions.privacy.erasure import erase_memories, erased_lines, veri
 from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
-from xscore.store import encryption_key, opening
+from xscore.store import opening
 from xscore.store.opening import connect_store
 
 WRITE = """
@@ -54,12 +54,12 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
     """With the right key, bytes that were changed are damage; a rebuild saves what stands on other pages."""
     path = sealed(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
-    with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
+    with closing(connect_store(path, opening.key_source(user_dir))) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
     data[(root - 1) * 4096 + 100] ^= 1
     path.write_bytes(data)
     with (
-        closing(connect_store(path, encryption_key.key_source(user_dir))) as connection,
+        closing(connect_store(path, opening.key_source(user_dir))) as connection,
         pytest.raises(StoreDamaged),
     ):
         connection.execute("SELECT * FROM event").fetchall()
@@ -103,7 +103,7 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
 async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
     """Jobs of the writer's thread are committed, and another connection sees them."""
     path = sealed(tmp_path / "r", user_dir)
-    keys = encryption_key.key_source(user_dir)
+    keys = opening.key_source(user_dir)
     async with GroupCommit(path, keys) as commits:
         await commits.submit(lambda connection: connection.execute("INSERT INTO meta VALUES ('heron', 'a heron')"))
         with closing(connect_store(path, keys)) as reader:

@@ -18,7 +18,7 @@ from tests.store.sealed import HEADER, PLANTED, contents, contents_of, filled, o
 from xscore.extensions.privacy import encryption
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
-from xscore.store import encryption_key
+from xscore.store import encryption_key, opening
 from xscore.store.opening import connect_store
 
 FILES = {encryption.__file__, sqlite_drivers.__file__}
@@ -35,9 +35,9 @@ CHANGING = {
 """What changes files; the rest of the conversion only looks."""
 MAKE_AND_HOLD = """
 import pathlib, sys
-from xscore.store import encryption_key
+from xscore.store import opening
 from xscore.store.opening import connect_store
-connection = connect_store(pathlib.Path(sys.argv[1]), encryption_key.key_source(pathlib.Path(sys.argv[2])))
+connection = connect_store(pathlib.Path(sys.argv[1]), opening.key_source(pathlib.Path(sys.argv[2])))
 connection.execute("SELECT count(*) FROM memory").fetchall()
 print("open", flush=True)
 sys.stdin.read()
@@ -159,7 +159,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     for step in range(1, steps + 1):
         back(path, user_data_dir=user_dir)
         stopped(step, there, path, user_dir)
-        with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
+        with closing(connect_store(path, opening.key_source(user_dir))) as connection:
             assert contents(connection) == before, step
         there(path, user_data_dir=user_dir)
         names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]

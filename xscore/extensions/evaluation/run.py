@@ -32,7 +32,7 @@ from xscore.records.receipt import NOTHING_JUDGED, Answer, EvaluationLine, Stage
 from xscore.records.reports import CapLeft, Estimate, JudgeEstimate, Observer
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.lexical import LexicalJudge
-from xscore.store.evidence import stale_memory_ids
+from xscore.store.memory_rows import stale_memory_ids
 from xscore.store.term_vectors import TERM_EMBEDDER
 
 

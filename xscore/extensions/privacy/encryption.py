@@ -59,7 +59,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
             )
         changed = not _is_encrypted(path, key)
         if changed:
-            opening.refuse_busy_store(path, encryption_key.key_source(user_data_dir))
+            opening.refuse_busy_store(path, opening.key_source(user_data_dir))
             encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
             sqlite_drivers.write_note(
                 path, key
@@ -76,7 +76,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
         removed = _leftovers(path)
         changed = False
         if noted is not None:
-            keys = encryption_key.key_source(user_data_dir)
+            keys = opening.key_source(user_data_dir)
             key = sqlite_drivers.key_of_note(path, noted, keys)
             changed = _is_encrypted(path, key)
             if changed:

@@ -17,7 +17,7 @@ from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE
-from xscore.store import encryption_key, opening, user_secret
+from xscore.store import opening, user_secret
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -50,7 +50,7 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
 
 def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> RebuiltStore:
     """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into place."""
-    keys = encryption_key.key_source(user_data_dir)
+    keys = opening.key_source(user_data_dir)
     store_id, salvaged = trusted_id or secrets.token_hex(16), None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
