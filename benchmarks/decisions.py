@@ -4,7 +4,9 @@
 
 The host is the project's loopback host of both wires in a process of its own, which keeps the limits as vendors do.
 The repository is made up: memories of some 150 tokens. Printed beside the figures: the time that the limit alone takes,
-`estimate` of the same turn, and dollars at the prices of genai-prices. Ends with 1 where a target is missed.
+`estimate` of the same turn, dollars at the prices of genai-prices, and what the same task asks after one function was
+edited. The seconds are those of a process's first turn, imports included; CPU is that of a second cold turn, about
+another task, beyond a cached one. Ends with 1 where a target is missed.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from decimal import Decimal
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,6 +34,7 @@ from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, Settings, StoreSettings
 
 TASK = "Why is an order with a voucher charged twice when the customer retries the payment?"
+ANOTHER_TASK = "Where is the stock of a cart reserved before the report is mailed?"
 WORDS = [
     "order",
     "voucher",
@@ -70,7 +74,7 @@ def write_tree(root: Path, memories: int) -> None:
 
 
 def serve(pipe: Connection, options: argparse.Namespace) -> None:
-    """Run the host until told to stop; then send what it counted."""
+    """Run the host until told to stop; send what it counted when asked."""
     host = DecisionServer(
         score=table({}, default=4),
         latency_s=options.latency_ms / 1_000,
@@ -81,20 +85,50 @@ def serve(pipe: Connection, options: argparse.Namespace) -> None:
     with host as server:
         pipe.send(server.url)
         pipe.recv()
-        pipe.send((server.requests, server.refused, server.tokens, server.questions))
+        pipe.send(Counted(server.requests, server.refused, server.tokens, server.questions))
+        pipe.recv()
 
 
-async def play(root: Path, settings: Settings) -> tuple[Estimate, Answer, float, float]:
-    """Estimate and play a cold turn; return both, its seconds, and its CPU seconds beyond a cached repeat's."""
-    turn = Turn(task=TASK)
+class Counted(NamedTuple):
+    """What the host has counted so far."""
+
+    requests: int
+    refused: int
+    tokens: int
+    questions: int
+
+
+class Played(NamedTuple):
+    """A cold turn, its estimate, and the same task after one edit."""
+
+    estimate: Estimate
+    answer: Answer
+    seconds: float
+    cpu_s: float
+    """Beyond that of a cached repeat."""
+    counted: Counted
+    after_edit: Answer
+
+
+async def play(root: Path, settings: Settings, host: Connection) -> Played:
+    """Estimate and play a cold turn, then one about another task twice, edit one function and ask again."""
+    turn, another = Turn(task=TASK), Turn(task=ANOTHER_TASK)
     async with Pipeline.open(root, settings) as pipeline:
         estimate = await pipeline.estimate(turn)
-        cpu, began = time.process_time(), time.monotonic()
+        began = time.monotonic()
         answer = await pipeline.ask(turn, answer=False)
-        cold_s, cold_cpu = time.monotonic() - began, time.process_time() - cpu
-        cpu = time.process_time()
-        await pipeline.ask(turn, answer=False)
-        return estimate, answer, cold_s, cold_cpu - (time.process_time() - cpu)
+        seconds = time.monotonic() - began
+        host.send(None)
+        counted: Counted = host.recv()
+        cpu = []
+        for _ in range(2):
+            began = time.process_time()
+            await pipeline.ask(another, answer=False)
+            cpu.append(time.process_time() - began)
+        edited = next(root.rglob("*.py"))
+        edited.write_text(edited.read_text().replace("* ", "* 1 * ", 1))
+        after_edit = await pipeline.ask(turn, answer=False)
+    return Played(estimate, answer, seconds, cpu[0] - cpu[1], counted, after_edit)
 
 
 def main() -> int:
@@ -117,20 +151,21 @@ def main() -> int:
             budget=BudgetSettings(max_usd=Decimal(1)),
             store=StoreSettings(user_data_dir=Path(home, "user")),
         )
-        estimate, answer, seconds, cpu_s = asyncio.run(play(Path(home, "repo"), settings))
+        played = asyncio.run(play(Path(home, "repo"), settings, ours))
     ours.send(None)
-    requests, refused, tokens, questions = ours.recv()
+    requests, refused, tokens, questions = played.counted
     least_s = tokens / options.tokens_per_second
-    planned = estimate.judge
+    planned, coverage, edited = played.estimate.judge, played.answer.coverage, played.after_edit.coverage.judged
     assert planned is not None
-    judged = answer.coverage.judged
+    cpu_ms = 1_000 * played.cpu_s / max(1, coverage.judged)
     figures = [
-        ("memories judged", f"{judged:,} of {answer.coverage.candidates:,}", judged == questions),
+        ("memories judged", f"{coverage.judged:,} of {coverage.candidates:,}", coverage.judged == questions),
         ("requests (refused)", f"{requests} ({refused})", requests <= MOST_REQUESTS),
         ("tokens, host's count", f"{tokens:,}", True),
         ("tokens, estimate", f"{planned.input_tokens:,}", abs(planned.input_tokens / tokens - 1) <= MOST_MISS),
-        ("seconds / limit's own", f"{seconds:.2f} / {least_s:.2f}", seconds <= MOST_TIME * least_s),
-        ("CPU ms a candidate", f"{1_000 * cpu_s / max(1, judged):.3f}", 1_000 * cpu_s / max(1, judged) <= MOST_CPU_MS),
+        ("seconds / limit's own", f"{played.seconds:.2f} / {least_s:.2f}", played.seconds <= MOST_TIME * least_s),
+        ("CPU ms a candidate", f"{cpu_ms:.3f}", cpu_ms <= MOST_CPU_MS),
+        ("asked after one edit", f"{edited}", edited == 1),
     ]
     for name, most in MOST_USD.items():
         provider, model, at = name.split()

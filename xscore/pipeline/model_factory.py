@@ -93,6 +93,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     """The drafts, cached after first use."""
     assigned: dict[str, tuple[Pool, Mapping[str, tuple[str, int]]]] = field(default_factory=dict)
     """Profile -> the latest pool and its slots."""
+    forecasts: list[tuple[Turn, Pool, JudgeEstimate]] = field(default_factory=list)
+    """The latest forecast: the message about caps and the turn itself ask for the same one."""
 
     @property
     def drafts(self) -> "PromptDrafts":
@@ -339,8 +341,12 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Estimate judging by packs and sizes alone."""
         from xscore.pipeline.estimating import forecast_work, price_work
 
+        for of_turn, of_pool, found in self.forecasts:
+            if of_turn is turn and of_pool is pool:
+                return found
         work = forecast_work(self.experienced(), turn, self.packs(pool), context=self.settings.judge.context)
-        return price_work(self, work, pool)
+        self.forecasts[:] = [(turn, pool, price_work(self, work, pool))]
+        return self.forecasts[0][-1]
 
     @property
     def stated_limits(self) -> RateLimits | None:

@@ -13,8 +13,7 @@ ANSWER_TAGS = (
 )
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"}
-"""The same for ASCII text, with `str.translate`, twice as fast."""
+_CONTROL_BYTES = bytes(code for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r")
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
 
@@ -30,7 +29,10 @@ def tag_pattern(tags: str) -> re.Pattern[str]:
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
     """Escape these tags and invalid characters, so that text can neither close its fence nor open a tag."""
-    return tag_pattern(tags).sub("&lt;", well_formed(text))
+    clean = well_formed(text)
+    if clean.isascii() and "<" not in clean:  # most code: ten times as fast as the search
+        return clean
+    return tag_pattern(tags).sub("&lt;", clean)
 
 
 def escape_attribute(text: str) -> str:
@@ -74,10 +76,10 @@ def lines_around(text: str, line: int, limit: int) -> str:
 
 def well_formed(text: str) -> str:
     """Replace control characters and lone surrogates, which neither UTF-8 nor a JSON body can carry."""
-    if text.isascii():
-        return text.translate(_CONTROLS)
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return _CONTROL.sub("\ufffd", text)
+    data = text.encode("utf-8", "replace")
+    if len(data.translate(None, _CONTROL_BYTES)) < len(data):  # rarely: a search costs ten times as much
+        return _CONTROL.sub("\ufffd", data.decode("utf-8"))
+    return text if text.isascii() else data.decode("utf-8")
 
 
 def collapse_blanks(text: str) -> str:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+import msgspec
 from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, ProviderError
@@ -83,7 +84,7 @@ class DecisionProvider:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`. Raises leaves of `ProviderError`."""
         call = CallContext.of(request, host=self.host, secret=self.key)
-        body = json.dumps(self.fields(request), ensure_ascii=False, separators=(",", ":")).encode()
+        body = msgspec.json.encode(self.fields(request))
         try:
             async with asyncio.timeout(request.timeout_s):
                 with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
