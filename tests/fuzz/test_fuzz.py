@@ -12,7 +12,7 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 from tests.fuzz.mutations import mutated
 from tests.indexer.conftest import unseen_lines
 from tests.store.planted import Forge, provider_keys
-from xscore.extensions.exchange.memory_lines import SavedMemory, read_lines, saved_memory
+from xscore.extensions.exchange.memory_lines import read_lines, saved_memory
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AIDER
 from xscore.extensions.sessions.claude_code import CLAUDE_CODE
@@ -69,7 +69,6 @@ MEMORY_LINE = (
                 source=MemorySource.EXPLICIT,
             ),
             (),
-            SavedMemory,
         )
     )
     + b"\n"
@@ -133,7 +132,7 @@ def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
 def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None:
     """Whatever was done to an export, every line is a valid memory, or the file is refused with a message."""
     try:
-        lines = read_lines(found[1], SavedMemory, first=1, check=lambda memory, number: None, hint="")
+        lines = read_lines(found[1], first=1, hint="")
         assert all(line.id for line in lines)
     except UsageError as error:
         assert error.message

@@ -74,7 +74,7 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"a":' * 100_000, "line 2: "),
     (b"x" * (MAX_LINE_BYTES + 1), "line 2: .*too many"),
     (b'{"schema": 2}', "line 2: .*schema"),
-    (b'{"schema": 1, "id": "m_1"}', "line 2: .*id`"),
+    (b'{"schema": 1, "id": "m_1", "layer": "project", "kind": "todo", "title": "", "text": ""}', "line 2: .*id`"),
 ]
 
 
@@ -101,6 +101,8 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
         {"text": 3},
         {"particulars": {"polarity": "evil"}},
         {"citations": [{"path": "../x", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
+        {"citations": [{"path": "", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
+        {"citations": [{"path": "x", "start_line": 1, "end_line": 1 << 64, "span_hash": "0" * 32}]},
         {"judgment": 1.0},
         {"superseded_by": "x"},
     ],

@@ -115,11 +115,9 @@ def test_no_judgment_is_taken_or_planted(store: Store) -> None:
         {"source": "index"},
         {"kind": "function"},
         {"layer": "graph"},
-        {"layer": "user"},
         {"id": "m_1"},
         {"path": "../x"},
         {"score": 1.0},
-        {"content_hash": "x"},
         {"status": "odd"},
     ],
 )

@@ -12,7 +12,8 @@ import pytest
 
 from tests.extensions.shared.servers_of_tests import ServerOfTests
 from tests.extensions.shared.test_postgres_server import TURN, claim, do, refused, reserve
-from xscore.extensions.shared.postgres_server import PostgresServer
+from xscore.extensions.shared.postgres_server import PostgresDriver
+from xscore.extensions.shared.server import SharedServer
 from xscore.records.judgment import Judgment
 
 pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, scope="session")
@@ -37,8 +38,8 @@ def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
 async def test_users_have_what_the_docs_give_them(docs: tuple[str, list[str]]) -> None:
     """Its owner makes the tables; another is told which rights are missing, and with those of the docs has all."""
     url, (grants,) = docs
-    owner = PostgresServer(url.format(user="our_team"), tenant="t")
-    other = PostgresServer(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t")
+    owner = SharedServer(PostgresDriver(url.format(user="our_team"), tenant="t"))
+    other = SharedServer(PostgresDriver(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t"))
     assert await claim(owner, "a") == "o"
     assert "permission denied" in (await refused(other.check())).message
     do(url.format(user="our_team"), grants.splitlines()[0])

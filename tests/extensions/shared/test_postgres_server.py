@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from tests.extensions.shared.servers_of_tests import ServerOfTests
-from xscore.extensions.shared.postgres_server import PostgresServer
-from xscore.extensions.shared.server import DollarHolding
+from xscore.extensions.shared.postgres_server import PostgresDriver
+from xscore.extensions.shared.server import DollarHolding, SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import ClaimState, Judgment
 
@@ -22,7 +22,7 @@ TURN = ("turn", "judge", 0)
 DAY = "2026-11-22"
 PATIENCE_S = 30.0
 Admin = psycopg.Connection[tuple[object, ...]]
-Machine = Callable[..., PostgresServer]
+Machine = Callable[..., SharedServer]
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ async def machine(url: str) -> AsyncIterator[Machine]:
     """Make servers, each as of a machine of its own; closed in the end."""
     async with AsyncExitStack() as stack:
 
-        def make(address: str = url) -> PostgresServer:
-            made = PostgresServer(address, tenant="t")
+        def make(address: str = url) -> SharedServer:
+            made = SharedServer(PostgresDriver(address, tenant="t"))
             stack.push_async_callback(made.aclose)
             return made
 
@@ -61,7 +61,7 @@ def do(url: str, *statements: str) -> None:
             connection.execute(statement.encode())
 
 
-async def claim(server: PostgresServer, *contents: str, runner: str = "one") -> str:
+async def claim(server: SharedServer, *contents: str, runner: str = "one") -> str:
     """Claim contents one by one; whose they are, by first letter."""
     found = await server.claim(TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30)
     return "".join(one.share.value[0] for one in found)
@@ -107,7 +107,7 @@ async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine
     assert ended(admin, server) == 1
 
 
-def ended(admin: Admin, server: PostgresServer) -> int:
+def ended(admin: Admin, server: SharedServer) -> int:
     """End all connections to its database; return how many."""
     ending = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
     (row,) = admin.execute(ending, (server.name.rpartition("/")[2],)).fetchall()
@@ -168,7 +168,7 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
         assert connection.execute("SELECT name FROM xscore.runner").fetchall() == [("two",)]
 
 
-async def reserve(server: PostgresServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
+async def reserve(server: SharedServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
     """Have a reservation hold dollars of a capped day."""
     holding = DollarHolding(reservation=name, day=day, held_usd=Decimal(usd), spent_usd=Decimal(0), lease_s=30)
     return await server.reserve(holding, cap_usd=Decimal(cap))

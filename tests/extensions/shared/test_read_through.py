@@ -195,7 +195,7 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
             if b"EVALSHA" not in asked:
                 writer.write(b"+OK\r\n" * asked.count(b"SETINFO"))
             else:
-                writer.write(b"*1\r\n$1\r\no\r\n" if sane_left else NESTED)
+                writer.write(b"*3\r\n$1\r\no\r\n*0\r\n*0\r\n" if sane_left else NESTED)
                 sane_left = 0
         writer.close()
 

@@ -15,8 +15,8 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.cli.config import effective_settings
 from xscore.extensions.shared import connect as checks
 from xscore.extensions.shared.connect import server_factory
-from xscore.extensions.shared.redis_server import RedisServer
-from xscore.extensions.shared.server import displayed_url
+from xscore.extensions.shared.redis_server import RedisDriver
+from xscore.extensions.shared.server import SharedServer, displayed_url
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.records.reports import ErasureRequest
@@ -154,7 +154,7 @@ async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
     await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # as the library has it
     await admin.aclose()
     url = running.url.replace("redis://", "redis://our-team:password@")
-    mine, other = RedisServer(url, tenant="our-team"), RedisServer(url, tenant="other")
+    mine, other = (SharedServer(RedisDriver(url, tenant=name)) for name in ("our-team", "other"))
     assert (await mine.check()).startswith("Redis ")
     await mine.claim(("t", "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
     await mine.release_runner("one")

@@ -5,13 +5,12 @@ names memories by id; no text of a memory is copied. So erasing an exchange take
 Trade-off: a checkpoint says what stood there when it was saved; only what was erased since is missing.
 """
 
-import json
 import sqlite3
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from msgspec.structs import fields
+import msgspec
+from msgspec import Struct
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -32,7 +31,18 @@ _FORGET_NAME = (
     "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE json_extract(context, '$.checkpoint') = ?",
     "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body, '$.checkpoint') = ?",
 )
-_LISTS = frozenset(field.name for field in fields(SessionEntry) if "tuple" in str(field.type))
+
+
+class CheckpointPayload(Struct, frozen=True, kw_only=True):
+    """What a row keeps of a session. Erasure finds an entry by its exchange or its turn."""
+
+    thread: str = ""
+    branch: str = ""
+    ticket: str = ""
+    persona: str = ""
+    notes: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
+    entries: tuple[SessionEntry, ...] = ()
 
 
 def save_checkpoint(
@@ -52,27 +62,26 @@ def save_checkpoint(
     Raises UsageError for a name or note that cannot be kept, or a name that is taken.
     """
     checked = _checked(name)
-    said = {
-        "persona": persona,
-        "notes": [_kept(note, "a note") for note in notes][:MOST_NOTES],
-        "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
-    }
+    kept_notes = tuple(_kept(note, "a note") for note in notes)[:MOST_NOTES]
+    kept_goals = tuple(_kept(goal, "a goal") for goal in goals)[:MOST_NOTES]
     with database.transaction(connection):  # so that nothing is kept that is erased just now
-        if not replace and checkpoint_exists(connection, checked):
+        taken = connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (checked,)).fetchone()
+        if taken and not replace:
             hint = "Choose another name, or give --replace: its notes and goals then go, and those given now stay."
             raise UsageError(f"there is a checkpoint `{checked}` already", hint=hint)
         found = load_session(connection, thread)
-        payload = {
-            "thread": thread,
-            "branch": found.branch if found else "",
-            "ticket": found.ticket if found else "",
-            **said,
-            "entries": [entry_to_json(entry) for entry in session_entries(connection, thread)],
-        }
+        payload = CheckpointPayload(
+            thread=thread,
+            branch=found.branch if found else "",
+            ticket=found.ticket if found else "",
+            persona=persona,
+            notes=kept_notes,
+            goals=kept_goals,
+            entries=tuple(session_entries(connection, thread)),
+        )
         connection.execute(
-            "INSERT INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?) ON CONFLICT (name)"
-            " DO UPDATE SET created_at = excluded.created_at, payload = excluded.payload",
-            (checked, now, json.dumps(payload, ensure_ascii=False)),
+            "INSERT OR REPLACE INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?)",
+            (checked, now, msgspec.json.encode(payload).decode()),
         )
     return load_checkpoint(connection, checked)
 
@@ -88,11 +97,6 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
     names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
     hint = did_you_mean(nearest_names(name, names), "`xscore session checkpoints` names them.")
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=hint)
-
-
-def checkpoint_exists(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether there is a checkpoint of this name."""
-    return connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (_name(name),)).fetchone() is not None
 
 
 def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
@@ -116,41 +120,22 @@ def erase_checkpoint(store: Store, name: str, *, timeout_s: float = 5.0) -> bool
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
-    values: dict[str, Any] = json.loads(payload)
-    told = tuple(entry_from_json(entry) for entry in values.get("entries", ()))
-    goals = _strings(values.get("goals", ()))
-    summary = summarise_entries(told, ticket=values.get("ticket", ""), goals=goals)
+    kept = msgspec.json.decode(payload, type=CheckpointPayload)
+    summary = summarise_entries(kept.entries, ticket=kept.ticket, goals=kept.goals)
     return Checkpoint(
         name=name,
-        created_at=float(created_at),
-        branch=str(values.get("branch", "")),
+        created_at=created_at,
+        branch=kept.branch,
         summary=summary.text,
         goals=summary.goals,
         entities=summary.entities,
         files=summary.files,
         pending=summary.pending,
         memory_ids=summary.memory_ids,
-        notes=_strings(values.get("notes", ())),
-        persona=str(values.get("persona", "")),
-        entries=told,
+        notes=tuple(filter(None, kept.notes)),
+        persona=kept.persona,
+        entries=kept.entries,
     )
-
-
-def entry_to_json(entry: SessionEntry) -> dict[str, object]:
-    """Write an entry under the id of its exchange, by which erasure finds it."""
-    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    return {"id": entry.exchange or entry.turn_id, **{name: value for name, value in values.items() if value}}
-
-
-def entry_from_json(values: Mapping[str, Any]) -> SessionEntry:
-    """Read an entry; what was erased of it since is empty."""
-    known: dict[str, Any] = {field.name: values.get(field.name, "") for field in fields(SessionEntry)}
-    read: dict[str, Any] = {name: _strings(said) if name in _LISTS else str(said) for name, said in known.items()}
-    return SessionEntry(**read)
-
-
-def _strings(values: Sequence[object]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values if value)
 
 
 def _name(name: str) -> str:

@@ -181,7 +181,8 @@ def _restore(store: "Store", file: str, terminal: Terminal) -> None:
         counted(restored.repository_maps, "map"),
     )
     terminal.print_result(restored, ", ".join(parts))
-    terminal.notes([_forgotten(restored.forgotten)])
+    refused = f"{counted(restored.refused, 'line')} of your own layer refused: no snapshot of yours holds any"
+    terminal.notes([_forgotten(restored.forgotten), refused if restored.refused else ""])
 
 
 def _import_lines(store: "Store", file: str, terminal: Terminal, *, users: bool) -> None:

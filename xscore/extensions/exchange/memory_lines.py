@@ -8,16 +8,16 @@ are found again from the text; the file is held in memory, so its size is limite
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from xscore.platform.errors import UsageError
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import Citation, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import write_memory
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
@@ -31,91 +31,66 @@ MAX_LINE_BYTES = 8_000_000
 """A memory at its limits with every character escaped."""
 MAX_TRUSTED_COUNT = 1_000
 """Higher counts of a foreign file are cut to this."""
+_MAX_LINE_NUMBER = 1 << 31
 INDEX_ONLY_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
 )
-_FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 _COMPLAINTS_SHOWN = 5
 _CLOCK_SKEW_S = 86_400.0
-Form = TypeVar("Form", bound="SavedMemory")
-
-BoundedText = Annotated[str, Meta(max_length=memory_writer.TEXT_CHARS)]
-BoundedLine = Annotated[str, Meta(max_length=memory_writer.LINE_CHARS)]
-BoundedLines = Annotated[tuple[BoundedLine, ...], Meta(max_length=memory_writer.MAX_PARTS)]
-UnitInterval = Annotated[float, Meta(ge=0, le=1)]
-UnixTime = Annotated[float, Meta(ge=0, le=1e11)]
-Count = Annotated[int, Meta(ge=0, le=1 << 53)]
-HashText = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
-SavedMemoryId = Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
-OptionalMemoryId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
+_HASH = re.compile(r"[0-9a-f]{32}")
+_SNAPSHOT_ONLY = frozenset(
+    {"content_hash", "text_hash", "card", "start_line", "end_line", "language", "accessed_at", "access_count"}
+)
 
 
-class SavedParticulars(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was said beside the text."""
+_OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=0)]
+_Time = Annotated[float, Meta(ge=0)]
 
-    rationale: BoundedText = ""
-    alternatives: Annotated[tuple[BoundedText, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
-    links: BoundedLines = ()
-    resolution: BoundedText = ""
-    occurrences: Count = 0
+
+class SavedParticulars(MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What was said beside the text; only what is not empty is written."""
+
+    occurrences: _Count = 0
     polarity: Annotated[str, Meta(pattern="^(|pattern|antipattern)$")] = ""
-    exception_of: OptionalMemoryId = ""
-    origin: BoundedLine = ""
-    session: BoundedLine = ""
-    paths: BoundedLines = ()
-    author: BoundedLine = ""
+    exception_of: _OptionalId = ""
 
 
-class SavedCitation(Struct, frozen=True, forbid_unknown_fields=True):
-    """A span of code that the memory rests on."""
-
-    path: BoundedLine
-    start_line: Count
-    end_line: Count
-    span_hash: HashText
-    is_changed: bool = False
-
-    def __post_init__(self) -> None:
-        check_path(self.path)
+_NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()
+"""Fields that hold just these are not written."""
 
 
-class SavedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """One memory of a file."""
+class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One memory of a file: a line of an export, or with hashes, thread and use counts of a snapshot."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    id: SavedMemoryId
-    layer: Layer
-    kind: Kind
-    scope: MemoryScope = MemoryScope.REPOSITORY
-    status: MemoryStatus = MemoryStatus.ACTIVE
-    key: BoundedLine = ""
-    title: BoundedLine
-    text: BoundedText
-    path: BoundedLine = ""
-    entity: BoundedLine = ""
-    importance: UnitInterval = 0.5
-    confidence: UnitInterval = 1.0
-    evidence_count: Count = 1
-    source: MemorySource
-    superseded_by: OptionalMemoryId = ""
-    created_at: UnixTime
-    updated_at: UnixTime
-    particulars: SavedParticulars = SavedParticulars()
-    citations: Annotated[tuple[SavedCitation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
+    id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
+    content_hash: str = ""
+    text_hash: str = ""
+    facts: CodeFacts = _NO_FACTS
+    particulars: SavedParticulars = _NO_PARTICULARS
+    importance: _Share = 0.5
+    confidence: _Share = 1.0
+    evidence_count: _Count = 1
+    superseded_by: _OptionalId = ""
+    created_at: _Time = 0.0
+    updated_at: _Time = 0.0
+    thread: str = ""
+    citations: Annotated[tuple[Citation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
 
     def __post_init__(self) -> None:
-        if self.path:
-            check_path(self.path)
         if self.kind in INDEX_ONLY_KINDS:
             raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
-        if self.layer in _FILE_LAYERS:
+        if self.layer in (Layer.GRAPH, Layer.VECTOR):
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
-
-    def cited(self) -> tuple[Citation, ...]:
-        """Return its citations as records."""
-        return msgspec.convert(self.citations, tuple[Citation, ...], from_attributes=True)
+        for path in (*([self.path] if self.path else ()), *(cited.path for cited in self.citations)):
+            _check_path(path)
+        for cited in self.citations:
+            if not (0 <= cited.start_line <= cited.end_line < _MAX_LINE_NUMBER and _HASH.fullmatch(cited.span_hash)):
+                raise ValueError("citations: lines or hash are not those of a span")
 
 
 class MemoryImport(Struct):
@@ -131,20 +106,31 @@ class MemoryImport(Struct):
     redacted: int = 0
 
 
-def saved_memory(memory: Memory, citations: Iterable[Citation], form: type[Form], **more: object) -> Form:
-    """Return a memory in the form of a file. more: further fields of the form."""
-    names = [name for name in form.__struct_fields__ if hasattr(memory, name)]
-    values = {name: getattr(memory, name) for name in names} | {"citations": tuple(citations)} | more
-    return msgspec.convert({"schema": MEMORY_SCHEMA, **values}, form, from_attributes=True)
+def saved_memory(memory: Memory, citations: Sequence[Citation], *, thread: str | None = None) -> SavedMemory:
+    """Return a memory in the form of a file. thread: its working session, for a snapshot; None: as a plain line."""
+    left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
+    values = {name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out}
+    said = SavedParticulars(**asdict(memory.particulars))
+    values["particulars"] = _NO_PARTICULARS if said == _NO_PARTICULARS else said
+    return SavedMemory(schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values)
 
 
-def check_path(path: str) -> None:
+def remake_memory(saved: SavedMemory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
+    """Make a saved memory again, redacted by today's rules; also return how many redactions there were."""
+    names = {*memory_writer.MemoryFields.__annotations__} - {"facts"}
+    values = {name: getattr(saved, name) for name in names}
+    values["particulars"] = MemoryDetails(**asdict(saved.particulars))
+    made, redacted = memory_writer.make_memory(**values | changes, allow_pii=allow_pii)
+    return replace(made, id=saved.id, superseded_by=saved.superseded_by, created_at=saved.created_at), redacted
+
+
+def _check_path(path: str) -> None:
     """Check that a path is inside a repository and holds no secret. Raises ValueError."""
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"path: {path[:80]!r} is not inside a repository")
-    if re.search(r"[\x00-\x1f\x7f]", path) or not is_safe_name(path):
-        raise ValueError("path: it holds a control character or a secret")
+    if len(path) > memory_writer.LINE_CHARS or re.search(r"[\x00-\x1f\x7f]", path) or not is_safe_name(path):
+        raise ValueError("path: it is too long, or holds a control character or a secret")
 
 
 def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemory]:
@@ -152,17 +138,20 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
     found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
     cited = evidence.citations_of(store.connection, [memory.id for memory in found])
     for memory in sorted(found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)):
-        yield saved_memory(memory, cited.get(memory.id, ()), SavedMemory)
+        yield saved_memory(memory, cited.get(memory.id, ()))
 
 
 def read_lines(
-    data: bytes, form: type[Form], *, first: int, check: Callable[[Form, int], None], hint: str
-) -> list[Form]:
-    """Read lines, or raise UsageError naming the first that do not fit. check: raises ValueError."""
+    data: bytes, *, first: int, hint: str, check: Callable[[SavedMemory, int], None] = lambda *_: None
+) -> list[SavedMemory]:
+    """Read lines, or raise UsageError naming the first that do not fit.
+
+    first: number of the first line. check: raises ValueError for a line that does not fit the others.
+    """
     if len(data) > MAX_IMPORT_BYTES:
         raise UsageError(f"{len(data):,} bytes are too many for one import", hint=f"At most {MAX_IMPORT_BYTES:,}.")
-    decoder = msgspec.json.Decoder(form)
-    found, complaints = list[Form](), list[str]()
+    decoder = msgspec.json.Decoder(SavedMemory)
+    found, complaints = list[SavedMemory](), list[str]()
     for number, line in enumerate(data.split(b"\n"), first):
         if not line.strip():
             continue
@@ -187,22 +176,16 @@ def without_values(error: Exception) -> str:
 
 
 def import_lines(
-    store: Store,
-    data: bytes,
-    *,
-    users: bool = False,
-    now: float | None = None,
-    form: type[SavedMemory] = SavedMemory,
-    first: int = 1,
+    store: Store, data: bytes, *, users: bool = False, now: float | None = None, first: int = 1
 ) -> MemoryImport:
-    """Import exported lines. now: unix seconds. form, first: of the lines, and the number of the first one.
+    """Import exported lines. now: unix seconds. first: number of the first line.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.now_or_clock(now)
     hint = "Import what `xscore memory export` wrote, or mend these lines."
-    lines = read_lines(data, form, first=first, check=_MemoryCheck(moment + _CLOCK_SKEW_S), hint=hint)
+    lines = read_lines(data, first=first, hint=hint, check=_MemoryCheck(moment + _CLOCK_SKEW_S))
     if not lines:
         raise UsageError("the file holds no line to import", hint="`xscore memory export` makes one.")
     wanted = [line for line in lines if users or line.layer is not Layer.USER]
@@ -243,19 +226,16 @@ def _import_memory(
     if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
         done.forgotten += 1
         return
-    particulars = msgspec.convert(line.particulars, MemoryDetails, from_attributes=True)
-    occurrences = min(particulars.occurrences, MAX_TRUSTED_COUNT)
-    names = ("layer", "kind", "title", "text", "path", "entity", "key", "scope", "importance", "confidence", "status")
-    made, redacted = memory_writer.make_memory(
-        **{name: getattr(line, name) for name in names},
-        particulars=replace(particulars, occurrences=occurrences),
+    said = MemoryDetails(**asdict(line.particulars))
+    made, redacted = remake_memory(
+        line,
+        allow_pii=allow_pii,
+        card="",
+        particulars=replace(said, occurrences=min(said.occurrences, MAX_TRUSTED_COUNT)),
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         source=MemorySource.IMPORT,
-        created_at=line.created_at,
-        updated_at=line.updated_at,
-        allow_pii=allow_pii,
     )
-    memory = replace(made, id=line.id, superseded_by=line.superseded_by, created_at=line.created_at, accessed_at=now)
+    memory = replace(made, accessed_at=now)
     there = _conflicting(connection, memory)
     if any(_says_the_same(other, memory) for other in there):
         done.known += 1
@@ -264,7 +244,7 @@ def _import_memory(
     else:
         write_memory(connection, memory, before=None, now=now, link=False)
         if line.citations:
-            evidence.attach_citations(connection, memory.id, line.cited())
+            evidence.attach_citations(connection, memory.id, line.citations)
         done.added.append(memory.id)
         done.redacted += redacted
 

@@ -19,23 +19,18 @@ from msgspec.structs import replace
 
 from xscore.extensions.exchange.memory_lines import (
     MEMORY_SCHEMA,
-    BoundedLine,
-    BoundedText,
-    Count,
-    HashText,
     SavedMemory,
-    UnixTime,
-    check_path,
     import_lines,
     read_lines,
+    remake_memory,
     saved_memory,
     without_values,
 )
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus, Relation
-from xscore.store import evidence, memory_rows, memory_writer
+from xscore.records.memory import Edge, Kind, MemorySource, MemoryStatus, Relation
+from xscore.store import evidence, memory_rows
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
@@ -60,65 +55,31 @@ _LINK_COUNTS = f"""
 _INDEXED = "SELECT coalesce(max(at), 0.0) FROM event WHERE name = ?"
 _USE = "UPDATE memory SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
 _HINT = "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory import`."
-_EdgeEnd = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20}|f_[^\x00-\x1f]{1,4000})$")]
-_TurnId = Annotated[str, Meta(pattern=r"^t_[0-9a-zA-Z_-]{1,64}$")]
-_RetrievedId = Annotated[str, Meta(pattern=r"^m_[0-9a-zA-Z_]{1,64}$")]
-
-
-class SnapshotMemory(SavedMemory, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A memory line of a snapshot."""
-
-    content_hash: HashText
-    text_hash: HashText
-    card: BoundedText = ""
-    start_line: Count = 0
-    end_line: Count = 0
-    language: BoundedLine = ""
-    accessed_at: UnixTime = 0.0
-    access_count: Count = 0
-    thread: BoundedLine = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.layer is Layer.USER:
-            raise ValueError("layer: memories of the user layer are in no snapshot")
-
-
-class SavedEdge(Struct, frozen=True, forbid_unknown_fields=True):
-    """An edge that touches a memory of the snapshot."""
-
-    source: _EdgeEnd
-    target: _EdgeEnd
-    relation: Relation
-    weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
 
 
 class RetrievalTrace(Struct, frozen=True, forbid_unknown_fields=True):
     """The memories that a turn used."""
 
-    at: UnixTime
-    turn: _TurnId
-    memories: Annotated[tuple[_RetrievedId, ...], Meta(max_length=100_000)] = ()
+    at: float
+    turn: str
+    memories: tuple[str, ...] = ()
 
 
 class MappedFile(Struct, frozen=True, forbid_unknown_fields=True):
     """An indexed file."""
 
-    path: BoundedLine
-    file_hash: BoundedLine
-    language: BoundedLine = ""
-    memories: Count = 0
-
-    def __post_init__(self) -> None:
-        check_path(self.path)
+    path: str
+    file_hash: str
+    language: str = ""
+    memories: int = 0
 
 
 class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
     """What the index held at a time: files and link counts, no entities, since the index finds them again."""
 
-    indexed_at: UnixTime = 0.0
+    indexed_at: float = 0.0
     files: tuple[MappedFile, ...] = ()
-    edges: dict[Relation, Count] = field(default_factory=dict)
+    edges: dict[Relation, int] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -132,10 +93,10 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     kind: Annotated[str, Meta(pattern="^snapshot$")]
     mac: Annotated[str, Meta(pattern="^([0-9a-f]{64}|)$")] = ""
-    edges: tuple[SavedEdge, ...] = ()
+    edges: tuple[Edge, ...] = ()
     retrievals: tuple[RetrievalTrace, ...] = ()
     repository_maps: tuple[RepositoryMap, ...] = ()
-    memories: Annotated[tuple[SnapshotMemory, ...], Meta(max_length=0)] = ()
+    memories: Annotated[tuple[SavedMemory, ...], Meta(max_length=0)] = ()
     """Each has a line of its own, so the header lists none."""
 
 
@@ -150,6 +111,8 @@ class SnapshotRestored(Struct, frozen=True, kw_only=True):
     repository_maps: int = 0
     redacted: int = 0
     forgotten: int = 0
+    refused: int = 0
+    """Memories of a user layer, which no snapshot of ours holds."""
 
 
 def take_snapshot(store: Store) -> Snapshot:
@@ -162,13 +125,8 @@ def take_snapshot(store: Store) -> Snapshot:
         return Snapshot(
             schema=MEMORY_SCHEMA,
             kind="snapshot",
-            memories=tuple(
-                saved_memory(one, cited.get(one.id, ()), SnapshotMemory, thread=threads[one.id]) for one in memories
-            ),
-            edges=tuple(
-                SavedEdge(source, target, Relation(relation), weight)
-                for source, target, relation, weight in connection.execute(_EDGES)
-            ),
+            memories=tuple(saved_memory(one, cited.get(one.id, ()), thread=threads[one.id]) for one in memories),
+            edges=tuple(map(memory_rows.edge_from_row, connection.execute(_EDGES))),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
         )
@@ -194,14 +152,15 @@ def import_snapshot(store: Store, data: bytes, *, now: float | None = None) -> S
     except (ValueError, RecursionError) as error:
         raise UsageError(f"this is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
     if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
-        memories = read_lines(body, SnapshotMemory, first=2, check=lambda *_: None, hint=_HINT)
+        memories = read_lines(body, first=2, hint=_HINT)
         return restore_snapshot(store, replace(header, mac="", memories=tuple(memories)), now=now)
-    done = import_lines(store, body, now=now, form=SnapshotMemory, first=2)
+    done = import_lines(store, body, now=now, first=2)
     return SnapshotRestored(
         added=len(done.added),
         unchanged=done.known + len(done.kept),
         redacted=done.redacted,
         forgotten=done.forgotten,
+        refused=done.refused,
     )
 
 
@@ -256,39 +215,27 @@ class _Restore(Struct):
     redacted: int = 0
     to_link: list[str] = field(default_factory=list)
 
-    def restore_memory(self, saved: SnapshotMemory) -> None:
+    def restore_memory(self, saved: SavedMemory) -> None:
         """Write one memory where it differs from what is stored."""
-        memory, redacted = _made_again(saved, allow_pii=self.allow_pii)
+        # A user's own exchange was stored with personal data, so it comes back with them.
+        is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
+        made, redacted = remake_memory(saved, allow_pii=self.allow_pii or is_own_exchange)
+        memory = replace(made, accessed_at=saved.accessed_at, access_count=saved.access_count)
         self.redacted += redacted
         before = next(iter(memory_rows.select_memories(self.connection, "id = ?", (memory.id,))), None)
         if before and before.source is MemorySource.INDEX:
             raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
         threads = self.connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
         cited = evidence.citations_of(self.connection, [memory.id]).get(memory.id, ())
-        if before == memory and threads == [(saved.thread,)] and cited == saved.cited():
+        if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
             self.unchanged += 1
             return
         write_memory(self.connection, memory, before=before, now=self.now, thread=saved.thread, link=False)
         if needs_linking(memory, before):
             self.to_link.append(memory.id)
-        evidence.attach_citations(self.connection, memory.id, saved.cited())
+        evidence.attach_citations(self.connection, memory.id, saved.citations)
         self.added += before is None
         self.changed += before is not None
-
-
-def _made_again(saved: SnapshotMemory, *, allow_pii: bool) -> tuple[Memory, int]:
-    """Make the memory again from its parts, redacted by today's rules."""
-    memory = msgspec.convert(saved, Memory, from_attributes=True)
-    names = ("layer", "kind", "title", "text", "path", "entity", "card", "start_line", "end_line", "language")
-    more = ("particulars", "key", "scope", "importance", "confidence", "evidence_count", "source", "status")
-    is_own_exchange = memory.kind is Kind.EXCHANGE and memory.source is MemorySource.EXPLICIT  # stored with its PII
-    made, redacted = memory_writer.make_memory(
-        **{name: getattr(memory, name) for name in (*names, *more)},
-        updated_at=memory.updated_at,
-        allow_pii=allow_pii or is_own_exchange,
-    )
-    own = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
-    return replace(made, **{name: getattr(memory, name) for name in own}), redacted
 
 
 def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:

@@ -180,9 +180,11 @@ def _without(value: Any, plan: ErasurePlan) -> Any:
 
 
 def _is_erased(value: Any, plan: ErasurePlan) -> bool:
+    """Whether an element of a list is an erased id, an entry of an erased memory or answer, or holds an erased line."""
     if isinstance(value, dict):
-        return value.get("id") in plan.ids or value.get("turn_id") in plan.turns or value.get("id") in plan.turns
-    return isinstance(value, str) and value in plan.ids
+        named = {value.get("id"), value.get("exchange"), value.get("turn_id")}
+        return not named.isdisjoint(plan.ids | plan.turns)
+    return isinstance(value, str) and (value in plan.ids or bool(plan.lines.found_in(value)))
 
 
 def _strings(value: Any) -> Iterable[str]:

@@ -43,12 +43,12 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
 
     def open_server() -> SharedServer:
         if is_redis:
-            from xscore.extensions.shared.redis_server import RedisServer
+            from xscore.extensions.shared.redis_server import RedisDriver
 
-            return RedisServer(url, tenant=tenant)
-        from xscore.extensions.shared.postgres_server import PostgresServer
+            return SharedServer(RedisDriver(url, tenant=tenant))
+        from xscore.extensions.shared.postgres_server import PostgresDriver
 
-        return PostgresServer(url, tenant=tenant)
+        return SharedServer(PostgresDriver(url, tenant=tenant))
 
     return open_server
 

@@ -42,8 +42,8 @@ CREATE TABLE xscore.reservation (
     tenant text NOT NULL,
     day    text NOT NULL,        -- UTC
     name   text NOT NULL,
-    held   bigint NOT NULL,      -- picodollars, until its lease is over
-    spent  bigint NOT NULL,      -- picodollars, altogether
+    held   bigint NOT NULL,      -- 1e-9 dollars, until its lease is over
+    spent  bigint NOT NULL,      -- 1e-9 dollars, in total
     until  timestamptz NOT NULL,
     PRIMARY KEY (tenant, day, name)
 );

@@ -1,7 +1,7 @@
 """A shared server that is PostgreSQL: each request is one function of `postgres.sql`, run whole or not at all.
 
 Tables and functions are in a schema `xscore` of the database and are created at the first use. Judgments never expire.
-Money is whole picodollars. A request that is given up closes its connection, because asking a silent server to cancel
+A request that is given up closes its connection, because asking a silent server to cancel
 would mean waiting for it again. No statement is prepared and no session setting is made, so a pooler may be used.
 Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 """
@@ -9,54 +9,44 @@ Trade-off: a process keeps a few connections open (`MOST_OPEN`).
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
 from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict
 
-from xscore.cache.keys import JudgmentKey
-from xscore.extensions.shared.server import (
-    BAD_ANSWER,
-    CHECK_IT,
-    DollarHolding,
-    bucket_capacity,
-    decode_claims,
-    displayed_url,
-    encode_judgments,
-    finite,
-    unavailable,
-)
+from xscore.extensions.shared.server import BAD_ANSWER, CHECK_IT, displayed_url, unavailable
 from xscore.platform.errors import SharedUnavailable, UsageError
-from xscore.platform.hashing import digest
 from xscore.platform.text import one_line
-from xscore.records.judgment import ClaimResult, Judgment
-from xscore.records.reports import ErasureRequest
 
 VERSION = 1
 """Of `postgres.sql`."""
 MOST_OPEN = 8
-MOST_AT_ONCE = 5_000
-"""Judgments of one statement."""
-PICO = Decimal(10**12)
 _MAKING = 7_837_063_920_241
 """Id of the advisory lock under which the tables are created."""
 _RIGHTS = (
     "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
 )
+_STATEMENTS = {
+    "claim": "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
+    "store_judgments": "SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])",
+    "take": "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])",
+    "reserve": "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)",
+    "heartbeat": "SELECT xscore.heartbeat(%s, %s, %s)",
+    "release_runner": "SELECT xscore.release_runner(%s, %s)",
+}
+"""The first parameter is the tenant."""
 _SIGNS = "Percent-encode characters of user and password that mean something in a URL: @ is %40, / is %2F, % is %25."
 
 _PgConnection = psycopg.AsyncConnection[tuple[Any, ...]]
-T = TypeVar("T")
 
 
-class PostgresServer:
-    """What several processes and machines share on PostgreSQL. See `shared.server.SharedServer`."""
+class PostgresDriver:
+    """Runs the functions of one tenant on PostgreSQL. See `shared.server.ServerDriver`."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
         """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
@@ -66,73 +56,32 @@ class PostgresServer:
         self._idle: list[_PgConnection] = []
         self._is_made = False
 
-    async def check(self) -> str:
+    async def describe(self) -> str:
         """Return the version, and whether acknowledged writes are on disk."""
-        await self.heartbeat("check", lease_s=0.001)
         names = ("synchronous_commit", "fsync")
         asked = "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)"
-        version, *values = await self._asked(asked, names, lambda row: row)
+        version, *values = await self._row(asked, names)
         off = [name for name, value in zip(names, values, strict=True) if value == "off"]
         keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
         return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
 
-    async def claim(
-        self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
-    ) -> list[ClaimResult]:
-        """Claim whole packs of content hashes."""
-        contents = [content for pack in packs for content in pack]
-        terms = (self._tenant, _turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
-        return await self._asked(
-            "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
-            terms,
-            lambda row: decode_claims(names, packs, row[0], row[1] or (), row[2] or ()),
-        )
+    async def run(self, script: str, *terms: object) -> Sequence[Any]:
+        """Run a function of `postgres.sql`."""
+        return await self._row(_STATEMENTS[script], (self._tenant, *terms))
 
-    async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
-        """Store judgments and remove the claims on them."""
-        for start in range(0, len(judgments), MOST_AT_ONCE):
-            pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
-            terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
-            await self._rows("SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])", terms)
-
-    async def erase(self, request: ErasureRequest) -> int:
+    async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
         """Erase judgments with their reasons; by content in every turn of the tenant."""
         wheres: list[tuple[str, tuple[object, ...]]] = (
-            [("content = ANY(%s::text[])", (list(request.contents),))] if request.contents else []
+            [("content = ANY(%s::text[])", (list(contents),))] if contents else []
         )
-        for turn_key, judge, sample, contents in request.turns:
-            turn = _turn((turn_key, judge, sample))
-            wheres.append(("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not contents, list(contents))))
+        for turn, among in turns:
+            wheres.append(("turn = %s AND (%s OR content = ANY(%s::text[]))", (turn, not among, list(among))))
         removed = 0
         for where, terms in wheres:
             statement = f"WITH gone AS (DELETE FROM xscore.judgment WHERE tenant = %s AND {where} RETURNING 1)"
-            counted = f"{statement} SELECT count(*) FROM gone"
-            removed += await self._asked(counted, (self._tenant, *terms), lambda row: int(row[0]))
+            (count,) = await self._row(f"{statement} SELECT count(*) FROM gone", (self._tenant, *terms))
+            removed += int(count)
         return removed
-
-    async def heartbeat(self, runner: str, *, lease_s: float) -> None:
-        """Renew the claims of this runner for another lease."""
-        await self._rows("SELECT xscore.heartbeat(%s, %s, %s)", (self._tenant, runner, lease_s))
-
-    async def release_runner(self, runner: str) -> None:
-        """Forget the runner and its claims."""
-        await self._rows("SELECT xscore.release_runner(%s, %s)", (self._tenant, runner))
-
-    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
-        """Take from the buckets of one host and model; return the seconds to wait."""
-        rates = [float(limits[kind]) for kind in amounts]
-        capacities = list(map(bucket_capacity, rates))
-        terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
-        statement = "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])"
-        return await self._asked(statement, terms, lambda row: finite(row[0]))
-
-    async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
-        """Replace what a reservation holds and has spent; return what the cap has room for after that."""
-        cap = None if cap_usd is None else int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
-        amounts = _pico(holding.held_usd), _pico(holding.spent_usd)
-        terms = (self._tenant, holding.day, holding.reservation, *amounts, cap, holding.lease_s)
-        statement = "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)"
-        return await self._asked(statement, terms, lambda row: Decimal(row[0]) / PICO)
 
     async def aclose(self) -> None:
         """Release connections."""
@@ -140,22 +89,14 @@ class PostgresServer:
         for connection in idle:
             await _close(connection)
 
-    async def _asked(self, statement: str, terms: Sequence[object], read: Callable[[tuple[Any, ...]], T]) -> T:
-        """Ask for one row and read it. Raises SharedUnavailable for what cannot be read, StoreDamaged."""
-        rows = await self._rows(statement, terms)
-        try:
-            return read(rows[0])
-        except BAD_ANSWER as error:
-            raise self._unavailable(error) from error
-
-    async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Ask once; ask again on a new connection if an idle one turns out to be closed."""
+    async def _row(self, statement: str, terms: Sequence[object]) -> tuple[Any, ...]:
+        """Ask for one row; ask again on a new connection if an idle one turns out to be closed."""
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
                 connection = self._idle.pop() if is_kept else await self._connected()
                 try:
-                    rows = await _answered(connection, statement, terms)
+                    (row,) = await _answered(connection, statement, terms)
                 except asyncio.CancelledError:
                     await self.aclose()  # if one connection is silent, the others may be too
                     raise
@@ -168,7 +109,7 @@ class PostgresServer:
                         self._is_made = False  # tables were dropped, or rights are missing: look again
                     raise self._unavailable(error) from error
                 self._idle.append(connection)
-                return rows
+                return row
 
     async def _connected(self) -> _PgConnection:
         try:
@@ -253,11 +194,3 @@ def _hang_up(connection: _PgConnection) -> None:
     """Shut the socket down, so that a read that is waiting on it ends at once."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as way:
         way.shutdown(socket.SHUT_RDWR)
-
-
-def _turn(names: JudgmentKey) -> str:
-    return digest(*map(str, names))
-
-
-def _pico(usd: Decimal) -> int:
-    return int((usd * PICO).to_integral_value(ROUND_CEILING))

@@ -1,28 +1,28 @@
 -- What one runner asks of Redis: one script each, cut at the lines that begin with `-- name:`.
+-- ARGV[1] holds the terms as a JSON list; the first of them names the keys. All time is this server's.
 
 -- name: claim
 -- Claim whole packs of contents. KEYS: judgments, claims, runners.
--- ARGV: runner, lease in ms, most packs, seconds that claims are kept, packs, size of each, contents of each.
--- Returns one letter a pack (o: ours, t: theirs, f: free), then place (from 1) and text of each content that is judged.
+-- Terms: turn, runner, lease in seconds, most packs, size of each pack, contents of all.
+-- Returns one letter a pack (o: ours, t: theirs, f: free), then places (from 1) and texts of the contents that are judged.
+local _, runner, lease_s, at_most, sizes, contents = unpack(cjson.decode(ARGV[1]))
+local day_s = 86400
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local runner, at_most, packs = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[5])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
-redis.call('ZADD', KEYS[3], now + tonumber(ARGV[2]), runner)
-redis.call('EXPIRE', KEYS[3], ARGV[4])
+redis.call('ZADD', KEYS[3], now + math.max(1, math.floor(lease_s * 1000)), runner)
+redis.call('EXPIRE', KEYS[3], day_s)
 
-local function all(key, first, last)
+local function all(key)
   local found, most = {}, 1000
-  for from = first, last, most do
-    local values = redis.call('HMGET', key, unpack(ARGV, from, math.min(last, from + most - 1)))
+  for from = 1, #contents, most do
+    local values = redis.call('HMGET', key, unpack(contents, from, math.min(#contents, from + most - 1)))
     for at = 1, #values do found[from + at - 1] = values[at] end
   end
   return found
 end
 
-local first = 6 + packs
-local judged = all(KEYS[1], first, #ARGV)
-local claimed = all(KEYS[2], first, #ARGV)
+local judged, claimed = all(KEYS[1]), all(KEYS[2])
 local lives = {}
 local function others(at)
   local who = claimed[at]
@@ -31,14 +31,14 @@ local function others(at)
   return lives[who]
 end
 
-local shares, result, at = {}, {''}, first
-for pack = 1, packs do
-  local last = at + tonumber(ARGV[5 + pack]) - 1
+local shares, places, entries, at = {}, {}, {}, 1
+for pack = 1, #sizes do
+  local last = at + sizes[pack] - 1
   local left, share = {}, 'o'
   for content = at, last do
     if judged[content] then
-      result[#result + 1] = content - first + 1
-      result[#result + 1] = judged[content]
+      places[#places + 1] = content
+      entries[#entries + 1] = judged[content]
     else
       left[#left + 1] = content
       if others(content) then share = 't' end
@@ -47,7 +47,7 @@ for pack = 1, packs do
   if #left > 0 and share == 'o' then
     if at_most > 0 then
       at_most = at_most - 1
-      for _, content in ipairs(left) do redis.call('HSET', KEYS[2], ARGV[content], runner) end
+      for _, content in ipairs(left) do redis.call('HSET', KEYS[2], contents[content], runner) end
     else
       share = 'f'
     end
@@ -55,29 +55,29 @@ for pack = 1, packs do
   shares[pack] = share
   at = last + 1
 end
-if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('EXPIRE', KEYS[2], ARGV[4]) end
-result[1] = table.concat(shares)
-return result
+if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('EXPIRE', KEYS[2], day_s) end
+return {table.concat(shares), places, entries}
 
 -- name: store_judgments
 -- Keep judgments and settle the claims on them; the first of two for one content wins. KEYS: judgments, claims.
--- ARGV: content, text, content, text, …
-for at = 1, #ARGV, 2 do
-  redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1])
-  redis.call('HDEL', KEYS[2], ARGV[at])
+-- Terms: turn, contents, texts.
+local _, contents, texts = unpack(cjson.decode(ARGV[1]))
+for at = 1, #contents do
+  redis.call('HSETNX', KEYS[1], contents[at], texts[at])
+  redis.call('HDEL', KEYS[2], contents[at])
 end
-return #ARGV / 2
+return #contents
 
 -- name: take
 -- Take from the buckets of one host and model, into debt where need be; what is negative is given back.
--- KEYS: the buckets. ARGV: for each kind its name, the amount, the limit a minute, the capacity.
--- Returns the seconds to wait before it may be used, as text. Time is this server's, for all runners the same.
+-- KEYS: the buckets. Terms: bucket; for each kind its name, the amount, the limit a minute, the capacity.
+-- Returns the seconds to wait before it may be used, as text.
+local _, kinds, amounts, limits, capacities = unpack(cjson.decode(ARGV[1]))
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local longest, full_in = 0, 0
-for at = 1, #ARGV, 4 do
-  local kind, amount = ARGV[at], tonumber(ARGV[at + 1])
-  local rate, capacity = tonumber(ARGV[at + 2]) / 60, tonumber(ARGV[at + 3])
+for at = 1, #kinds do
+  local kind, amount, rate, capacity = kinds[at], amounts[at], limits[at] / 60, capacities[at]
   local before = redis.call('HMGET', KEYS[1], kind, kind .. ' at')
   local level = capacity
   if before[1] then
@@ -94,9 +94,11 @@ return string.format('%.6f', longest)
 
 -- name: reserve
 -- Say what a reservation has spent of a day and what it is to hold beside that, in 1e-9 dollars; exact up to 9,007,199 dollars.
--- KEYS: the day, the leases of its reservations. ARGV: reservation, to hold, spent altogether, cap, lease in ms, seconds to keep.
--- Returns what the cap has room for after it; below zero nothing was changed. An empty cap asks for nothing: what was
+-- KEYS: the day, the leases of its reservations. Terms: day, reservation, to hold, spent in total, cap, lease in seconds.
+-- Returns what the cap has room for after it; below zero nothing was changed. Without a cap nothing is refused: what was
 -- spent is spent, and the reservation holds no more than before.
+local _, reservation, held, spent, cap, lease_s = unpack(cjson.decode(ARGV[1]))
+local kept_s = 3 * 86400
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function number(field) return tonumber(redis.call('HGET', KEYS[1], field) or '0') end
@@ -108,14 +110,13 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
   redis.call('ZREM', KEYS[2], dead)
 end
 
-local reservation, held, spent = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local held_before, spent_before = number('held ' .. reservation), number('spent ' .. reservation)
 spent = math.max(spent, spent_before)
 local left = 0
-if ARGV[4] == '' then
+if cap == cjson.null then
   held = math.min(held, held_before)
 else
-  left = tonumber(ARGV[4]) - (number('spent') + spent - spent_before) - (number('held') + held - held_before)
+  left = cap - (number('spent') + spent - spent_before) - (number('held') + held - held_before)
   if left < 0 then return string.format('%.0f', left) end
 end
 set('spent', number('spent') + spent - spent_before)
@@ -123,19 +124,26 @@ set('held', number('held') + held - held_before)
 set('spent ' .. reservation, spent)
 if held > 0 then
   set('held ' .. reservation, held)
-  if ARGV[5] ~= '' then redis.call('ZADD', KEYS[2], now + tonumber(ARGV[5]), reservation) end
+  if lease_s ~= cjson.null then
+    redis.call('ZADD', KEYS[2], now + math.max(1, math.floor(lease_s * 1000)), reservation)
+  end
 else
   redis.call('HDEL', KEYS[1], 'held ' .. reservation)
   redis.call('ZREM', KEYS[2], reservation)
 end
-redis.call('EXPIRE', KEYS[1], ARGV[6])
-redis.call('EXPIRE', KEYS[2], ARGV[6])
+redis.call('EXPIRE', KEYS[1], kept_s)
+redis.call('EXPIRE', KEYS[2], kept_s)
 return string.format('%.0f', left)
 
 -- name: heartbeat
--- Have the claims of a runner hold for another lease, by this server's clock. KEYS: runners.
--- ARGV: runner, lease in ms, seconds that runners are kept.
+-- Have the claims of a runner hold for another lease. KEYS: runners. Terms: runner, lease in seconds.
+local runner, lease_s = unpack(cjson.decode(ARGV[1]))
 local time = redis.call('TIME')
-redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[2]), ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', KEYS[1], now + math.max(1, math.floor(lease_s * 1000)), runner)
+redis.call('EXPIRE', KEYS[1], 86400)
 return 1
+
+-- name: release_runner
+-- Forget a runner; its claims are taken over when someone meets them. KEYS: runners. Terms: runner.
+return redis.call('ZREM', KEYS[1], cjson.decode(ARGV[1])[1])

@@ -1,16 +1,17 @@
-"""A shared server: its address, what it keeps of a judgment, and what an implementation must do.
+"""A shared server: its address, what it is asked, and what it keeps of a judgment.
 
-A URL may hold a password, so messages and `config show` have only scheme, host, port and database. Each judgment has a
-checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery. Trade-off: anyone
-who may write to the server can plant scores.
+Each request is one script that the server runs whole; the drivers (Redis, PostgreSQL) run scripts of the same names
+with the same terms. A URL may hold a password, so messages and `config show` have only scheme, host, port and database.
+Each judgment has a checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery.
+Trade-off: anyone who may write to the server can plant scores.
 """
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import isfinite
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from xscore.cache.keys import JudgmentKey
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
-from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
 from xscore.platform.text import one_line
 from xscore.providers.rate_limits import BURST_S
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
@@ -34,7 +35,12 @@ _FORMS = (
 )
 BAD_ANSWER = (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What a driver, or the reading of its answer, raises where the server answers nonsense: such a server is away."""
+MOST_AT_ONCE = 2_000
+"""Judgments of one script: some milliseconds in which Redis does nothing else."""
+NANO = Decimal(10**9)
+"""Of a dollar: whole numbers of it are exact in the doubles that scripts of Redis count in."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
+T = TypeVar("T")
 
 
 def displayed_url(url: str) -> str:
@@ -102,26 +108,6 @@ def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | byte
     return {judgment.content_hash: judgment for judgment in found}
 
 
-def decode_claims(
-    names: JudgmentKey,
-    packs: Sequence[Sequence[str]],
-    letters: str,
-    places: Sequence[int],
-    entries: Sequence[str | bytes],
-) -> list[ClaimResult]:
-    """Read the answer to a claim: a letter a pack, then place (from 1) and text of each content that is judged.
-
-    Raises StoreDamaged for a judgment, and one of `BAD_ANSWER` for what is no answer.
-    """
-    contents = [content for pack in packs for content in pack]
-    judged = [(contents[place - 1], entry) for place, entry in zip(places, entries, strict=True)]
-    known = decode_judgments(names, judged)
-    return [
-        ClaimResult(_STATES[letter], {content: known[content] for content in pack if content in known})
-        for letter, pack in zip(letters, packs, strict=True)
-    ]
-
-
 def bucket_capacity(per_minute: float) -> float:
     """Return what a bucket of this limit holds when it is full."""
     return max(1.0, per_minute / 60 * BURST_S)
@@ -136,20 +122,44 @@ class DollarHolding(Struct, frozen=True, kw_only=True):
     held_usd: Decimal
     """Held for calls in flight, beside what was spent."""
     spent_usd: Decimal
-    """Spent altogether on this day, so that telling it twice does no harm."""
+    """Spent on this day in total, so that reporting it twice counts once."""
     lease_s: float | None = None
     """How long it is held from now on; None: as long as before."""
 
 
-class SharedServer(Protocol):
-    """What several processes and machines share. Every method may raise SharedUnavailable."""
+class ServerDriver(Protocol):
+    """One kind of server. Every method may raise SharedUnavailable."""
 
     name: str
     """For messages: scheme, host and port, without a password."""
 
-    async def check(self) -> str:
-        """Return what answers, in a few words (`Redis 7.0.15, writes its log`): for the doctor, and after an outage."""
+    async def describe(self) -> str:
+        """Return what answers, in a few words (`Redis 7.0.15, writes its log`)."""
         ...
+
+    async def run(self, script: str, *terms: object) -> Sequence[Any]:
+        """Run a script of this tenant, whole or not at all; return the values of its answer."""
+        ...
+
+    async def erase(self, contents: Sequence[str], turns: Sequence[tuple[str, Sequence[str]]]) -> int:
+        """Erase contents in every turn, and of single turns (by digest) some contents or, if none is named, all."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        ...
+
+
+class SharedServer:
+    """What several processes and machines share. Every method may raise SharedUnavailable."""
+
+    def __init__(self, driver: ServerDriver) -> None:
+        self.driver, self.name = driver, driver.name
+
+    async def check(self) -> str:
+        """Return what answers, in a few words: for the doctor, and after an outage."""
+        await self.heartbeat("check", lease_s=0.001)
+        return await self.driver.describe()
 
     async def claim(
         self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
@@ -160,23 +170,39 @@ class SharedServer(Protocol):
         `THEIRS`. Claims of a runner whose lease ended without a heartbeat are taken over; this call counts as one.
         A pack that is not `OURS` is unchanged.
         """
-        ...
+        contents = [content for pack in packs for content in pack]
+
+        def read(answer: Sequence[Any]) -> list[ClaimResult]:
+            letters, places, entries = answer
+            judged = [(contents[place - 1], entry) for place, entry in zip(places or (), entries or (), strict=True)]
+            known = decode_judgments(names, judged)
+            return [
+                ClaimResult(_STATES[letter], {content: known[content] for content in pack if content in known})
+                for letter, pack in zip(letters, packs, strict=True)
+            ]
+
+        terms = (_turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
+        return await self._asked(read, "claim", *terms)
 
     async def store_judgments(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
         """Store judgments and remove all claims on them; the first of two for one content wins."""
-        ...
+        for start in range(0, len(judgments), MOST_AT_ONCE):
+            pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
+            contents, entries = zip(*pairs, strict=True)
+            await self.driver.run("store_judgments", _turn(names), list(contents), list(entries))
 
     async def erase(self, request: ErasureRequest) -> int:
         """Erase judgments with their reasons; return how many were there. Repeating it does no harm."""
-        ...
+        turns = [(_turn((turn_key, judge, sample)), contents) for turn_key, judge, sample, contents in request.turns]
+        return await self.driver.erase(request.contents, turns)
 
     async def heartbeat(self, runner: str, *, lease_s: float) -> None:
         """Renew the claims of this runner for another lease."""
-        ...
+        await self.driver.run("heartbeat", runner, lease_s)
 
     async def release_runner(self, runner: str) -> None:
         """Free everything that this runner claimed."""
-        ...
+        await self.driver.run("release_runner", runner)
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
         """Take from the buckets of one host and model; return the seconds to wait before using it (0: none).
@@ -187,7 +213,9 @@ class SharedServer(Protocol):
         bucket. With `level` after refilling: wait (min(amount, capacity) - level) / rate, then level -= amount; the
         longest wait of all kinds is returned.
         """
-        ...
+        rates = [float(limits[kind]) for kind in amounts]
+        terms = (list(amounts), list(map(float, amounts.values())), rates, list(map(bucket_capacity, rates)))
+        return await self._asked(lambda answer: finite(answer[0]), "take", digest(bucket), *terms)
 
     async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
         """Replace what a reservation holds and has spent; return what the cap has room for after that.
@@ -195,8 +223,27 @@ class SharedServer(Protocol):
         Below zero it was refused, and nothing was changed. What is held counts until the lease is over, what was spent
         counts for the whole day. Without a cap nothing is refused, and no more is held than before.
         """
-        ...
+        held, spent = (_nano(usd, ROUND_CEILING) for usd in (holding.held_usd, holding.spent_usd))
+        cap = None if cap_usd is None else _nano(cap_usd, ROUND_FLOOR)
+        terms = (holding.day, holding.reservation, held, spent, cap, holding.lease_s)
+        return await self._asked(lambda answer: Decimal(int(finite(answer[0]))) / NANO, "reserve", *terms)
 
     async def aclose(self) -> None:
         """Release connections."""
-        ...
+        await self.driver.aclose()
+
+    async def _asked(self, read: Callable[[Sequence[Any]], T], script: str, *terms: object) -> T:
+        """Run a script and read its answer. Raises SharedUnavailable for what cannot be read, StoreDamaged."""
+        answer = await self.driver.run(script, *terms)
+        try:
+            return read(answer)
+        except BAD_ANSWER as error:
+            raise unavailable(self.name, error) from error
+
+
+def _turn(names: JudgmentKey) -> str:
+    return digest(*map(str, names))
+
+
+def _nano(usd: Decimal, rounding: str) -> int:
+    return int((usd * NANO).to_integral_value(rounding))
