@@ -72,7 +72,7 @@ class Scene(Struct, frozen=True):
             "spending": rows(self.root, "SELECT span, spent FROM spending ORDER BY span"),
             "aside": rows(self.root, "SELECT * FROM reservation"),
             "ran": sorted(book.ran.values()),
-            "created twice": book.created - rows(self.root, "SELECT count(*) FROM batch")[0][0],
+            "created twice": book.created - rows(self.root, "SELECT count(*) FROM batch WHERE vendor_id <> ''")[0][0],
             "open": rows(self.root, "SELECT * FROM job WHERE ended_at IS NULL OR runner <> ''"),
         }
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -24,7 +25,6 @@ from xscore.extensions.batch.records import BatchLimits
 from xscore.extensions.batch.rendering import (
     BatchInput,
     BatchRenderer,
-    BatchRoom,
 )
 from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.extensions.batch.vendor import batch_host_of_provider
@@ -56,11 +56,11 @@ class Scene(Struct):
     live: dict[str, list[Request]]
     """By task: what the live judge would send first, with the job's ids."""
 
-    def fill(self, **how: object) -> tuple[BatchInput, list[bytes]]:
+    def fill(self, limits: BatchLimits = WIDE) -> tuple[BatchInput, list[bytes]]:
         """Fill one batch with what is planned."""
         into = io.BytesIO()
         todo = job_rows.planned_requests(self.store.connection, self.job.id)
-        filled = BatchRenderer(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", **how)  # type: ignore[arg-type]  # as given
+        filled = BatchRenderer(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", limits=limits)
         return filled, into.getvalue().splitlines(keepends=True)
 
 
@@ -132,7 +132,7 @@ def body_of(scene: Scene, line: bytes) -> dict[str, object]:
 
 def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
     """What a batch asks is what the live judge would ask, field by field, whatever the texts hold."""
-    filled, lines = scene.fill(limits=WIDE)
+    filled, lines = scene.fill()
     expected = sorted(
         json.dumps(json.loads(scene.host.body(request)), sort_keys=True)
         for requests in scene.live.values()
@@ -152,19 +152,28 @@ def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
     assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
 
 
-def test_a_batch_is_made_again_byte_for_byte_but_for_what_is_random(scene: Scene) -> None:
-    """After a crash the same requests give the same lines."""
-    assert scene.fill()[1] == scene.fill(limits=WIDE)[1]
-
-
 def test_what_left_the_store_is_told_and_not_sent(scene: Scene) -> None:
-    """A memory that is gone is left out of its prompt; a request without any memory left is named."""
+    """A prompt of which a memory is gone is not sent; planned anew, it asks for the others, and the memory is lost."""
     before, _ = scene.fill()
     scene.store.connection.execute("DELETE FROM memory WHERE path = 'shop/large.py' OR entity = 'discount'")
     filled, lines = scene.fill()
-    assert filled.missing and not set(filled.missing) & set(filled.taken)
-    assert sorted(filled.missing + filled.taken) == sorted(before.taken)
+    assert filled.incomplete and not filled.incomplete.keys() & {ask for _, ask in filled.taken}
+    assert filled.incomplete.keys() | {ask for _, ask in filled.taken} == {ask for _, ask in before.taken}
     assert b"value_0" not in b"".join(lines) and len(lines) == len(filled.taken)
+    for number, found in filled.incomplete.items():
+        job_rows.replan_without_text(scene.store.connection, scene.job.id, number, found, cause="unreadable: gone")
+    again, _ = scene.fill()
+    lost = scene.store.connection.execute("SELECT question, ask FROM job_request WHERE state = 'lost'").fetchall()
+    assert not again.incomplete and {question for question, _ in lost} == {0, 1, 2, 3}
+    asked = [
+        Counter(
+            piece.content_hash
+            for _, ask in requests
+            for piece in job_rows.read_asks(scene.store.connection, scene.job.id, [ask])[ask].pieces
+        )
+        for requests in (before.taken, again.taken + lost)
+    ]
+    assert lost and asked[0] == asked[1]
 
 
 def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
@@ -176,7 +185,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
         (row_checksum(scene.job.id, "1", "{}", key),),
     )
     filled, _ = scene.fill()
-    assert {question for question, _ in filled.missing} == {1}
+    assert {question for question, _ in filled.erased} == {1}
     assert {question for question, _ in filled.taken} == {0, 2, 3}
 
 
@@ -207,10 +216,10 @@ def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
 
 def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
     """An empty batch says what its first request lacked, so that nobody tries for ever."""
-    for limits, room, what in (
-        (BatchLimits(requests=5, bytes=100), BatchRoom(), "bytes"),
-        (WIDE, BatchRoom(tokens=10), "tokens"),
-        (WIDE, BatchRoom(usd=Decimal("0.0000001")), "dollars"),
+    for limits, what in (
+        (BatchLimits(requests=5, bytes=100), "bytes"),
+        (replace(WIDE, input_tokens=10), "tokens"),
+        (replace(WIDE, usd=Decimal("0.0000001")), "dollars"),
     ):
-        filled, lines = scene.fill(limits=limits, room=room)
+        filled, lines = scene.fill(limits)
         assert (filled.taken, filled.limit, lines) == ([], what, [])

@@ -7,7 +7,6 @@ A request belongs to one batch at a time, and is planned again when that batch d
 the states it leaves, so that repeating a step changes nothing.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -15,11 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_asks
+from xscore.extensions.batch.job_rows import BatchJob, RequestName
 from xscore.extensions.batch.records import Batch, VendorBatch
 from xscore.platform import money
-from xscore.platform.database import damage_if_invalid
-from xscore.scorer.repair import PackPrompt
 
 QUEUE_FULL = "too much waits: "
 """Prefix of the problem of a batch that the vendor had no room for."""
@@ -96,22 +93,6 @@ def settled_requests(connection: sqlite3.Connection, batch: Batch) -> frozenset[
     return frozenset(rows.fetchall())
 
 
-def read_follow_ups(connection: sqlite3.Connection, job: str) -> dict[PackPrompt, int]:
-    """Return the asks of a job's repair ladder with their numbers."""
-    rows = connection.execute("SELECT number FROM job_ask WHERE job = ? AND rung > 0", (job,)).fetchall()
-    return {ask: number for number, ask in read_asks(connection, job, [number for (number,) in rows]).items()}
-
-
-def count_follow_ups(connection: sqlite3.Connection, batch: Batch) -> int:
-    """Return how many requests of a batch that was just sent are of the repair ladder."""
-    row = connection.execute(
-        "SELECT count(*) FROM job_request JOIN job_ask ON job_ask.job = job_request.job AND number = ask"
-        " WHERE job_request.job = ? AND batch = ? AND rung > 0",
-        (batch.job, batch.number),
-    ).fetchone()
-    return int(row[0])
-
-
 def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
     """Enter a batch that is about to be created, and send its requests with it."""
     connection.execute(
@@ -143,8 +124,8 @@ def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns:
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
 
 
-def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
-    """Record that the vendor has a batch."""
+def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, file_id: str = "") -> None:
+    """Record that the vendor has a batch. file_id: of its input; empty: not known, or the vendor has no files."""
     move_batch(
         connection,
         batch,
@@ -152,6 +133,7 @@ def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBat
         vendor_id=seen.vendor_id,
         created_at=seen.created_at,
         status=seen.status,
+        file_id=file_id,
         problem="",
     )
 
@@ -174,24 +156,6 @@ def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, co
         (batch.job, batch.number),
     ).fetchall()
     replan_requests(connection, batch.job, dict.fromkeys(rows, f"provider: {problem}"))
-
-
-def record_omitted(connection: sqlite3.Connection, batch: Batch, omitted: Mapping[int, frozenset[str]]) -> None:
-    """Note the contents that prompts of a batch leave out although their asks name them. omitted: by ask."""
-    connection.executemany(
-        "UPDATE job_request SET cause = ? WHERE job = ? AND batch = ? AND ask = ? AND state = 'sent'",
-        ((json.dumps(sorted(bare)), batch.job, batch.number, ask) for ask, bare in omitted.items()),
-    )
-
-
-def read_omitted(connection: sqlite3.Connection, batch: Batch) -> dict[RequestName, frozenset[str]]:
-    """Return the contents that prompts of this batch left out, where there are any."""
-    rows = connection.execute(
-        "SELECT question, ask, cause FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' AND cause <> ''",
-        (batch.job, batch.number),
-    ).fetchall()
-    with damage_if_invalid("a request of a batch"):
-        return {(question, ask): frozenset(json.loads(bare)) for question, ask, bare in rows}
 
 
 def replan_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:

@@ -15,7 +15,6 @@ from operator import itemgetter
 from sqlite3 import Connection
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from xscore.cache.judgment_store import settle_claims
 from xscore.cache.judgments import insert_judgments, read_judgments, read_reasons
@@ -49,8 +48,6 @@ class ReturnedRequest(Struct, frozen=True):
     ask: PackPrompt
     codes: tuple[str, ...]
     result: BatchResult
-    omitted: frozenset[str] = frozenset()
-    """Contents of the ask that its prompt left out: a score for one belongs to no memory."""
 
 
 class ReadResults(Struct):
@@ -94,11 +91,9 @@ class ResultReader(Struct):
         assert one.result.completion is not None
         parsed = parse_completion(one.ask, one.codes, one.result.completion, priors={})
         self.faults.count(parsed.reply)
-        judged = [pair for pair in parsed.judged if pair[0].content_hash not in one.omitted]
-        omitted = [piece for piece, _ in parsed.judged if piece.content_hash in one.omitted]
-        self.rule.unscored += not judged
-        found.judged += [(one.name[0], piece, judgment) for piece, judgment in judged]
-        return [*parsed.missing, *omitted], parsed.trouble
+        self.rule.unscored += not parsed.judged
+        found.judged += [(one.name[0], piece, judgment) for piece, judgment in parsed.judged]
+        return parsed.missing, parsed.trouble
 
     def _climb(
         self, found: ReadResults, one: ReturnedRequest, missing: Sequence[MemoryPart], trouble: RepairReason
@@ -146,7 +141,6 @@ class ResultCollector:
         self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
         self._asks: dict[int, tuple[PackPrompt, tuple[str, ...]]] = {}
-        self._omitted: dict[RequestName, frozenset[str]] = {}
         self._keys = {number: one.turn_key for number, one in job_rows.read_job_questions(connection, job.id).items()}
         self._parts = MemoryParts(context.store, job)
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
@@ -165,7 +159,6 @@ class ResultCollector:
             set(job_rows.requests_of_batch(connection, self._job.id, batch.number)),
             batch_rows.settled_requests(connection, batch),
         )
-        self._omitted = batch_rows.read_omitted(connection, batch)
         try:
             async with aclosing(self._context.host.results(seen, model=self._job.recipe.model.name)) as results:
                 async for result in results:
@@ -223,10 +216,7 @@ class ResultCollector:
         asks = self._asked(self._context.connection, {name[1] for name, _ in chunk})
         self._parts.load(piece for name, _ in chunk for piece in asks[name[1]][0].pieces)
         with self._context.lease.transaction() as connection:
-            returned = [
-                ReturnedRequest(name, *asks[name[1]], result, self._omitted.get(name, frozenset()))
-                for name, result in chunk
-            ]
+            returned = [ReturnedRequest(name, *asks[name[1]], result) for name, result in chunk]
             found = self.reader.read(returned)
             answered = [
                 (one.result, len(one.ask.pieces)) for one in returned if one.result.outcome is RequestOutcome.ANSWERED
@@ -268,22 +258,15 @@ class ResultCollector:
     def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
         if not found.asks:
             return
-        bare = [replace(ask, pieces=tuple(map(_without_text, ask.pieces))) for _, ask in found.asks]
-        numbers = batch_rows.read_follow_ups(connection, self._job.id)
-        new = [ask for ask in dict.fromkeys(bare) if ask not in numbers]
-        numbers |= zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True)
-        pairs = [(question, numbers[ask]) for (question, _), ask in zip(found.asks, bare, strict=True)]
-        job_rows.add_requests(connection, self._job.id, pairs)
+        new = list(dict.fromkeys(ask for _, ask in found.asks))
+        numbers = dict(zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True))
+        job_rows.add_requests(connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks])
 
 
 def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
     """Return the request of the batch with this mark that has this id, if any."""
     found = CUSTOM_ID.fullmatch(custom_id)
     return (int(found[2]), int(found[3])) if found and found[1] == mark else None
-
-
-def _without_text(piece: MemoryPart) -> MemoryPart:
-    return MemoryPart(piece.content_hash, "", "", "", "", piece.memory, piece.parts)
 
 
 class MemoryParts:

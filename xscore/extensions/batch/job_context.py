@@ -17,15 +17,11 @@ from msgspec import Struct
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob
-from xscore.extensions.batch.records import Batch
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreError
 from xscore.settings import Settings
 from xscore.store.store import Store
-
-CLOCK_SKEW_S = 600.0
-"""Seconds that a vendor's clock may be behind ours."""
 
 
 class JobLease:
@@ -99,8 +95,3 @@ class JobContext(Struct, frozen=True, kw_only=True):
     def connection(self) -> Connection:
         """For reading; writes go through `lease.transaction`."""
         return self.store.connection
-
-    @staticmethod
-    def since(batch: Batch) -> float:
-        """Return the earliest time, by the vendor's clock, at which a batch may have been created."""
-        return batch.marked_at - CLOCK_SKEW_S

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
@@ -158,6 +159,26 @@ def add_requests(connection: sqlite3.Connection, job_id: str, requests: Iterable
         "INSERT INTO job_request (job, question, ask) VALUES (?, ?, ?)",
         ((job_id, question, ask) for question, ask in requests),
     )
+
+
+def replan_without_text(
+    connection: sqlite3.Connection, job_id: str, number: int, ask: PackPrompt, *, cause: str
+) -> None:
+    """Replace the planned requests for an ask by requests for its pieces with a text; the others are lost.
+
+    ask: with the texts that the store has. Within an open transaction.
+    """
+    split = {
+        bool(piece.kind): tuple(one for one in ask.pieces if bool(one.kind) == bool(piece.kind)) for piece in ask.pieces
+    }
+    numbers = add_asks(connection, job_id, [replace(ask, pieces=pieces, is_kept=False) for pieces in split.values()])
+    for new, has_text in zip(numbers, split, strict=True):
+        connection.execute(
+            "INSERT INTO job_request (job, question, ask, state, cause) SELECT job, question, ?, ?, ? FROM job_request"
+            " WHERE job = ? AND ask = ? AND state = 'planned'",
+            (new, "planned" if has_text else "lost", "" if has_text else cause, job_id, number),
+        )
+    connection.execute("DELETE FROM job_request WHERE job = ? AND ask = ? AND state = 'planned'", (job_id, number))
 
 
 def read_job(connection: sqlite3.Connection, job_id: str) -> BatchJob:

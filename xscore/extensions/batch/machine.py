@@ -21,7 +21,7 @@ from xscore.extensions.batch.collecting import CHUNK, ResultCollector, request_o
 from xscore.extensions.batch.job_context import JobContext, JobLease
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
-from xscore.extensions.batch.sending import NOT_SENT, BatchSender
+from xscore.extensions.batch.sending import BatchSender
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse, UsageError
 from xscore.platform.text import join_sentences
@@ -29,10 +29,12 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 
 OUR_CUSTOM_ID = re.compile(r"xs_[0-9a-f]+_\d+-q\d+-a\d+")
+CLOCK_SKEW_S = 600.0
+"""Seconds that a vendor's clock may be behind ours."""
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
 CANCELLED_JOB = "interrupted: the job was cancelled"
-NEVER_CREATED = "it was given up before the vendor had it"
+NEVER_CREATED = "the vendor never had it"
 ABANDONED = "given up as lost, at what it may have cost at most"
 BUSY_ELSEWHERE = "another process is taking this job further just now"
 RUNNING = (BatchState.WORKING, BatchState.CANCELLING)
@@ -90,39 +92,12 @@ async def advance_job(
 
 
 def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, now: float) -> bool:
-    """Give up what can be given up without the vendor, and return whether the vendor is needed to advance the job."""
-    for batch in batch_rows.read_batches(store.connection, job.id, only_open=True):
-        if not sends and batch.state == "marked" and batch.problem.startswith(NOT_SENT):
-            _fail(lease, batch, NEVER_CREATED, counts=False)
+    """End what can be ended without the vendor, and return whether the vendor is needed to advance the job."""
     _lose_planned_if_cancelled(lease, store, job)
     with lease.transaction() as opened:
         batch_rows.end_job_if_done(opened, job.id, at=now)
     is_open = bool(batch_rows.read_batches(store.connection, job.id, only_open=True))
     return is_open or (sends and bool(job_rows.planned_requests(store.connection, job.id)))
-
-
-async def is_batch_missing(context: JobContext, batch: Batch) -> bool:
-    """Look for a marked batch, and record it if found. True: the vendor certainly has none.
-
-    False also if it may yet appear: look again later. Another user's batch of the same size is waited for. Raises
-    leaves of ProviderError.
-    """
-    if batch.problem.startswith(NOT_SENT):  # the vendor said so itself
-        return True
-    found = await context.host.find(mark=batch.mark, since=context.since(batch), requests=batch.requests)
-    certain = [seen for seen in found if seen.mark == batch.mark]
-    # without a mark: any batch of this size that no job here knows may be ours
-    known = batch_rows.known_vendor_ids(context.connection)
-    strange = [seen for seen in found if not seen.mark and seen.vendor_id not in known]
-    candidates = [] if certain else [await context.host.look(seen.vendor_id) for seen in strange]
-    ours = certain[0] if certain else await _recognised(context, batch, candidates)
-    if ours is not None:
-        with context.lease.transaction() as connection:
-            batch_rows.record_created(connection, batch, ours)
-        return False
-    # one that still runs has no results to tell by, and a new one may not be listed yet
-    may_be_ours = any(seen.state in RUNNING for seen in candidates)
-    return not may_be_ours and context.clock() - batch.marked_at >= LISTING_DELAY_S
 
 
 async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[VendorBatch]) -> VendorBatch | None:
@@ -240,21 +215,27 @@ class _JobPass(Struct):
                 return await self._collect(batch, await self.context.host.look(batch.vendor_id))
 
     async def _settle(self, batch: Batch) -> bool:
-        """Check whether a marked batch exists, and create it if not."""
+        """Find a marked batch at the vendor, or give it up where the vendor certainly has none: it is sent anew."""
         context = self.context
-        self.skipped.add(batch.number)
-        if not await is_batch_missing(context, batch):
-            marked = [one for one in batch_rows.read_batches(context.connection, batch.job) if one.state == "marked"]
-            moved = batch.number not in {one.number for one in marked}
-        elif self.sends:
-            moved = await self.sender.send_again(batch)
-        else:
-            if context.job.stopped_at is not None:
-                _fail(context.lease, batch, NEVER_CREATED, counts=False)
-            return context.job.stopped_at is not None
-        if moved:
-            self.skipped.discard(batch.number)
-        return moved
+        since = batch.marked_at - CLOCK_SKEW_S
+        found = await context.host.find(mark=batch.mark, since=since, requests=batch.requests)
+        ours = next((seen for seen in found if seen.mark == batch.mark), None)
+        may_be_ours = False
+        if ours is None:  # the vendor keeps no mark: any batch of this size that no job here knows may be ours
+            known = batch_rows.known_vendor_ids(context.connection)
+            strange = [seen.vendor_id for seen in found if not seen.mark and seen.vendor_id not in known]
+            candidates = [await context.host.look(vendor_id) for vendor_id in strange]
+            ours = await _recognised(context, batch, candidates)
+            may_be_ours = any(seen.state in RUNNING for seen in candidates)  # it has no results to tell by yet
+        if ours is not None:
+            with context.lease.transaction() as connection:
+                batch_rows.record_created(connection, batch, ours)
+            return True
+        if may_be_ours or context.clock() - batch.marked_at < LISTING_DELAY_S:
+            self.skipped.add(batch.number)
+            return False
+        _fail(context.lease, batch, NEVER_CREATED, counts=False)
+        return True
 
     async def _look(self, batch: Batch) -> bool:
         context = self.context

@@ -11,11 +11,12 @@ from xscore.records.receipt import Coverage, StageUsage
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
-    """How much one batch may hold, and how much may wait at the vendor."""
+    """How much one batch may hold; None: any amount."""
 
     requests: int
     bytes: int
-    enqueued_tokens: int | None = None
+    input_tokens: int | None = None
+    usd: Decimal | None = None
 
 
 class BatchState(StrEnum):

@@ -33,7 +33,7 @@ from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_liv
 from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory, judge_name
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
-from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
+from xscore.extensions.batch.rendering import batch_limits
 from xscore.extensions.batch.submitting import (
     JobDraft,
     draft_job,
@@ -129,7 +129,7 @@ def _draft(
     parts.observer.stage("index")
     parts.index()
     parts.observer.stage("pool")
-    limits = effective_batch_limits(host.limits, parts.settings.batch, encrypted=is_encrypted(parts.store))
+    limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, scope=flags.scope, limits=limits, command=command, only=only)
     if (flags.dry_run or not flags.terminal.quiet) and not flags.terminal.as_json:
         write_stdout(_render_draft(parts, draft))

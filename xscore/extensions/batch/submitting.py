@@ -145,6 +145,6 @@ def _count_batches(requests: int, input_tokens: int, memories: int, chars_per_to
     """Return about how many batches a list takes."""
     size = ESCAPED * chars_per_token * input_tokens + SCHEMA_BYTES * memories + FRAME_BYTES * requests
     shares = [requests / limits.requests, size / limits.bytes]
-    if limits.enqueued_tokens:
-        shares.append(input_tokens / limits.enqueued_tokens)
+    if limits.input_tokens:
+        shares.append(input_tokens / limits.input_tokens)
     return ceil(max(shares))
