@@ -59,6 +59,10 @@ class UsageTotals(Struct):
             estimated=found.estimated,
         )
 
+    def whole(self) -> StageUsage:
+        """Return the sum of all stages."""
+        return sum(map(self.spent, self.stages), StageUsage())
+
     def call_s(self, stage: Stage) -> float:
         """Return the 90th percentile of the latest calls' seconds; 0 if none was answered yet."""
         latest = sorted(self.stages[stage].took_s) if stage in self.stages else []

@@ -62,6 +62,8 @@ class LiveEnd(Struct):
     remarks: list[str] = field(default_factory=list)
     """Warnings about the judge's replies."""
     judged: int = 0
+    spent: StageUsage = field(default_factory=StageUsage)
+    """All its calls, probes among them."""
 
 
 class ListProgress(Struct):
@@ -162,7 +164,7 @@ async def judge_list(
             await run.cancel_open()
             raise
     run.end.cause, run.end.detail = resources.cause, resources.detail
-    run.end.remarks = list(dict.fromkeys(run.end.remarks))
+    run.end.remarks, run.end.spent = list(dict.fromkeys(run.end.remarks)), resources.usage.whole()
     return run.end
 
 

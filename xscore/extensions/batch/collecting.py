@@ -8,8 +8,9 @@ store's write lock for some tenths of a second.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from sqlite3 import Connection
@@ -21,7 +22,7 @@ from xscore.cache.judgments import insert_judgments, read_judgments, read_reason
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext
-from xscore.extensions.batch.job_rows import BatchJob, RequestName
+from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
 from xscore.platform.errors import ProviderError, UnreadableResponse
 from xscore.records.judgment import Judgment
@@ -30,7 +31,6 @@ from xscore.scorer.drafts import dealt_ids
 from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts
 from xscore.scorer.replies import parse_completion
-from xscore.store.store import Store
 
 MAX_WITHOUT_SCORE = 8
 """After this many refusals, or replies without a usable score, and no other in the whole job, the rest is lost."""
@@ -39,15 +39,6 @@ _AGAIN = {
     RequestOutcome.EXPIRED: "provider: it was not run in time",
     RequestOutcome.CANCELLED: "provider: it was cancelled at the vendor",
 }
-
-
-class ReturnedRequest(Struct, frozen=True):
-    """What came back of one request."""
-
-    name: RequestName
-    ask: PackPrompt
-    codes: tuple[str, ...]
-    result: BatchResult
 
 
 class ReadResults(Struct):
@@ -61,62 +52,50 @@ class ReadResults(Struct):
     asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
 
 
-class ResultReader(Struct):
-    """Reads the results of one job."""
-
-    rule: GiveUpRule
-    """Knows whether the host has taken a request of this job, and a reply held a usable score."""
-    faults: ReplyFaults = field(default_factory=ReplyFaults)
-
-    def read(self, chunk: Sequence[ReturnedRequest]) -> ReadResults:
-        """Read a chunk of results."""
-        found = ReadResults()
-        climbing: list[tuple[ReturnedRequest, Sequence[MemoryPart], RepairReason]] = []
-        for one in chunk:
-            result = one.result
-            if result.outcome is RequestOutcome.ANSWERED:
-                climbing.append((one, *self._answered(found, one)))
-            elif result.outcome is RequestOutcome.REFUSED:
-                self.rule.rejected += 1
-                climbing.append((one, one.ask.pieces, _refusal(result)))
-            else:
-                found.again[one.name] = _AGAIN[result.outcome] + (f" ({result.detail})" if result.detail else "")
-        self.rule.has_score = self.rule.has_score or bool(found.judged)
-        for one, pieces, trouble in climbing:
-            self._climb(found, one, pieces, trouble)
-        return found
-
-    def _answered(self, found: ReadResults, one: ReturnedRequest) -> tuple[Sequence[MemoryPart], RepairReason]:
-        self.rule.has_answer = True
-        assert one.result.completion is not None
-        parsed = parse_completion(one.ask, one.codes, one.result.completion, priors={})
-        self.faults.count(parsed.reply)
-        self.rule.unscored += not parsed.judged
-        found.judged += [(one.name[0], piece, judgment) for piece, judgment in parsed.judged]
-        return parsed.missing, parsed.trouble
-
-    def _climb(
-        self, found: ReadResults, one: ReturnedRequest, missing: Sequence[MemoryPart], trouble: RepairReason
-    ) -> None:
-        no_host = not self.rule.has_answer and self.rule.rejected >= self.rule.most_rejected
-        in_vain = no_host or self.rule.is_over_after_unscored(0)
-        asks, lost = repair.next_prompts(one.ask, missing, trouble)
-        if lost or (asks and in_vain):
-            found.lost[one.name] = f"{trouble.cause}: {trouble.detail}"
-            return
-        found.settled.append(one.name)
-        found.asks += [(one.name[0], ask) for ask in asks]
-
-
-def _refusal(result: BatchResult) -> RepairReason:
-    detail = result.detail or "the host refused it"
-    return repair.prompt_too_long(detail) if "prompt_too_long" in result.error_kinds else repair.prompt_rejected(detail)
+def read_results(
+    chunk: Sequence[tuple[RequestName, BatchResult]],
+    asks: Mapping[int, PackPrompt],
+    *,
+    secret: bytes,
+    rule: GiveUpRule,
+    faults: ReplyFaults,
+) -> ReadResults:
+    """Read a chunk of results. asks: by number. secret: deals their ids. rule, faults: of the job; updated."""
+    found = ReadResults()
+    climbing: list[tuple[RequestName, Sequence[MemoryPart], RepairReason]] = []
+    for name, result in chunk:
+        ask = asks[name[1]]
+        if result.completion is not None:
+            codes = dealt_ids(len(ask.pieces), secret=secret, pack=ask.pack)
+            parsed = parse_completion(ask, codes, result.completion, priors={})
+            faults.count(parsed.reply)
+            rule.has_answer = True
+            rule.unscored += not parsed.judged
+            found.judged += [(name[0], piece, judgment) for piece, judgment in parsed.judged]
+            climbing.append((name, parsed.missing, parsed.trouble))
+        elif result.outcome is RequestOutcome.REFUSED:
+            rule.rejected += 1
+            detail = result.detail or "the host refused it"
+            is_too_long = "prompt_too_long" in result.error_kinds
+            trouble = repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
+            climbing.append((name, ask.pieces, trouble))
+        else:
+            found.again[name] = _AGAIN[result.outcome] + (f" ({result.detail})" if result.detail else "")
+    # whether the host takes and the model scores anything is known once the whole chunk was read
+    rule.has_score = rule.has_score or bool(found.judged)
+    in_vain = (not rule.has_answer and rule.rejected >= rule.most_rejected) or rule.is_over_after_unscored(0)
+    for name, missing, trouble in climbing:
+        again, lost = repair.next_prompts(asks[name[1]], missing, trouble)
+        if lost or (again and in_vain):
+            found.lost[name] = f"{trouble.cause}: {trouble.detail}"
+        else:
+            found.settled.append(name)
+            found.asks += [(name[0], ask) for ask in again]
+    return found
 
 
 CHUNK = 5_000
 """Results entered in one transaction."""
-ASKS_KEPT = 4_096
-"""Asks that are remembered from chunk to chunk."""
 UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
 """Prefix of the problem of an ended batch of which the host gave less than it says it has."""
 NO_RESULT = "provider: the vendor gave no result for it"
@@ -140,13 +119,12 @@ class ResultCollector:
         self._context, self._job, self._chunk = context, job, chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
-        self._asks: dict[int, tuple[PackPrompt, tuple[str, ...]]] = {}
         self._keys = {number: one.turn_key for number, one in job_rows.read_job_questions(connection, job.id).items()}
-        self._parts = MemoryParts(context.store, job)
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
         most = MAX_WITHOUT_SCORE
-        self.reader = ResultReader(GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer))
+        self._rule = GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer)
+        self.faults = ReplyFaults()
 
     def unmatched_in_words(self) -> tuple[str, ...]:
         """Describe results that belong to no request."""
@@ -213,36 +191,24 @@ class ResultCollector:
         chunk, fetched.chunk = fetched.chunk, []
         if not chunk:
             return
-        asks = self._asked(self._context.connection, {name[1] for name, _ in chunk})
-        self._parts.load(piece for name, _ in chunk for piece in asks[name[1]][0].pieces)
+        asks = job_rows.read_asks(self._context.connection, self._job.id, {ask for (_, ask), _ in chunk})
+        parts_of = self._parts_of if any(piece.is_part for ask in asks.values() for piece in ask.pieces) else {}
         with self._context.lease.transaction() as connection:
-            returned = [ReturnedRequest(name, *asks[name[1]], result) for name, result in chunk]
-            found = self.reader.read(returned)
-            answered = [
-                (one.result, len(one.ask.pieces)) for one in returned if one.result.outcome is RequestOutcome.ANSWERED
-            ]
+            found = read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
+            answered = [(one, len(asks[name[1]].pieces)) for name, one in chunk if one.completion is not None]
             self._context.ledger.enter(connection, batch, answered)
             self._charge_unread(connection, batch, [name for name, one in chunk if one.is_charged])
-            self._keep(connection, found)
+            self._keep(connection, found, parts_of)
             batch_rows.settle_requests(connection, self._job.id, found.settled)
             batch_rows.lose_requests(connection, self._job.id, found.lost)
             batch_rows.replan_requests(connection, self._job.id, found.again)
             self._plan_follow_ups(connection, found)
 
     def _charge_unread(self, connection: Connection, batch: Batch, names: list[RequestName]) -> None:
-        asks = self._asked(connection, {ask for _, ask in names})
-        counts = {name: len(asks[name[1]][0].pieces) for name in names}
-        self._context.ledger.enter_unread(connection, batch, counts)
+        asks = job_rows.read_asks(connection, self._job.id, {ask for _, ask in names})
+        self._context.ledger.enter_unread(connection, batch, {name: len(asks[name[1]].pieces) for name in names})
 
-    def _asked(self, connection: Connection, numbers: set[int]) -> dict[int, tuple[PackPrompt, tuple[str, ...]]]:
-        if len(self._asks) > ASKS_KEPT:
-            self._asks = {}
-        missing = numbers - self._asks.keys()
-        for number, ask in job_rows.read_asks(connection, self._job.id, missing).items() if missing else ():
-            self._asks[number] = ask, dealt_ids(len(ask.pieces), secret=self._secret, pack=ask.pack)
-        return self._asks
-
-    def _keep(self, connection: Connection, found: ReadResults) -> None:
+    def _keep(self, connection: Connection, found: ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
         any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
         found.judged.sort(key=itemgetter(0))
         for question, group in groupby(found.judged, key=itemgetter(0)):
@@ -250,10 +216,29 @@ class ResultCollector:
             # a piece without a hash has been erased
             judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
             judgments = [judgment for _, judgment in judged]
-            judgments += self._parts.join(connection, names, judged)
+            now = {judgment.content_hash: judgment for judgment in judgments}
+            for memory in {piece.memory for piece, _ in judged if piece.is_part}:
+                hashes = parts_of.get(memory, frozenset())
+                known = read_judgments(connection, names, hashes) | {one: now[one] for one in hashes if one in now}
+                if hashes and len(known) == len(hashes):
+                    judgments.append(_joined(connection, memory, known, names))
             kept = insert_judgments(connection, judgments, names)
             if any_claim:
                 settle_claims(connection, kept)
+
+    @cached_property
+    def _parts_of(self) -> Mapping[str, frozenset[str]]:
+        """Memory too large for one prompt -> its parts. An edited one has others, so it stays without a judgment."""
+        store, recipe = self._context.store, self._job.recipe
+        large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
+        texts = store.texts(large, tests=recipe.tests)
+        return {
+            one.content_hash: frozenset(
+                part.content_hash for part in memory_parts(one, texts[one.id], max_tokens=recipe.packs.tokens)
+            )
+            for one in large
+            if one.id in texts
+        }
 
     def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
         if not found.asks:
@@ -263,54 +248,14 @@ class ResultCollector:
         job_rows.add_requests(connection, self._job.id, [(question, numbers[ask]) for question, ask in found.asks])
 
 
+def _joined(connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey) -> Judgment:
+    """Judge a memory by its best part; a part that was judged earlier has its reason in the store."""
+    best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
+    reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(best.content_hash, "")
+    return Judgment(memory, best.score, reason, prior=best.prior)
+
+
 def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
     """Return the request of the batch with this mark that has this id, if any."""
     found = CUSTOM_ID.fullmatch(custom_id)
     return (int(found[2]), int(found[3])) if found and found[1] == mark else None
-
-
-class MemoryParts:
-    """Joins the judged parts of memories that are too large for one prompt, once every part is known.
-
-    Parts come back in any order, over several batches. Which parts a memory has is read from the store's text of it, so
-    a memory edited meanwhile stays without a judgment.
-    """
-
-    def __init__(self, store: Store, job: BatchJob) -> None:
-        self._store, self._job = store, job
-        self._parts: dict[str, frozenset[str]] = {}
-        """By memory; empty: it left the store."""
-
-    def join(
-        self, connection: Connection, names: JudgmentKey, judged: Sequence[tuple[MemoryPart, Judgment]]
-    ) -> list[Judgment]:
-        """Return judgments of the memories that these judgments of parts complete."""
-        now = {judgment.content_hash: judgment for piece, judgment in judged if piece.is_part}
-        found: list[Judgment] = []
-        for memory in {piece.memory for piece, _ in judged if piece.is_part}:
-            hashes = self._parts[memory]
-            known = read_judgments(connection, names, hashes) | {one: now[one] for one in hashes if one in now}
-            if hashes and len(known) == len(hashes):
-                found.append(self._joined(memory, known, names))
-        return found
-
-    def _joined(self, memory: str, known: dict[str, Judgment], names: JudgmentKey) -> Judgment:
-        best = max((known[hash_] for hash_ in sorted(known)), key=lambda one: one.score)
-        reason = best.reason or read_reasons(self._store.connection, names, [best.content_hash]).get(
-            best.content_hash, ""
-        )
-        return Judgment(memory, best.score, reason, prior=best.prior)
-
-    def load(self, pieces: Iterable[MemoryPart]) -> None:
-        """Read from the store which parts the memories of these pieces have. Not within a transaction."""
-        missing = {piece.memory for piece in pieces if piece.is_part} - self._parts.keys()
-        if not missing:
-            return
-        recipe = self._job.recipe
-        members = [one for one in self._store.pool(tests=recipe.tests) if one.content_hash in missing]
-        texts = self._store.texts(members, tests=recipe.tests)
-        self._parts |= dict.fromkeys(missing, frozenset())
-        for member in members:
-            if member.id in texts:
-                cut = memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens)
-                self._parts[member.content_hash] = frozenset(one.content_hash for one in cut if one.is_part)

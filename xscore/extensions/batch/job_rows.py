@@ -130,8 +130,8 @@ def add_job(
     named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge, plan, cap)
     connection.execute(
         "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached,"
-        " checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*named, job.candidates, job.cached, row_checksum(job.id, job.judge, plan)),
+        " ended_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*named, job.candidates, job.cached, job.ended_at, row_checksum(job.id, job.judge, plan)),
     )
     connection.executemany(
         "INSERT INTO job_question (job, number, name, context, turn_key, candidates, cached, checksum)"

@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.batch import list_plan
+from xscore.extensions.batch import job_rows, list_plan
 from xscore.extensions.batch.job_rows import JobCommand
-from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, plan_questions, warn_of_plan
+from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, warn_of_plan
 from xscore.extensions.batch.records import ListReport
 from xscore.extensions.batch.results import KnownCauses, RankedList, cached_outcomes, check_results_path, rank_questions
 from xscore.pipeline.factories import REPLAY_NOTE
@@ -36,6 +36,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
 )
 from xscore.pipeline.turn import FORECAST_FROM_S
+from xscore.platform import database
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
 from xscore.platform.git import changed_files
@@ -92,7 +93,8 @@ def plan_live_list(
     found = fetch_list_memories(parts, scope, only=only)
     if only is None:
         refuse_empty_scope(found.everything, found.candidates, found.scope)
-    plan = plan_questions(parts, prepare_questions(parts, enumerate(questions.all), found))
+    prepared = prepare_questions(parts, enumerate(questions.all), found)
+    plan = list_plan.plan_list(prepared, parts.judge.forecast, list_plan.jobs_under_way(parts))
     warn_of_plan(parts, plan)
     return found, plan
 
@@ -112,30 +114,13 @@ class _ListRun(Struct):
 
     async def go(self) -> None:
         parts = self.parts
-        calls = parts.judge.calls
-        if parts.judge.is_model and calls is not None and self.plan.candidates:
-            if parts.settings.judge.replay:
-                self.end = (
-                    LiveEnd(UnjudgedCause.REPLAY, STOP_DETAILS[UnjudgedCause.REPLAY])
-                    if self.plan.to_judge
-                    else LiveEnd()
-                )
-            else:
-                job = list_plan.new_job(
-                    parts,
-                    list_plan.batch_judge_factory(parts).drafts,
-                    command=self.options.command,
-                    digest=self.questions.digest,
-                    scope=self.found.scope,
-                    only=self.options.only,
-                    candidates=self.plan.candidates,
-                    cached=self.plan.cached,
-                )
-                list_plan.insert_live_job(parts, job, self.plan.rows)
-                self.job = job.id
+        if parts.judge.is_model and self.plan.candidates:
+            if not parts.settings.judge.replay:
+                self.job = self._save_job()
                 await self._judge()
                 parts.judge.close()
-                list_plan.end_live_job(parts, self.job)
+            elif self.plan.to_judge:
+                self.end = LiveEnd(UnjudgedCause.REPLAY, STOP_DETAILS[UnjudgedCause.REPLAY])
         if self.end.cause is UnjudgedCause.INTERRUPTED:
             return
         parts.observer.stage("select")
@@ -144,6 +129,22 @@ class _ListRun(Struct):
         except asyncio.CancelledError:
             take_back_cancellation(asyncio.current_task())
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
+
+    def _save_job(self) -> str:
+        """Write the job, ended at once: nothing is fetched for it later, and the same list again is another job."""
+        parts = self.parts
+        job = list_plan.new_job(
+            parts,
+            list_plan.batch_judge_factory(parts).drafts,
+            command=self.options.command,
+            digest=self.questions.digest,
+            scope=self.found.scope,
+            only=self.options.only,
+            plan=self.plan,
+        )
+        with database.transaction(parts.store.connection) as connection:
+            job_rows.add_job(connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ())
+        return job.id
 
     async def _judge(self) -> None:
         if not self.plan.to_judge:
@@ -200,7 +201,7 @@ class _ListRun(Struct):
         return None if seconds is None else Deadline(self.started + seconds)
 
     def report(self) -> ListReport:
-        """Sum up. Raises StoreDamaged."""
+        """Sum up."""
         parts = self.parts
         ranked, is_ranked = self.ranked, bool(self.ranked.lines)
         coverage, causes = ranked.coverage, ranked.unjudged_by_cause
@@ -222,7 +223,7 @@ class _ListRun(Struct):
             unjudged_by_cause=causes,
             ended=str(self.end.cause or ""),
             detail=self.end.detail,
-            spent=list_plan.spent_by_job(parts.store.connection, self.job),
+            spent=self.end.spent,
             seconds=time.monotonic() - self.started,
             workers=self.options.actors or 1,
             lines=ranked.lines,

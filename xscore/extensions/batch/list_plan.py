@@ -1,13 +1,10 @@
-"""Plan a list, live or by batch: what it would take, what a batch sends, and the row of a live one. Sends nothing.
+"""Plan a list, live or by batch: what it would take, what a batch sends, and its job. Sends nothing.
 
 Sizes alone are added up; no prompt is drafted. Questions of which nothing is known yet need the same packs, so their
 forecast is made once: the first one's length stands for all of them. By batch, questions that show the judge the same
-are judged once, what another job is having judged is left to it, and prompts are those of the live judge. The row of a
-live list is ended as soon as it is written, because there is nothing to fetch for it: the same list again is another
-job.
+are judged once, what another job is having judged is left to it, and prompts are those of the live judge.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -30,23 +27,19 @@ from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.question_list import PreparedQuestion
-from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.errors import UsageError
 from xscore.prompts.judge import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import batch_price
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
-from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate
-from xscore.records.receipt import StageUsage
 from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
-from xscore.scorer.repair import MemoryPart, PackPrompt, score_of_parts
-from xscore.store.call_rows import TOKEN_COLUMNS, VALID_CALL_SQL, dollars_from_row, parse_count, usage_from_row
+from xscore.scorer.repair import MemoryPart, PackPrompt
 
 Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
 
@@ -58,69 +51,44 @@ class BatchPlanner:
         """slots, texts: from the judge's factory."""
         self.asks: list[PackPrompt] = []
         self.requests: list[RequestName] = []
-        self.settled: list[tuple[JobQuestion, Judgment]] = []
-        """Memories whose parts had all been judged, and they themselves not: no call is needed."""
         self._drafts, self._slots, self._texts = drafts, slots, texts
         self._numbers: dict[tuple[str, ...], int] = {}
-        """Asks by name; for a pack with oversized memories also by content."""
+        """Asks by name and contents."""
         self._parts: dict[str, tuple[MemoryPart, ...]] = {}
         """Parts of oversized memories by content hash, without texts."""
         self._latest: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
         """The latest misses and their asks: questions of which nothing is known have the same."""
 
-    def add(self, question: JobQuestion, pool: Pool) -> None:
+    def add(self, number: int, pool: Pool) -> None:
         """Plan requests for the misses of a question. Raises StoreDamaged."""
-        before = len(self.settled)
         if self._latest[0] is not pool.misses:
-            self._latest = pool.misses, list(self._asks(pool, question))
-        self.requests.extend((question.number, ask) for ask in self._latest[1])
-        if len(self.settled) > before:
-            self._latest = (), ()  # what settles a memory belongs to this question alone
+            self._latest = pool.misses, list(self._asks(pool))
+        self.requests.extend((number, ask) for ask in self._latest[1])
 
-    def _asks(self, pool: Pool, question: JobQuestion) -> Iterator[int]:
-        most = self._drafts.profile.tokens
+    def _asks(self, pool: Pool) -> Iterator[int]:
         for pack in packs_to_send(pool.misses, self._slots(pool), self._drafts.profile):
-            name = (pack.id or pack.members[0].content_hash,)
-            if name not in self._numbers and any(member.tokens > most for member in pack.members):
-                yield from self._asks_in_parts(pack, pool.known, question)
-                continue
-            if name not in self._numbers:
-                (ask,) = self._drafts.asks(pack, [_textless_piece(member) for member in pack.members])
-                self._enter(name, ask)
-            yield self._numbers[name]
-
-    def _asks_in_parts(self, pack: Pack, known: Mapping[str, Judgment], question: JobQuestion) -> Iterator[int]:
-        """Yield the asks of a pack with oversized memories: one for the others, one for each part."""
-        todo: list[MemoryPart] = []
-        for member in pack.members:
-            found = self._pieces(member)
-            left = [piece for piece in found if piece.content_hash not in known]
-            todo.extend(left)
-            if left or not found:
-                continue
-            judgment = score_of_parts(member.content_hash, [known[one.content_hash] for one in found])
-            if isinstance(judgment, Judgment):
-                self.settled.append((question, judgment))
-        for ask in self._drafts.asks(pack, todo):
-            name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
-            if name not in self._numbers:
-                self._enter(name, ask)
-            yield self._numbers[name]
+            todo: list[MemoryPart] = []
+            for member in pack.members:
+                pieces = self._pieces(member)
+                # a memory whose parts are all known has itself no judgment: its parts are asked for again
+                todo += [piece for piece in pieces if piece.content_hash not in pool.known] or pieces
+            for ask in self._drafts.asks(pack, todo):
+                name = (ask.pack, *(piece.content_hash for piece in ask.pieces))
+                if name not in self._numbers:
+                    self._numbers[name] = len(self.asks)
+                    self.asks.append(ask)
+                yield self._numbers[name]
 
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
-        """Return the parts of a memory to judge, without texts; empty if it has left the store."""
+        """Return the memory, or its parts to judge, without texts; empty if it has left the store."""
         if member.tokens <= self._drafts.profile.tokens:
-            return (_textless_piece(member),)
+            return (MemoryPart(member.content_hash, "", "", "", "", member.content_hash),)
         if member.content_hash not in self._parts:
             found = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
                 MemoryPart(piece.content_hash, "", "", "", "", piece.memory, piece.parts) for piece in found
             )
         return self._parts[member.content_hash]
-
-    def _enter(self, name: tuple[str, ...], ask: PackPrompt) -> None:
-        self._numbers[name] = len(self.asks)
-        self.asks.append(ask)
 
 
 def job_question(prepared: PreparedQuestion, *, context: str = "task") -> JobQuestion:
@@ -136,16 +104,6 @@ def job_question(prepared: PreparedQuestion, *, context: str = "task") -> JobQue
         cached=len(pool.candidates) - len(pool.misses),
     )
 
-
-def _textless_piece(member: Candidate) -> MemoryPart:
-    return MemoryPart(member.content_hash, "", "", "", "", member.content_hash)
-
-
-_SPENT = f"""
-    SELECT sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL), max(estimated),
-        {", ".join(f"sum({name})" for name in TOKEN_COLUMNS)}
-    FROM call WHERE turn_id = ? AND {VALID_CALL_SQL}
-"""
 
 UnderWay = Mapping[str, Mapping[str, frozenset[str]]]
 """Job -> turn key -> contents that it is having judged."""
@@ -193,14 +151,6 @@ class ListPlan(Struct):
         return found
 
 
-def plan_questions(
-    parts: PipelineParts, questions: Iterable[PreparedQuestion], *, batch: BatchPlanner | None = None
-) -> ListPlan:
-    """Go through the questions once and add up. batch: takes what is to be sent. Raises what preparing raises."""
-    others = jobs_under_way(parts)
-    return plan_list(questions, parts.judge.forecast, others, batch=batch, context=parts.settings.judge.context)
-
-
 def plan_list(
     questions: Iterable[PreparedQuestion],
     forecast: Callable[[Turn, Pool], JudgeEstimate],
@@ -209,7 +159,10 @@ def plan_list(
     batch: BatchPlanner | None = None,
     context: str = "task",
 ) -> ListPlan:
-    """Plan a list without a store. forecast: the judge's. others: what running batches judge."""
+    """Go through the questions once and add up. Raises what preparing raises.
+
+    forecast: the judge's. others: what running batches judge. batch: takes what is to be sent. context: as in settings.
+    """
     plan, seen = ListPlan(), set[str]()
     unknown: JudgeEstimate | None = None
     for prepared in questions:
@@ -225,9 +178,7 @@ def plan_list(
         if batch is not None:
             if theirs:
                 pool = replace(pool, misses=tuple(one for one in pool.misses if one.content_hash not in theirs))
-            settled = len(batch.settled)
-            batch.add(row, pool)
-            plan.to_judge -= len(batch.settled) - settled
+            batch.add(row.number, pool)
         plan.to_judge += len(pool.misses)
         if pool.misses is pool.candidates:
             found = unknown = unknown or forecast(prepared.turn, pool)
@@ -294,8 +245,7 @@ def new_job(
     digest: str,
     scope: Scope,
     only: frozenset[str] | None,
-    candidates: int,
-    cached: int,
+    plan: ListPlan,
 ) -> BatchJob:
     """Return the job of a list that the judge of these parts does. only: paths."""
     identity, judge = parts.judge.identity, parts.settings.judge
@@ -319,8 +269,8 @@ def new_job(
         judge=judge_key(identity),
         recipe=recipe,
         max_usd=parts.settings.budget.max_usd,
-        candidates=candidates,
-        cached=cached,
+        candidates=plan.candidates,
+        cached=plan.cached,
     )
 
 
@@ -341,31 +291,3 @@ def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
         "the lexical judge has no Batch API, and costs nothing",
         hint="Name a model: --judge provider:model; or `xscore batch run`.",
     )
-
-
-def insert_live_job(parts: PipelineParts, job: BatchJob, questions: Iterable[JobQuestion]) -> None:
-    """Write the job of a list that is about to be judged live. It counts as ended at once."""
-    with transaction(parts.store.connection) as connection:
-        job_rows.add_job(connection, job, questions, (), ())
-    end_live_job(parts, job.id)
-
-
-def end_live_job(parts: PipelineParts, job_id: str) -> None:
-    """Record when a live job ended."""
-    with transaction(parts.store.connection) as connection:
-        connection.execute("UPDATE job SET ended_at = ? WHERE id = ?", (parts.clock(), job_id))
-
-
-def spent_by_job(connection: sqlite3.Connection, job_id: str) -> StageUsage:
-    """Add up the calls of a job, whichever process made them. Raises StoreDamaged."""
-    calls, attempts, cost, estimated, *tokens = connection.execute(_SPENT, (job_id,)).fetchone()
-    if not attempts:
-        return StageUsage()
-    with damage_if_invalid("the calls of a job"):
-        return StageUsage(
-            calls=parse_count(calls),
-            attempts=parse_count(attempts),
-            usage=usage_from_row(tokens),
-            cost_usd=dollars_from_row(cost),
-            estimated=bool(estimated),
-        )

@@ -171,7 +171,7 @@ class _JobPass(Struct):
     def status(self) -> JobStatus:
         context = self.context
         found = job_status.job_status(context.connection, context.job.id)
-        faults = replace(self.collector.reader.faults, asked_again=self.sender.asked_again).in_words()
+        faults = replace(self.collector.faults, asked_again=self.sender.asked_again).in_words()
         repaired = (f"the judge's replies needed mending: {faults}",) if faults else ()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
         is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(self.skipped)

@@ -203,8 +203,8 @@ async def judge_by_ray(
     if run.end.cause is None and own:  # these never leave this process
         local = prepare_questions(parts, enumerate(questions), replace(found, candidates=own))
         end = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
-        remarks = [*run.end.remarks, *end.remarks]
-        return LiveEnd(end.cause, end.detail, list(dict.fromkeys(remarks)), run.end.judged + end.judged)
+        remarks = list(dict.fromkeys([*run.end.remarks, *end.remarks]))
+        return LiveEnd(end.cause, end.detail, remarks, run.end.judged + end.judged, run.end.spent + end.spent)
     return run.end
 
 
@@ -239,7 +239,11 @@ class _RayRun(Struct):
             ):
                 context = self.context(factory, work, deadline)
                 stream = cluster.scored(context, work.chunks, count=self.count, cap_usd=cap)
-                await self._keep_all(stream, context, _LocalStore(parts, self.job, commits))
+                home = _LocalStore(parts, self.job, commits)
+                try:
+                    await self._keep_all(stream, context, home)
+                finally:
+                    self.end.spent = resources.usage.whole() + home.usage.whole()
 
     async def _keep_all(
         self, stream: AsyncGenerator[ChunkResult, None], context: ActorContext, home: "_LocalStore"

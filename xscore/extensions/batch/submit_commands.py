@@ -34,12 +34,7 @@ from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
 from xscore.extensions.batch.rendering import batch_limits
-from xscore.extensions.batch.submitting import (
-    JobDraft,
-    draft_job,
-    save_job,
-    save_settled,
-)
+from xscore.extensions.batch.submitting import JobDraft, draft_job, save_job
 from xscore.extensions.batch.vendor import batch_host_of_provider
 from xscore.pipeline.json_form import money_json, record_json
 from xscore.pipeline.parts import PipelineParts
@@ -114,8 +109,6 @@ async def _plan_and_send(
     if draft.asked.requests and not flags.dry_run:
         confirm_list_cost(parts, draft.estimate)
         return await _send(parts, draft, flags.terminal)
-    if not flags.dry_run:
-        save_settled(parts, draft)
     _print_submitted(parts, "", draft, None, flags.terminal)
     if not draft.asked.requests:
         flags.terminal.note("nothing is left to judge: no job was made")
@@ -137,7 +130,6 @@ def _draft(
 
 
 async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> int:
-    save_settled(parts, draft)
     job = save_job(parts, draft)
     try:
         status = await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)

@@ -13,7 +13,6 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cache.judgments import insert_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand
@@ -22,8 +21,9 @@ from xscore.extensions.batch.list_plan import (
     ListPlan,
     average_cost,
     batch_judge_factory,
+    jobs_under_way,
     new_job,
-    plan_questions,
+    plan_list,
 )
 from xscore.extensions.batch.records import BatchLimits
 from xscore.pipeline.parts import PipelineParts
@@ -95,17 +95,14 @@ def draft_job(
     found, drafts = everything.of_repository(), factory.experienced()
     before = frozenset(job_rows.jobs_under_way(connection, judge_key(factory.identity)))
     asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
-    plan = plan_questions(parts, prepare_questions(parts, enumerate(questions.all), found), batch=asked)
-    job = new_job(
-        parts,
-        drafts,
-        command=command,
-        digest=questions.digest,
-        scope=scope,
-        only=only,
-        candidates=plan.candidates,
-        cached=plan.cached,
+    plan = plan_list(
+        prepare_questions(parts, enumerate(questions.all), found),
+        parts.judge.forecast,
+        jobs_under_way(parts),
+        batch=asked,
+        context=parts.settings.judge.context,
     )
+    job = new_job(parts, drafts, command=command, digest=questions.digest, scope=scope, only=only, plan=plan)
     model, provider = drafts.model, factory.identity.provider
     size = len(asked.requests), plan.input_tokens, plan.output_tokens
     batch_usd = average_cost(*size, partial(batch_price, model.name, factory.host))
@@ -132,13 +129,6 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
             )
         job_rows.add_job(connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests)
     return draft.job.id
-
-
-def save_settled(parts: PipelineParts, draft: JobDraft) -> None:
-    """Keep the judgments that the plan found without a call: memories whose parts had all been judged."""
-    with database.transaction(parts.store.connection) as connection:
-        for question, judgment in draft.asked.settled:
-            insert_judgments(connection, [judgment], (question.turn_key, draft.job.judge, 0))
 
 
 def _count_batches(requests: int, input_tokens: int, memories: int, chars_per_token: float, limits: BatchLimits) -> int:
