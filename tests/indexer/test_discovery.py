@@ -1,11 +1,13 @@
 """Which files are found."""
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo, git
+from xscore.indexer import discovery
 from xscore.indexer.discovery import discover_files, walk_folder
 from xscore.platform.paths import find_root
 from xscore.records.memory import Excluded
@@ -86,3 +88,27 @@ def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch
     listing = discover_files(find_root(root))
     assert listing.paths == [".gitignore", "a.py"]
     assert len(listing.notes) == 1
+
+
+def test_rules_that_keep_git_busy_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git matches stars in exponential time: it is given so long, once, and a note says what was done."""
+    monkeypatch.setattr(discovery, "LISTING_S", 0.3)
+    stars = "\n".join(["a*" * 30 + "b", "*.log"])
+    root = make_repo({"a" * 120 + ".py": "", ".gitignore": "*.log\n"})
+    (root / ".gitignore").write_text(stars)
+    for name in ("a" * 121 + ".py", "x.log"):
+        (root / name).write_text("")
+    listing = discover_files(find_root(root))
+    assert [name for name in listing.paths if name.startswith("a")] == ["a" * 120 + ".py", "a" * 121 + ".py"]
+    assert "x.log" not in listing.paths and "took more than 0.3 s" in listing.notes[0]
+    monkeypatch.setattr(discovery, "LISTING_S", 60)
+    began = time.monotonic()
+    assert len(discover_files(find_root(root)).paths) == len(listing.paths)
+    assert time.monotonic() - began < 30  # it was not asked again
+
+
+def test_a_rule_that_is_cut_off_is_no_rule(tmp_path: Path) -> None:
+    """Of a .gitignore above the limit whole lines are read: the beginning of a glob may match everything."""
+    (tmp_path / ".gitignore").write_text("#" * (discovery.MAX_RULES_BYTES - 2) + "\n*.log\n")
+    (tmp_path / "a.py").write_text("")
+    assert walk_folder(tmp_path).paths == [".gitignore", "a.py"]

@@ -11,6 +11,7 @@ from tests.conftest import MakeRepo, git
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from xscore.cli.answer_text import render_selection, shown_memories
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource
@@ -114,6 +115,15 @@ async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_n
     assert len(below) == 6 and below[5] == "</omitted>"
     assert len(answer.near_misses) >= 5
     assert anyway.answer == server.answer and anyway.exit_code == 0
+
+
+async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAIServer) -> None:
+    """Where the best score is in the rubric's lowest band, the page says that nothing comes close and names none."""
+    server.score = lambda _memory, _asked: (2, "unrelated")
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(Turn(task="feed the quokka"))
+    assert answer.near_misses and not shown_memories(answer)
+    assert "None comes close." in render_selection(answer)
 
 
 async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_section(

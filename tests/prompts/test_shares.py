@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.prompts.bundle_memories import entry, memory
-from xscore.prompts.bundle import CODE_LAYERS, choose_fitting, memory_tokens
+from xscore.prompts.bundle import CODE_LAYERS, PAST_ANSWERS_SHARE, choose_fitting, memory_tokens
 from xscore.prompts.bundle_parts import BundlePiece
-from xscore.records.memory import Layer
+from xscore.records.memory import Kind, Layer
 
 NOTES = [layer for layer in Layer if layer not in CODE_LAYERS]
 EDIT = {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05, Layer.GOVERNANCE: 0.05}
@@ -42,6 +42,23 @@ def test_ceilings_come_to_one_bundle_at_most(
     for layer in NOTES:
         assert spent(entries, chosen, frozenset({layer})) <= ceilings.get(layer, 0.0) / whole * max_tokens
     assert spent(entries, chosen, frozenset(Layer)) <= max_tokens
+
+
+@given(sized=sized, ceilings=shares, max_tokens=st.integers(1, 4_000))
+def test_past_answers_have_a_share_of_their_own(
+    sized: list[tuple[Layer, int]], ceilings: dict[Layer, float], max_tokens: int
+) -> None:
+    """Exchanges and summaries of all layers together stay within their share; stated memories take nothing from it."""
+    entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
+    for number, piece in enumerate(entries):
+        if number % 2:
+            past = replace(piece.memory, kind=Kind.EXCHANGE)
+            entries[number] = replace(piece, entry=replace(piece.entry, memory=past))
+    chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=ceilings)
+    stated = [piece for piece in entries[::2] if piece.memory.layer in NOTES]
+    assert spent(entries[1::2], chosen, frozenset(NOTES)) <= PAST_ANSWERS_SHARE * max_tokens
+    alone = choose_fitting(stated, max_tokens=max_tokens, ceilings=ceilings)
+    assert {piece.memory.id for piece in stated} & chosen == alone
 
 
 @given(sized=sized, max_tokens=st.integers(1, 4_000))

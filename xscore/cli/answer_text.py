@@ -21,7 +21,7 @@ from xscore.platform.text import (
     one_line,
 )
 from xscore.records.calls import Usage
-from xscore.records.judgment import UnjudgedCause
+from xscore.records.judgment import UNRELATED_BELOW, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 
 MISSES_SHOWN = 3
@@ -45,7 +45,9 @@ _INDENT = " " * 6
 
 def shown_memories(answer: Answer) -> tuple[Selected, ...]:
     """Return what the ranking shows: the chosen memories, or else those that came nearest."""
-    return answer.selected or tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score > 0)
+    if answer.selected or not answer.near_misses or answer.near_misses[0].score < UNRELATED_BELOW:
+        return answer.selected
+    return tuple(miss for miss in answer.near_misses[:BEST_SHOWN] if miss.score > 0)
 
 
 def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, width: int | None = None) -> str:
@@ -69,8 +71,8 @@ def _nothing_chosen(answer: Answer) -> str:
     judged = answer.coverage.candidates - answer.coverage.unjudged
     if not judged:
         return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
-    nearest = " The nearest:" if shown_memories(answer) else ""
-    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}.{nearest}"
+    nearest = "The nearest:" if shown_memories(answer) else "None comes close."
+    return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}. {nearest}"
 
 
 def _cut(answer: Answer) -> str:

@@ -3,11 +3,13 @@
 `graph` reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
 """
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
 from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table
@@ -110,7 +112,7 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
             ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
             *(("", f"{one_line(file.path)}: {file.reason}") for file in files.excluded.sample if verbose),
             ("secrets", secrets if report.secrets_redacted else ""),
-            ("took", format_seconds(report.duration_s)),
+            ("took", format_seconds(time.monotonic() - STARTED_AT)),
         ]
     )
 

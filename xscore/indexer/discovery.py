@@ -11,6 +11,7 @@ import re
 import stat
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_RULES, MAX_RULES_BYTES = 1_000, 100_000
 """Lines and bytes read of one .gitignore file."""
+LISTING_S = 10.0
+"""How long git may work on a list of files: it matches a glob of many stars in exponential time."""
 DATA_BYTES = 100_000
 """Structured files above this size are data, not configuration."""
 _LOCKFILES = frozenset(
@@ -170,17 +173,25 @@ class FileListing(Struct):
     notes: list[str] = field(default_factory=list)
 
 
+_too_slow: set[Path] = set()
+"""Roots where git ran out of time; this process does not ask it there again."""
+
+
 def discover_files(root: RepositoryRoot, *, git: bool = True) -> FileListing:
     """List the files of a root: by git where it is a worktree, else by walking."""
-    if root.is_git and git:
-        printed = run_git(root.path, "ls-files", "-co", "--exclude-standard", "-z")
+    if root.is_git and git and root.path not in _too_slow:
+        began = monotonic()
+        printed = run_git(root.path, "ls-files", "-co", "--exclude-standard", "-z", timeout_s=LISTING_S)
         if printed is not None:
             return _listed(printed)
+        if monotonic() - began >= LISTING_S:
+            _too_slow.add(root.path)
     if _is_bare(root.path):
         return FileListing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
     listing = walk_folder(root.path)
     if root.is_git and git:
-        listing.notes.append("git could not list the files of this repository; its ignore rules were read without it")
+        failed = f"took more than {LISTING_S:g} s to" if root.path in _too_slow else "could not"
+        listing.notes.append(f"git {failed} list the files of this repository; its ignore rules were read without it")
     elif git and claims_git(root.path):
         listing.notes.append(
             "the .git here leads out of this folder (by a link, shared objects or an included file):"
@@ -256,7 +267,10 @@ def _ignore_rules(file: Path) -> "GlobList | None":
 
     try:
         with file.open("rb") as opened:
-            return GlobList(opened.read(MAX_RULES_BYTES).decode("utf-8", "replace").splitlines()[:MAX_RULES])
+            read = opened.read(MAX_RULES_BYTES + 1)
+        if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
+            read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
+        return GlobList(read.decode("utf-8", "replace").splitlines()[:MAX_RULES])
     except (OSError, ValueError, re.error):  # an unreadable file, or an invalid glob
         return None
 

@@ -17,7 +17,7 @@ from xscore.platform.git import run_git
 from xscore.platform.git_folder import head_branch
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, age_text
 from xscore.prompts.left_out import LeftOut, LeftOutCause
-from xscore.records.judgment import Ranked, Selection
+from xscore.records.judgment import UNRELATED_BELOW, Ranked, Selection
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemoryStatus, Relation
 from xscore.records.turn import Scope, Turn
 from xscore.store import evidence, memory_rows
@@ -86,7 +86,9 @@ def build_context(
 def _near(
     selection: Selection, memories: Mapping[str, Memory], reasons: Mapping[str, str], *, nearest: int
 ) -> tuple[LeftOut, ...]:
-    """Return what passed without a place or is just below the threshold, and at least the nearest few."""
+    """Return what passed without a place or is just below the threshold; if that is less, the nearest few."""
+    if selection.near_misses and selection.near_misses[0].score < UNRELATED_BELOW:
+        nearest = 0  # none is near
     return tuple(
         LeftOut(
             near.candidate,

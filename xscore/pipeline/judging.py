@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from xscore.pipeline.pool import Pool
 from xscore.platform.processes import gc_paused
-from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.receipt import StageUsage
 from xscore.records.reports import Leader, Observer, Progress
@@ -204,7 +204,8 @@ class _JudgingProgress:
         self.reported = monotonic()
         spent, elapsed = self.watched.spent(), self.reported - self.started
         left = len(self.pool.misses) - len(self.found)
-        leaders = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
+        best = [one for one in sorted(self.best, reverse=True) if one[0] >= UNRELATED_BELOW]
+        leaders = [(self.named[hash_], score) for score, hash_ in best]
         self.watched.observer.progress(
             Progress(
                 candidates=len(self.pool.candidates),

@@ -34,7 +34,7 @@ _OPENED = tuple(
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--relative")
 
 
-def run_git(root: Path, *arguments: str) -> str | None:
+def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | None:
     """Run a read-only git command in `root` and return its output; None if git fails, hangs, is missing or leads away.
 
     The work tree is named, so that no setting of the repository (`core.worktree`) can choose another.
@@ -55,7 +55,7 @@ def run_git(root: Path, *arguments: str) -> str | None:
     command, quiet = ["git", *SAFE, *arguments], subprocess.DEVNULL
     try:
         done = subprocess.run(
-            command, check=False, cwd=root, env=environment, stdin=quiet, capture_output=True, timeout=TIMEOUT_S
+            command, check=False, cwd=root, env=environment, stdin=quiet, capture_output=True, timeout=timeout_s
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

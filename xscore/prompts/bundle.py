@@ -1,7 +1,7 @@
 """The bundle: the chosen memories as one text in sections, in order, within a token budget.
 
 *System context* is what is known of session, project and user; *evidence* is code, documents and decisions; *past
-answers* are earlier exchanges, within the session's share. Each layer fills up to its ceiling, best first, and code
+answers* are earlier exchanges, within their own share. Each layer fills up to its ceiling, best first, and code
 gets the rest. What does not fit is shown in part or named, never dropped silently. Trade-off: a memory larger than the
 remaining budget gives way to a smaller one ranked lower.
 """
@@ -42,6 +42,9 @@ LEFT_OUT_SHARE, SPARE_TOKENS = 0.05, 100
 """Share of the budget for naming what is not shown; this many tokens if the memories leave them."""
 CAPTION_TOKENS = 30
 """About what the caption and the fence of a memory take."""
+PAST_ANSWERS_SHARE = 0.15
+"""Largest share of the budget for past answers, whatever their layers: 1,200 tokens of the default 8,000, two or three
+answers. They repeat what a model said of the code; code and stated memories come first."""
 FEWEST_PART_TOKENS = 60
 """Less room than this shows nothing in part."""
 
@@ -52,24 +55,34 @@ def choose_fitting(
     """Choose the ids of the memories that fit, best first.
 
     ceilings: layer -> share of the budget in 0..1, scaled down if their sum exceeds 1. A ceiling of a code layer
-    reserves that share for code. Details of summaries get what the selected memories leave of their layer's share.
+    reserves that share for code. Past answers get what the stated memories leave of their layer's share, and together
+    at most `PAST_ANSWERS_SHARE`; details of summaries come last.
     reserved: tokens of the budget that code and details leave free.
     """
     chosen: set[str] = set()
     whole = max(1.0, sum(ceilings.values()))
     left = {layer: int(share / whole * max_tokens) for layer, share in ceilings.items() if layer not in CODE_LAYERS}
-    spent = 0
+    spent, past = 0, int(PAST_ANSWERS_SHARE * max_tokens)
     asked = [piece for piece in ordered if piece.entry.ranked is not None]
     for layer, room in left.items():
-        taken = _fill([piece for piece in asked if piece.memory.layer == layer], room, chosen)
-        left[layer] = room - taken
-        spent += taken
+        own = [piece for piece in asked if piece.memory.layer == layer]
+        stated = _fill([piece for piece in own if not _is_past(piece)], room, chosen)
+        answers = _fill(list(filter(_is_past, own)), min(past, room - stated), chosen)
+        past -= answers
+        left[layer] = room - stated - answers
+        spent += stated + answers
     code = [piece for piece in asked if piece.memory.layer in CODE_LAYERS]
     spent += reserved + _fill(code, max_tokens - reserved - spent, chosen)
     for layer, room in left.items():
         details = [piece for piece in ordered if piece.entry.ranked is None and piece.memory.layer == layer]
-        spent += _fill([one for one in details if one.entry.summary in chosen], min(room, max_tokens - spent), chosen)
+        shown = [piece for piece in details if piece.entry.summary in chosen]
+        taken = _fill(shown, min(room, past, max_tokens - spent), chosen)
+        past, spent = past - taken, spent + taken
     return chosen
+
+
+def _is_past(piece: BundlePiece) -> bool:
+    return piece.entry.section is Section.PAST_ANSWERS
 
 
 def memory_tokens(memory: Memory, chars: int) -> int:

@@ -141,6 +141,8 @@ class Outcome(_OutcomeFields):
         ]
 
 
+UNRELATED_BELOW = 0.1
+"""Scores below it are the rubric's lowest band, "unrelated". Where no score is above, nothing came near."""
 SCORE_TOLERANCE = 1e-9
 """Scores this close are the same: a sum of decimal shares is not exact in binary."""
 

@@ -197,7 +197,7 @@ CREATE TABLE turn (
     context    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(context)),  -- `turns.TurnContext`: errors, file, recent, scope
     started_at REAL NOT NULL,
     answer     TEXT NOT NULL DEFAULT '',
-    state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted'))
+    state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted', 'continued'))
 ) WITHOUT ROWID;
 CREATE INDEX turn_by_time ON turn (started_at);
 CREATE INDEX turn_by_key ON turn (turn_key, judge);

@@ -52,6 +52,8 @@ class TurnState(StrEnum):
     """Some candidates are unjudged."""
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    CONTINUED = "continued"
+    """A later turn finishes it."""
 
 
 class PastTurn(Struct, frozen=True, kw_only=True):
@@ -134,6 +136,8 @@ def begin_turn(
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
             (identifier, turn.thread, turn_key, judge, task, context.to_json(), now),
         )
+        if turn.continues:
+            connection.execute("UPDATE turn SET state = 'continued' WHERE id = ?", (turn.continues,))
         if not isolated:
             connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
