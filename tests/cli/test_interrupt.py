@@ -124,3 +124,25 @@ def test_a_deadline_counts_from_the_start_of_the_command(make_repo: MakeRepo, tm
     assert cut.returncode == 1 and "deadline" in cut.stderr and "xscore continue" in cut.stderr
     done = process("continue", *flags, "--concurrency", "32", cwd=root)
     assert done.returncode in (0, 1) and ".py:1-3" in done.stdout
+
+
+def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: MakeRepo, process: Run) -> None:
+    """The whole process group is interrupted, as a terminal does; the next run indexes the rest."""
+    body = "\n\n".join(f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(200))
+    root = make_repo({f"m{n}.py": f"# {n}\n{body}" for n in range(450)})  # enough for parsing processes
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "xscore", "ask", "do 7", "--judge", "lexical", "--no-answer"],
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: rows(root, "memory") > 0, begun)
+    os.killpg(begun.pid, signal.SIGINT)
+    out, err = begun.communicate(timeout=30)
+    assert (begun.returncode, out) == (130, "")
+    assert "interrupted" in err and "Traceback" not in err
+    assert 0 < rows(root, "file") < 450
+    assert process("index", cwd=root).returncode == 0 and rows(root, "file") == 450

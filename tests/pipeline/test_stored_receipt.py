@@ -102,7 +102,7 @@ def answers(draw: st.DrawFn) -> Answer:
         probe_usage=draw(st.none() | stages),
         embed_usage=draw(st.none() | stages),
         routing=draw(st.none() | routings),
-        traffic=Traffic(limits=RateLimits(requests_per_minute=draw(st.none() | counts))),
+        traffic=Traffic(limits=RateLimits(requests_per_minute=draw(st.none() | st.integers(1, 10**6)))),
         session=draw(
             st.none()
             | st.just(SessionInfo(thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5))

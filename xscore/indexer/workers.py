@@ -25,8 +25,8 @@ BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 30.0
 """A file that takes longer is given up, and its process is killed."""
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
+_START = (  # Ctrl-C reaches the whole process group; the parent closes the pipe
+    "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]);"
     " from xscore.indexer.workers import serve_jobs; serve_jobs(int(sys.argv[1]))"
 )
 
