@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import AnthropicServer, OpenAIServer
+from tests.servers.decision_server import DecisionServer
+
 PROBE = """
 import json, sys
 from xscore.cli import main
@@ -31,9 +34,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "repo"
 
 
-def modules_loaded(repository: Path, *arguments: str) -> set[str]:
+def modules_loaded(repository: Path, *arguments: str, **variables: str) -> set[str]:
     """Run a command in a process and a home of its own; return the modules it has loaded at its end."""
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
+    environ |= variables
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
         cwd=repository,
@@ -85,3 +89,19 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     assert not (HEAVY - {"asyncio", "numpy"}) & modules
     vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
     assert not vendors & modules
+
+
+@pytest.mark.parametrize("judge", ["openai-chat:small", "anthropic:small", "decisions:small"])
+def test_judging_loads_no_sdk(repository: Path, judge: str) -> None:
+    """A turn that only judges, on any wire, takes an HTTP client and no vendor's package."""
+    with OpenAIServer() as chat, AnthropicServer() as messages, DecisionServer() as decisions:
+        urls = {
+            "OPENAI_BASE_URL": chat.url,
+            "ANTHROPIC_BASE_URL": messages.url,
+            "DECISIONS_BASE_URL": decisions.url,
+        }
+        task = f"Where are prices summed, says {judge}?"
+        modules = modules_loaded(repository, "ask", task, "--judge", judge, "--no-answer", "-q", "-y", **urls)
+        assert chat.counts.requests or messages.counts.requests or decisions.requests
+    assert "aiohttp" in modules
+    assert not {"openai", "anthropic", "httpx2"} & modules

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.providers.conftest import MakeRequest, Spoken
@@ -28,6 +29,23 @@ async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeReque
     assert completion.usage_reported
     assert completion.usage.input_tokens == spoken.server.counts.prompt_tokens
     assert completion.model == judging().model
+
+
+async def test_a_judging_call_is_what_the_sdk_would_send(
+    spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the SDK a host gets the same body and the same headers, but for those in which the SDK names itself."""
+    monkeypatch.setenv(f"{spoken.name.upper()}_CUSTOM_HEADERS", "X-Team: search\nX-Region: eu")
+    request = judging(task="Ünïcode \u2028 \x7f\x01 …", temperature=0.0)
+    async with spoken.connected(spoken.server.url, key="sk-test-1234567890") as provider:
+        await provider.complete(request)
+        body = provider.fields(request, provider.learned(request.model), stream=False)
+        await provider.open().client.post(provider.profile.path, cast_to=httpx2.Response, body=body)
+    (ours, sdks), bodies = spoken.server.counts.headers, spoken.server.counts.bodies
+    assert bodies[0] == bodies[1] and int(ours["content-length"]) == int(sdks["content-length"])
+    assert ours.items() <= {name: sdks.get(name) for name in ours}.items() | {("user-agent", ours["user-agent"])}
+    left_out = {name for name in sdks if name not in ours}
+    assert all(name.startswith("x-stainless") or name == "connection" for name in left_out), left_out
 
 
 async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeRequest) -> None:

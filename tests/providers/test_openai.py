@@ -95,9 +95,15 @@ async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
 async def test_another_host_learns_nothing_of_the_account(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The vendor's organization and project, which the SDK reads from the environment, go to the vendor only."""
+    """The organization and project that the vendor's variables name go to the vendor, whole or streamed, only."""
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     async with connected(server.url) as provider:
         await provider.complete(judging())
-    assert not {"openai-organization", "openai-project"} & server.counts.header_names
+        await provider.complete(judging(), lambda piece: None)
+    account = {"openai-organization", "openai-project"}
+    assert not any(account & set(headers) for headers in server.counts.headers)
+    async with connected("https://api.openai.com/v1", key="sk-test-1234567890") as provider:
+        sdks = provider.open().client.default_headers
+        named = {name: value for name, value in provider.headers().items() if name.lower() in account}
+    assert len(named) == 2 and named.items() <= sdks.items()

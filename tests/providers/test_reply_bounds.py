@@ -9,8 +9,8 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, FloodingClaude, FloodingOpenAI
 from xscore.platform.errors import Overloaded, RequestRejected, UnreadableResponse
-from xscore.providers.bounded_stream import BoundedStream, bound_response
-from xscore.providers.transport import ERROR_BYTES, LISTING_BYTES, MIN_BYTES, allowed_bytes, expecting_tokens
+from xscore.providers.reply_bounds import ERROR_BYTES, LISTING_BYTES, MIN_BYTES, allowed_bytes, expecting_tokens
+from xscore.providers.sdk_transport import BoundedStream, bound_response
 
 BUFFERED_BYTES = 16 * MIB
 """What may lie in the sockets' buffers when the reader stops."""
@@ -114,6 +114,6 @@ async def test_only_what_announces_its_end_goes_unwatched(headers: dict[str, str
         yield b""
 
     response = httpx2.Response(200, headers=headers, content=nothing())
-    await bound_response(response, allowed=allowed_bytes)
+    await bound_response(response)
     assert isinstance(response.stream, BoundedStream) is is_bounded
     assert "content-encoding" not in response.headers

@@ -38,8 +38,8 @@ class Counts(Struct):
     """Every request body, in order of arrival."""
     keys: set[str] = field(default_factory=set)
     """Bearer tokens seen."""
-    header_names: set[str] = field(default_factory=set)
-    """Names of the request headers seen, in lower case."""
+    headers: list[dict[str, str]] = field(default_factory=list)
+    """Of every request whose body is kept; names in lower case."""
 
     def count_judged(self, prompt: str) -> None:
         """Count every memory of a prompt whose reply went out."""

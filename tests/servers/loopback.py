@@ -169,8 +169,8 @@ class LoopbackServer(Threaded):
             body = json.loads(await request.read())
             if self.keep_bodies:
                 counts.bodies.append(body)
+                counts.headers.append({name.lower(): value for name, value in request.headers.items()})
             counts.keys.add(request.headers.get("Authorization", "").removeprefix("Bearer "))
-            counts.header_names |= {name.lower() for name in request.headers}
             refused = self._refused(request, body)
             if refused is not None:
                 counts.refused_requests += 1

@@ -20,7 +20,7 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS, DECISIONS_OF_OPENAI, LONGEST_QUESTION
 from xscore.providers.hosts import default_concurrency, host_deadline_s
 from xscore.providers.provider import Adaptable, Provider
-from xscore.providers.spec import ModelSpec, connect_provider, import_sdk, model_name
+from xscore.providers.spec import ModelSpec, connect_provider, import_for_judging, model_name
 from xscore.records.calls import Capability, DecisionForm, RateLimits
 from xscore.records.judgment import JudgeIdentity, Thresholds
 from xscore.records.memory import Candidate, Layer
@@ -238,7 +238,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """
         from xscore.pipeline.probe import adopt_capability
 
-        await import_sdk(self.provider.name)
+        await import_for_judging(self.provider.name)
         stated = self.stated_limits
         wrapped = resources.judging_provider(
             self.provider, model=self.spec.model, concurrency=self.concurrency, stated=stated

@@ -32,6 +32,8 @@ FORM_WORDS = ("output_config", "output_format", "json_schema")
 LONGEST_UNSTREAMED_TOKENS = 21_333
 """A longer reply is streamed even if no one watches: idle connections are closed after ten minutes, and the SDK's own
 typed call refuses it."""
+VERSION = "2026-10-21"
+"""Of the dialect, as the SDK states it."""
 
 ANTHROPIC = DialectProfile(
     name="Anthropic",
@@ -98,9 +100,15 @@ class AnthropicProvider(WireProvider):
         """Import the SDK and make a client."""
         from anthropic import AnthropicError, AsyncAnthropic, AsyncStream, DefaultAioHttpClient
 
-        http = route.client(DefaultAioHttpClient)
+        from xscore.providers.sdk_transport import http_client
+
+        http = http_client(DefaultAioHttpClient, route)
         client = AsyncAnthropic(api_key=self.key or DUMMY_KEY, base_url=self.base_url, max_retries=0, http_client=http)
         return SdkClient(client, AsyncStream[object], AnthropicError)
+
+    def headers(self) -> dict[str, str]:
+        """Return what tells the host who asks, and in which version of the dialect."""
+        return {"anthropic-version": VERSION, **super().headers()}
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /v1/messages`; any form but the schema is plain text here."""

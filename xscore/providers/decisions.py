@@ -5,7 +5,6 @@ score, and its neighbours keep theirs. `Completion.text` holds the answers as JS
 both wires (`scorer.decision_replies` reads it). Trade-off: output is free on every such host, so it is not counted.
 """
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, TypeGuard
 import msgspec
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, ProviderError
+from xscore.providers.connection import HostConnection
 from xscore.providers.decision_hosts import (
     DECISION_HOSTS,
     DECISIONS_OF_OPENAI,
@@ -25,15 +24,14 @@ from xscore.providers.decision_hosts import (
 from xscore.providers.host_facts import (
     header_count,
     json_object,
-    listed_model_names,
     make_completion,
     sub_object,
     token_count,
 )
-from xscore.providers.hosts import host_of, usable_key
-from xscore.providers.lean_http import HostRefused, HttpReply, LeanClient, OversizedReply
+from xscore.providers.hosts import host_of, is_host_within, usable_key
 from xscore.providers.provider import OnText
-from xscore.providers.transport import Route, expecting_tokens, route_to
+from xscore.providers.reply_bounds import expecting_tokens
+from xscore.providers.transport import headers_of_environment
 from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion
 from xscore.records.calls import (
     DECLINED,
@@ -49,7 +47,6 @@ from xscore.settings import Settings
 
 ANSWER_TOKENS = 120
 """What one answer may take at most: five levels with a legend and a probability each."""
-LOOK_UP_TIMEOUT_S = 10.0
 MOST_NAME_CHARS = 200
 
 
@@ -61,7 +58,7 @@ def connect(provider: str, model: str, settings: Settings) -> "DecisionProvider"
     return DecisionProvider(provider, model, settings)
 
 
-class DecisionProvider:
+class DecisionProvider(HostConnection):
     """One host of decision models. It is `Adaptable`, and takes one form only."""
 
     forms = (ReplyForm.JSON_SCHEMA,)
@@ -72,11 +69,8 @@ class DecisionProvider:
         self.name, self.declared = name, DECISION_HOSTS[name]
         access = decision_access(name, settings)
         self.profile = decision_profile(name, self.declared)
-        self.host = host_of(access.base_url, setting=self.profile.setting)
-        self.key = usable_key(access, host=self.host, model=model)
-        self._base_url = access.base_url
-        self._client: LeanClient | None = None
-        self._route = Route(self.host, None)
+        host = host_of(access.base_url, setting=self.profile.setting)
+        super().__init__(access.base_url, usable_key(access, host=host, model=model))
         self._capability = Capability(
             provider=name, host=self.host, model="", probed_at=0.0, limits=self.declared.limits
         )
@@ -85,15 +79,9 @@ class DecisionProvider:
         """Make one attempt within `request.timeout_s`. Raises leaves of `ProviderError`."""
         call = CallContext.of(request, host=self.host, secret=self.key)
         body = msgspec.json.encode(self.fields(request))
-        try:
-            async with asyncio.timeout(request.timeout_s):
-                with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
-                    reply = await self._post(body, call)
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{self.host} did not finish its reply within {request.timeout_s:g} s",
-                hint="Raise judge.timeout_s, or lower judge.concurrency.",
-            ) from error
+        async with self.deadline(request.timeout_s):
+            with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
+                reply = await self.exchange(self.declared.route, body, call)
         completion = clean_completion(self.read(reply.data, reply.headers, request), secret=self.key)
         limits = completion.limits if completion.limits != RateLimits() else self._capability.limits
         self._capability = replace(self._capability, model=request.model, limits=limits, answered_by=completion.model)
@@ -124,19 +112,6 @@ class DecisionProvider:
             },
         }
 
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
-        call = CallContext(self.host, self.key)
-        try:
-            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                reply = await self._send(None, self.profile.models_path, call)
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{self.host} did not list its models within {LOOK_UP_TIMEOUT_S:g} s",
-                hint=f"Check that a server listens at {self.host} ({self.profile.setting}).",
-            ) from error
-        return listed_model_names(json_object(reply.data, reply.headers, self.profile, call))
-
     async def context_tokens(self, model: str) -> int | None:
         """Return what is declared: these hosts do not tell."""
         return self.declared.request_tokens
@@ -150,29 +125,12 @@ class DecisionProvider:
         """Return what was declared or adopted, corrected by every reply since."""
         return replace(self._capability, model=model)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
-
-    async def _post(self, body: bytes, call: CallContext) -> HttpReply:
-        return await self._send(body, self.declared.route, call)
-
-    async def _send(self, body: bytes | None, path: str, call: CallContext) -> HttpReply:
-        import aiohttp
-
-        if self._client is None:
-            self._route = route_to(self._base_url)
-            headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-            self._client = LeanClient(self._base_url, self._route, headers)
-        try:
-            return await (self._client.get(path) if body is None else self._client.post(path, body))
-        except (aiohttp.ClientError, HostRefused, OversizedReply, OSError) as error:
-            raise self._translated(error, call) from error
-
-    def _translated(self, error: Exception, call: CallContext) -> ProviderError:
-        return self._route.explained(self.profile.translate(error, call), error)
+    def headers(self) -> dict[str, str]:
+        """Return what tells the host who asks."""
+        if self.name != DECISIONS_OF_OPENAI:
+            return super().headers()
+        is_vendors_own = is_host_within(self.base_url, self.profile.vendor)
+        return super().headers() | headers_of_environment("openai", is_vendors_own=is_vendors_own)
 
     def read(self, data: bytes, headers: Mapping[str, str], request: Request) -> Completion:
         """Return the completion in the body of a success. Raises UnreadableResponse, or the error it carries."""

@@ -21,9 +21,7 @@ from xscore.platform.errors import ProviderError, RequestRejected, Unreachable, 
 from xscore.providers.decisions import DecisionProvider
 from xscore.providers.host_facts import make_completion, sub_object, token_count
 from xscore.providers.hosts import NO_HOST
-from xscore.providers.lean_http import LeanClient
 from xscore.providers.provider import OnText
-from xscore.providers.transport import Route
 from xscore.providers.wire_errors import CallContext
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 from xscore.settings import DecisionSettings, HostAccess, Settings
@@ -83,7 +81,6 @@ class LlamaProvider:
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._wire: DecisionProvider | None = None
-        self._client: LeanClient | None = None
         self._has_head: bool | None = None
         self._at_once = asyncio.Semaphore(SLOTS)
 
@@ -124,13 +121,12 @@ class LlamaProvider:
 
     async def aclose(self) -> None:
         """Close the connections and end the server."""
-        for one in (self._wire, self._client):
-            if one is not None:
-                await one.aclose()
+        if self._wire is not None:
+            await self._wire.aclose()
         if self._process is not None:
             self._process.kill()
             await self._process.wait()
-        self._wire = self._client = self._process = None
+        self._wire = self._process = None
 
     async def _started(self) -> DecisionProvider:
         async with self._starting:
@@ -139,7 +135,6 @@ class LlamaProvider:
                 hosts = {"systemone": HostAccess(f"{address}/v1")}
                 settings = replace(self._settings, decisions=DecisionSettings(hosts=hosts))
                 self._wire = DecisionProvider("systemone", self._file.name, settings)
-                self._client = LeanClient(address, Route(self._wire.host, None, is_encrypted=False), {})
             return self._wire
 
     async def _start(self) -> str:
@@ -172,9 +167,7 @@ class LlamaProvider:
 
     async def _ask(self, request: Request, state: str, question: str, call: CallContext) -> tuple[float | None, int]:
         """Return the share of `yes` beside `no`, None where neither is likely, and the tokens read."""
-        import aiohttp
-
-        assert self._client is not None and self._wire is not None
+        assert self._wire is not None
         body = {
             "messages": [
                 {"role": "system", "content": request.system},
@@ -187,9 +180,9 @@ class LlamaProvider:
         }
         try:
             async with self._at_once:
-                reply = await self._client.post("/v1/chat/completions", json.dumps(body).encode())
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._wire.profile.translate(error, call) from error
+                reply = await self._wire.send("/chat/completions", json.dumps(body).encode())
+        except self._wire.caught as error:
+            raise self._wire.translated(error, call) from error
         found = json.loads(reply.data)
         return yes_share(found), token_count(sub_object(found, "usage").get("prompt_tokens")) or 0
 

@@ -20,7 +20,7 @@ from xscore.providers.catalog import model_settings
 from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
 from xscore.providers.hosts import DUMMY_KEY, is_loopback
 from xscore.providers.reply_schema import response_format
-from xscore.providers.transport import Route
+from xscore.providers.transport import ACCOUNT_HEADERS, Route
 from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
@@ -30,8 +30,6 @@ FORM_WORDS = ("response_format", "json_schema", "json_object", "grammar", "guide
 """Words by which servers name the part of the request that asks for JSON."""
 OPTIONAL_FIELDS = ("prompt_cache_options", "prompt_cache_breakpoint", "prompt_cache_key", "stream_options", "store")
 """Fields that a request does without when the host does not take them."""
-ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
-"""The SDK fills these from the environment; they are for the vendor and for no other host."""
 
 OPENAI = DialectProfile(
     name="OpenAI",
@@ -80,8 +78,10 @@ class OpenAIProvider(WireProvider):
         """Import the SDK and make a client."""
         from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit, OpenAIError
 
-        withheld: dict[str, Any] = {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS, Omit())
-        http = route.client(DefaultAioHttpClient)
+        from xscore.providers.sdk_transport import http_client
+
+        withheld: dict[str, Any] = {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS.values(), Omit())
+        http = http_client(DefaultAioHttpClient, route)
         client = AsyncOpenAI(
             api_key=self.key or DUMMY_KEY,
             base_url=self.base_url,

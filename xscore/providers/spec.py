@@ -1,9 +1,10 @@
-"""`provider:model` or a bare model name, the provider behind it, and the import of its SDK.
+"""`provider:model` or a bare model name, the provider behind it, and the import of what its calls need.
 
 Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
 (model, settings) and return a Provider. Installed packages are searched only for names that are not ours, since the
-search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import, so it is imported in a daemon thread that
-need not be joined. Trade-off: the thread shares the interpreter, so other work is slower meanwhile.
+search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import and judging's HTTP client 0.2, so they are
+imported in a daemon thread that need not be joined, and an SDK only where something is to be answered or embedded.
+Trade-off: the thread shares the interpreter, so other work is slower meanwhile.
 """
 
 import threading
@@ -25,8 +26,12 @@ from xscore.settings.load import VENDORS
 ENTRY_POINT_GROUP = "xscore.providers"
 BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scripted")}
 """Same names and places as the package's own entry points."""
-SDKS = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS} | dict.fromkeys(DECISION_HOSTS, ("aiohttp",))
-"""What the first call of our dialects imports."""
+BY_HTTP = (*VENDORS, *DECISION_HOSTS)
+"""Our own providers that call a host."""
+JUDGING_MODULES = ("aiohttp",)
+"""What their first judging call imports."""
+ANSWERING_MODULES = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS}
+"""What a vendor's first answer or embedding imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
 
@@ -36,7 +41,7 @@ FILE_HEAD_BYTES = 1 << 20
 Connect = Callable[[str, Settings], Provider]
 
 _finished: set[str] = set()
-"""Dialects whose import is over; what is in `sys.modules` may still be half made."""
+"""Modules whose import is over; what is in `sys.modules` may still be half made."""
 
 
 class ModelSpec(Struct, frozen=True):
@@ -79,7 +84,7 @@ def _vendor_of(model: str) -> str:
     from xscore.providers.prices import vendor_by_price_table  # the tables take 0.3 s to import
 
     sold_by = vendor_by_price_table(model) if model else ""
-    return sold_by if sold_by in SDKS else ""
+    return sold_by if sold_by in BY_HTTP else ""
 
 
 def model_name(spec: ModelSpec) -> str:
@@ -142,13 +147,23 @@ def _installed() -> dict[str, Callable[[], Connect]]:
     return {entry.name: entry.load for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-async def import_sdk(dialect: str) -> None:
-    """Import the modules of this dialect in a thread; return at once where they are there, or it is not one of ours.
+async def import_sdk(vendor: str) -> None:
+    """Import a vendor's SDK, as its answers and embeddings need it. Does and raises what `import_for_judging` does."""
+    await _import(ANSWERING_MODULES.get(vendor, ()))
+
+
+async def import_for_judging(provider: str) -> None:
+    """Import in a thread what judging calls need; return at once where it is there, or the provider is not ours.
 
     Cancelling it leaves the import running. Raises what the import raises.
     """
-    if dialect not in SDKS or dialect in _finished:
+    await _import(JUDGING_MODULES if provider in BY_HTTP else ())
+
+
+async def _import(modules: tuple[str, ...]) -> None:
+    if _finished.issuperset(modules):
         return
+    import asyncio
     from concurrent.futures import Future
 
     imported: Future[None] = Future()
@@ -156,15 +171,13 @@ async def import_sdk(dialect: str) -> None:
 
     def work() -> None:
         try:
-            for name in SDKS[dialect]:
+            for name in modules:
                 import_module(name)
         except ImportError as error:
             imported.set_exception(error)
         else:
-            _finished.add(dialect)
+            _finished.update(modules)
             imported.set_result(None)
 
-    threading.Thread(target=work, name=f"import {dialect}", daemon=True).start()
-    import asyncio
-
+    threading.Thread(target=work, name=f"import {modules[-1]}", daemon=True).start()
     await asyncio.wrap_future(imported)

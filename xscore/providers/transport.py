@@ -1,16 +1,12 @@
-"""How calls travel: one HTTP client for the SDKs, through the user's proxy and under the user's certificates.
+"""How calls travel: through the user's proxy, under the user's certificates, on the user's account.
 
 Besides the settings, only this module reads the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
-`SSL_CERT_FILE`, `SSL_CERT_DIR`, `REQUESTS_CA_BUNDLE`), because those variables mean the same to every program here. The
-client itself reads none of them, so that a loopback host never goes through a proxy. Redirects are not followed and
-replies are read within bounds. Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
+`SSL_CERT_FILE`, `SSL_CERT_DIR`, `REQUESTS_CA_BUNDLE`, and the headers that a vendor's own variables name), because
+those variables mean the same to every program here. The HTTP client itself reads none of them, so that a loopback host
+never goes through a proxy. Trade-off: no SOCKS proxies, which aiohttp lacks.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,52 +22,15 @@ from xscore.providers.wire_errors import error_chain
 if TYPE_CHECKING:
     import ssl
 
-    from httpx2 import AsyncClient
-
-
 CONNECT_TIMEOUT_S = 10.0
 CERTIFICATE_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 """Variables that name a file of trusted certificates; the first that is set holds."""
 CERTIFICATE_FOLDER = "SSL_CERT_DIR"
+ACCOUNT_HEADERS = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+"""Variable -> header that names the account; for the vendor and for no other host."""
 PROXY_SCHEMES = ("http", "https")
 PROXY_REFUSAL_STATUSES = (403, 407)
 """Statuses by which a proxy says that it will not carry the call for this user."""
-
-
-MIB = 1 << 20
-MIN_BYTES = 4 * MIB
-"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond their cap."""
-BYTES_PER_TOKEN = 64
-"""A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
-STREAMED_BYTES_PER_TOKEN = 1_024
-"""A streamed token comes in an event of its own, of 200 to 400 bytes, padded by some hosts."""
-LISTING_BYTES = 32 * MIB
-"""What may come where no tokens were asked for: the longest known list of models weighs 1 MiB."""
-ERROR_BYTES = MIB // 4
-"""What is read of an error, which is shown in one line."""
-
-_asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
-
-
-@contextmanager
-def expecting_tokens(tokens: int) -> Iterator[None]:
-    """Bound the replies to what is sent in here by the bytes that this many tokens may take."""
-    before = _asked_tokens.set(tokens)
-    try:
-        yield
-    finally:
-        _asked_tokens.reset(before)
-
-
-def allowed_bytes(content_type: str, is_success: bool = True) -> int:
-    """Return what a body of this content type may weigh here and now, unpacked."""
-    tokens = _asked_tokens.get()
-    if not is_success:
-        return ERROR_BYTES
-    if tokens is None:
-        return LISTING_BYTES
-    each = STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
-    return max(MIN_BYTES, each * tokens)
 
 
 class Route(Struct, frozen=True):
@@ -88,26 +47,10 @@ class Route(Struct, frozen=True):
         """The proxy's `name[:port]`, fit to be shown; empty where there is none."""
         return urlsplit(self.proxy).netloc.rpartition("@")[2] if self.proxy else ""
 
-    def client(self, kind: "type[AsyncClient]") -> "AsyncClient":
-        """Return an HTTP client of an SDK's own kind. Raises UsageError for certificates that cannot be read."""
-        import httpx2
-
-        from xscore.providers.bounded_stream import IDENTITY_ENCODING, bound_response
-
-        return kind(
-            follow_redirects=False,
-            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            trust_env=False,
-            proxy=self.proxy,
-            verify=trusted_ssl_context() if self.is_encrypted else _unused_ssl_context(),
-            headers=IDENTITY_ENCODING,
-            event_hooks={"response": [partial(bound_response, allowed=allowed_bytes)]},
-        )
-
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
         causes = {base.__name__: link for link in reversed(error_chain(error)) for base in type(link).__mro__}
-        if oversized := causes.get("ReplyTooLarge") or causes.get("OversizedReply"):
+        if oversized := causes.get("OversizedReply"):
             hint = f"Check what answers at {self.host}; nothing more was read of it."
             return UnreadableResponse(f"{self.host} answered {oversized}", hint=hint)
         if untrusted := causes.get("ClientConnectorCertificateError"):
@@ -151,6 +94,18 @@ def route_to(base_url: str) -> Route:
     return Route(host, proxy, is_encrypted="https" in (parts.scheme, scheme))
 
 
+def headers_of_environment(vendor: str, *, is_vendors_own: bool) -> dict[str, str]:
+    """Return the headers that this vendor's variables name, as its SDK sends them.
+
+    is_vendors_own: whether they go to the vendor's own host.
+    """
+    lines = (line.partition(":") for line in os.environ.get(f"{vendor.upper()}_CUSTOM_HEADERS", "").split("\n"))
+    found = {name.strip(): value.strip() for name, colon, value in lines if colon}
+    if vendor == "openai" and is_vendors_own:
+        found |= {header: os.environ[name] for name, header in ACCOUNT_HEADERS.items() if os.environ.get(name)}
+    return found
+
+
 def trusted_ssl_context() -> "ssl.SSLContext":
     """Return the trusted certificates: those the environment names, else the system's. Raises UsageError."""
     import ssl
@@ -170,13 +125,6 @@ def trusted_ssl_context() -> "ssl.SSLContext":
             f"{name or CERTIFICATE_FOLDER} names {file or folder}, where no certificates can be read",
             hint="Name a file of PEM certificates, or unset it.",
         ) from error
-
-
-def _unused_ssl_context() -> "ssl.SSLContext":
-    """Return what plain HTTP needs; reading the system's certificates takes 30 ms."""
-    import ssl
-
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _is_exempt(host: str, no_proxy: str) -> bool:

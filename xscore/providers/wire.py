@@ -1,50 +1,46 @@
-"""One request over a vendor's SDK, in any dialect: the SDK is opened late, the deadline kept, the reply read whole.
+"""A chat dialect: one request to a model in the words of a vendor, whole over our connection or streamed by its SDK.
 
-It sends, sends again without fields that the host refuses, reads the reply or the stream, translates the SDK's errors
-and checks that the host read all of the prompt. A vendor's module holds the rest: SDK, bodies, readers, error tables.
-The SDK is imported at the first call (a second of CPU) and only moves bytes: its low-level `post` takes 1.0 ms of CPU
-where typed calls take 1.3 to 3. Trade-off: the SDKs are alike because one generator writes them; clients are `Any`.
+It sends, sends again without fields that the host refuses, reads the reply or the stream, translates errors and checks
+that the host read all of the prompt. A vendor's module holds the rest: bodies, readers, the SDK. Whole replies, all
+that judging takes, need no SDK; it is imported at the first stream (a second of CPU). Trade-off: the SDKs are alike
+because one generator writes them; clients are `Any`.
 """
 
-import asyncio
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
+from xscore.platform.errors import PromptCut, PromptTooLong
+from xscore.providers.connection import HostConnection
 from xscore.providers.host_facts import (
     PromptCount,
     count_prompt,
     is_prompt_cut,
     json_object,
-    listed_model_names,
     make_completion,
     sub_object,
     token_count,
 )
-from xscore.providers.hosts import host_of, is_host_within, usable_key, vendor_settings
+from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_settings
 from xscore.providers.provider import OnText
-from xscore.providers.transport import Route, expecting_tokens, route_to
+from xscore.providers.reply_bounds import expecting_tokens
+from xscore.providers.transport import Route, headers_of_environment, route_to
 from xscore.providers.wire_errors import (
     REFUSAL_CODES,
     CallContext,
-    DialectProfile,
     StreamCleaner,
     clean_completion,
     error_body,
+    known_names,
 )
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 if TYPE_CHECKING:
-    import httpx2
-
     from xscore.settings import Settings
 
-LOOK_UP_TIMEOUT_S = 10.0
-"""Deadline of a look-up at the host, which no model works on."""
 FIELD_REFUSAL_STATUSES = (400, 422)
 """Statuses by which a host may say that it does not take a field."""
 
@@ -84,11 +80,9 @@ class StreamReader:
             self._on_text(piece)
 
 
-class WireProvider:
-    """A host reached through a vendor's SDK; subclasses hold what differs. It is `Adaptable`."""
+class WireProvider(HostConnection):
+    """A host of a vendor's chat dialect; subclasses hold what differs. It is `Adaptable`."""
 
-    name: str
-    profile: DialectProfile
     forms: tuple[ReplyForm, ...]
     """Of the reply, from the strongest."""
     stream_reader: type[StreamReader]
@@ -101,13 +95,8 @@ class WireProvider:
     """Place of the cached tokens in the usage: the part of it (empty: itself) and the name."""
 
     def __init__(self, base_url: str, api_key: str) -> None:
-        self.base_url = base_url
-        self.key = api_key
-        self.host = host_of(base_url, setting=self.profile.setting)
+        super().__init__(base_url, api_key)
         self.is_vendors_own = is_host_within(base_url, self.profile.vendor)
-        self.caught: tuple[type[Exception], ...] = ()
-        """What the SDK and its transport raise, once it is open."""
-        self._route = Route(self.host, None)
         self._sdk: SdkClient | None = None
         self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
         self._shortest: PromptCount | None = None
@@ -146,10 +135,6 @@ class WireProvider:
         """Return the longest input, where the host tells."""
         raise NotImplementedError
 
-    async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
-        return listed_model_names(await self.look_up(self.profile.models_path))
-
     def adopt(self, capability: Capability) -> None:
         """Ask from now on in this form and without these fields."""
         self._capability = capability
@@ -158,69 +143,41 @@ class WireProvider:
         """Return what was adopted, corrected by every reply since."""
         return self._capability if self._capability.model else replace(self._capability, model=model)
 
+    def headers(self) -> dict[str, str]:
+        """Return what tells the host who asks; a host on this machine gets a dummy where there is no key."""
+        named = headers_of_environment(self.name, is_vendors_own=self.is_vendors_own)
+        return {"Authorization": f"Bearer {self.key or DUMMY_KEY}", **named}
+
     def body(self, request: Request) -> bytes:
         """Return the JSON body of a request as it would be sent now, not streamed."""
-        fields = self.fields(request, self._capability, stream=False)
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        return msgspec.json.encode(self.fields(request, self._capability, stream=False))
 
     def open(self) -> SdkClient:
-        """Return the SDK with its client; import it the first time."""
+        """Return the SDK with its client; import it the first time. `caught` then holds what it raises too."""
         if self._sdk is None:
             import aiohttp
             import httpx2
 
             self._route = route_to(self.base_url)
             self._sdk = self.load(self._route)
-            self.caught = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
+            self.caught = (*self.caught, self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
         return self._sdk
-
-    def translated(self, error: Exception, call: CallContext | None = None) -> ProviderError:
-        """Return our error for one of `caught`; the caller raises it `from error`. call: None for a look-up."""
-        ours = self.profile.translate(error, call or CallContext(self.host, self.key))
-        return self._route.explained(ours, error)
-
-    def json(self, response: "httpx2.Response", call: CallContext | None = None) -> dict[str, Any]:
-        """Return the JSON object of a success. Raises UnreadableResponse."""
-        return json_object(response.content, response.headers, self.profile, call or CallContext(self.host))
-
-    async def look_up(self, path: str) -> Mapping[str, Any]:
-        """Return the JSON object at this path of the base URL, or at this URL. Raises leaves of `ProviderError`."""
-        sdk = self.open()
-        import httpx2
-
-        try:
-            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                response = await sdk.client.get(path, cast_to=httpx2.Response)
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{self.host} did not answer within {LOOK_UP_TIMEOUT_S:g} s",
-                hint=f"Check that a server listens at {self.host} ({self.profile.setting}).",
-            ) from error
-        except self.caught as error:
-            raise self.translated(error) from error
-        return self.json(response)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await super().aclose()
         if self._sdk is not None:
             await self._sdk.client.close()
             self._sdk = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`; fields that the host refuses are left out from then on."""
-        sdk = self.open()
-        try:
-            async with asyncio.timeout(request.timeout_s):
-                completion = await self._send_adapting(sdk, request, on_text)
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{self.host} did not finish its reply within {request.timeout_s:g} s",
-                hint="Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency.",
-            ) from error
+        async with self.deadline(request.timeout_s):
+            completion = await self._send_adapting(request, on_text)
         self._check_all_read(request, completion)
         return completion
 
-    async def _send_adapting(self, sdk: SdkClient, request: Request, on_text: OnText | None) -> Completion:
+    async def _send_adapting(self, request: Request, on_text: OnText | None) -> Completion:
         """Send, and retry without fields that the host refuses, until none is left to drop."""
         longest = self.longest_unstreamed_tokens
         if on_text is None and longest is not None and request.max_output_tokens > longest:
@@ -230,9 +187,9 @@ class WireProvider:
             used = self._capability
             try:
                 with expecting_tokens(request.max_output_tokens):
-                    return await self._send(sdk, request, call, on_text)
+                    return await self._ask(request, call, on_text)
             except self.caught as error:
-                if getattr(error, "code", None) in REFUSAL_CODES:  # rejected before it was read, so not charged
+                if REFUSAL_CODES.intersection(known_names(error_body(error))):  # not read, so not charged
                     return Completion(
                         text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False
                     )
@@ -240,19 +197,18 @@ class WireProvider:
                 if not _asks_otherwise(self._capability, used) and not self._drop_refused_fields(request, error):
                     raise self.translated(error, call) from error
 
-    async def _send(self, sdk: SdkClient, request: Request, call: CallContext, on_text: OnText | None) -> Completion:
-        import httpx2
-
-        body = self.fields(request, self._capability, stream=on_text is not None)
-        path = self.profile.path
+    async def _ask(self, request: Request, call: CallContext, on_text: OnText | None) -> Completion:
         if on_text is None:
-            return self._read(await sdk.client.post(path, cast_to=httpx2.Response, body=body), call)
-        stream = await sdk.client.post(path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class)
+            reply = await self.send(self.profile.path, self.body(request))
+            return self._read(reply.data, reply.headers, call)
+        sdk, body = self.open(), self.fields(request, self._capability, stream=True)
+        stream = await sdk.client.post(
+            self.profile.path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class
+        )
         async with stream:
             if "text/event-stream" in stream.response.headers.get("content-type", ""):
                 return await self._read_stream(stream, call, on_text)
-            await stream.response.aread()
-            whole = self._read(stream.response, call)
+            whole = self._read(await stream.response.aread(), stream.response.headers, call)
             on_text(whole.text)
             return whole
 
@@ -270,24 +226,18 @@ class WireProvider:
         if reader.finish is None:
             raise self.profile.stream_ended(call)
         cleaner.end()
-        text, limits = "".join(reader.pieces), self._limits(stream.response)
+        text, limits = "".join(reader.pieces), self.rate_limits(stream.response.headers)
         whole = make_completion(call, text, reader.finish, reader.usage, model=reader.model, limits=limits)
         return clean_completion(whole, secret=self.key)
 
-    def _read(self, response: "httpx2.Response", call: CallContext) -> Completion:
-        found = self.json(response, call)
-        completion = self.completion(found, call, self._limits(response))
+    def _read(self, data: bytes, headers: Mapping[str, str], call: CallContext) -> Completion:
+        found = json_object(data, headers, self.profile, call)
+        completion = self.completion(found, call, self.rate_limits(headers))
         part, name = self.cached_count
         usage = sub_object(found, "usage")
         cached = (sub_object(usage, part) if part else usage).get(name)
         self._learn(call.model, completion, reports_cached=token_count(cached) is not None)
         return clean_completion(completion, secret=self.key)
-
-    def _limits(self, response: "httpx2.Response") -> RateLimits:
-        """Read the stated limits; headers are copied once, since each look-up walks through all of them."""
-        pairs = ((name.lower(), value) for name, value in response.headers.raw)
-        stated = {name.decode("ascii"): value.decode("latin-1") for name, value in pairs if b"ratelimit" in name}
-        return self.rate_limits(stated)
 
     def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
         """Learn from this reply what the host supports."""

@@ -21,7 +21,7 @@ from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import SpendingStores, TurnResources, resources_over
 from xscore.platform.errors import BudgetExhausted, XscoreError
 from xscore.providers.provider import Adaptable
-from xscore.providers.spec import ModelSpec, connect_provider, import_sdk
+from xscore.providers.spec import ModelSpec, connect_provider, import_for_judging
 from xscore.records.calls import CallRecord, Capability
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
@@ -147,7 +147,7 @@ class ChunkJudge:
         remarks: tuple[str, ...] = ()
         failed: XscoreError | None = None
         try:
-            await import_sdk(self._context.spec.provider)
+            await import_for_judging(self._context.spec.provider)
             budget, usage = Budget(dollars, clock=self._clock), UsageTotals(calls.append)
             here = SpendingStores(carried, budget)
             async with resources_over(here, usage, self._settings, self._context.job, clock=self._clock) as resources:

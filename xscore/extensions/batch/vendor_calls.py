@@ -27,7 +27,8 @@ from xscore.platform.errors import (
 )
 from xscore.providers.attempts import may_retry
 from xscore.providers.concurrency import FIRST_BACKOFF_S
-from xscore.providers.transport import MIB, expecting_tokens
+from xscore.providers.host_facts import json_object
+from xscore.providers.reply_bounds import MIB, expecting_tokens
 from xscore.providers.wire import WireProvider
 from xscore.providers.wire_errors import (
     REFUSAL_CODES,
@@ -107,7 +108,8 @@ class BatchCalls:
         with self._errors(timeout_s, of):
             async with asyncio.timeout(timeout_s):
                 response = await send(sdk.client)
-        return self.connection.json(response)
+        host = self.connection.host
+        return json_object(response.content, response.headers, self.connection.profile, CallContext(host))
 
     async def get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""

@@ -1,0 +1,148 @@
+"""One host over HTTP: requests with our bounds, and every failure as one of our errors. No vendor's client is in it.
+
+Judging and look-ups go through here: an SDK takes a second of CPU to import and a millisecond a call. Redirects are not
+followed, no cookie is kept, only `transport` reads the environment, and a reply is read to its bound and no further.
+Trade-off: it neither streams nor retries; streamed answers are an SDK's, and `Retrying` and `Limited` stand around it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from xscore.platform.errors import CallTimedOut, ProviderError
+from xscore.providers.host_facts import json_object, listed_model_names
+from xscore.providers.hosts import host_of
+from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
+from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, route_to, trusted_ssl_context
+from xscore.providers.wire_errors import CallContext, DialectProfile
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json", **IDENTITY_ENCODING}
+LOOK_UP_TIMEOUT_S = 10.0
+"""Deadline of a look-up at the host, which no model works on."""
+SLOW_HINT = "Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency."
+LISTENS_HINT = "Check that a server listens at {self.host} ({self.profile.setting})."
+
+
+class HttpReply(Struct, frozen=True):
+    """A reply, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By name, in any case."""
+    data: bytes
+
+
+class HostRefused(Exception):
+    """A reply that is no success; `DialectProfile.translate` reads it like an SDK's error."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        super().__init__(f"status {reply.status}")
+        self.response = reply
+        self.status_code = reply.status
+        self.body: Any = None
+        """The JSON in it; None where there was none."""
+        with suppress(ValueError, RecursionError):
+            self.body = json.loads(reply.data)
+
+
+class HostConnection:
+    """Connections to one host; opened by the first request, closed by `aclose`."""
+
+    name: str
+    """The dialect, or the declared host."""
+    profile: DialectProfile
+
+    def __init__(self, base_url: str, api_key: str) -> None:
+        self.base_url, self.key = base_url.rstrip("/"), api_key
+        self.host = host_of(base_url, setting=self.profile.setting)
+        self.caught: tuple[type[Exception], ...] = (HostRefused, OversizedReply, OSError)
+        """What requests raise, once one was sent."""
+        self._route = Route(self.host, None)
+        self._session: ClientSession | None = None
+
+    def headers(self) -> dict[str, str]:
+        """Return what tells the host who asks."""
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    async def send(self, path: str, body: bytes | None) -> HttpReply:
+        """Post this JSON, or get what is there, at this path of the base URL or at this URL. Raises one of `caught`."""
+        session = self._session or self._open()
+        url = path if "://" in path else f"{self.base_url}{path}"
+        method = "GET" if body is None else "POST"
+        sent = session.request(method, url, data=body, allow_redirects=False, proxy=self._route.proxy)
+        async with sent as response:
+            reply = HttpReply(response.status, response.headers, await _read_within_bounds(response))
+        if not 200 <= reply.status < 300:
+            raise HostRefused(reply)
+        return reply
+
+    async def exchange(self, path: str, body: bytes | None, call: CallContext) -> HttpReply:
+        """Do what `send` does. Raises leaves of `ProviderError`."""
+        try:
+            return await self.send(path, body)
+        except self.caught as error:
+            raise self.translated(error, call) from error
+
+    @asynccontextmanager
+    async def deadline(self, seconds: float, *, hint: str = SLOW_HINT) -> AsyncIterator[None]:
+        """Bound what is done in here. Raises CallTimedOut."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            raise CallTimedOut(f"{self.host} did not finish its reply within {seconds:g} s", hint=hint) from error
+
+    def translated(self, error: Exception, call: CallContext | None = None) -> ProviderError:
+        """Return our error for one of `caught`; the caller raises it `from error`. call: None for a look-up."""
+        ours = self.profile.translate(error, call or CallContext(self.host, self.key))
+        return self._route.explained(ours, error)
+
+    async def look_up(self, path: str) -> Mapping[str, Any]:
+        """Return the JSON object at this path of the base URL, or at this URL. Raises leaves of `ProviderError`."""
+        async with self.deadline(LOOK_UP_TIMEOUT_S, hint=LISTENS_HINT.format(self=self)):
+            reply = await self.exchange(path, None, CallContext(self.host, self.key))
+        return json_object(reply.data, reply.headers, self.profile, CallContext(self.host))
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
+        return listed_model_names(await self.look_up(self.profile.models_path))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> "ClientSession":
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+        self._route = route_to(self.base_url)
+        self.caught = (*self.caught, ClientError)
+        ssl = trusted_ssl_context() if self._route.is_encrypted else False
+        self._session = ClientSession(
+            connector=TCPConnector(limit=0, ssl=ssl),
+            headers={**JSON_HEADERS, **self.headers()},
+            timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            cookie_jar=DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+        return self._session
+
+
+async def _read_within_bounds(response: "ClientResponse") -> bytes:
+    """Return the body, of an error only what can be shown. Raises OversizedReply."""
+    body, data = BoundedBody(response.status, response.headers), bytearray()
+    async for received in response.content.iter_any():
+        for piece in body.pieces(received):
+            data += piece
+        if body.is_over:
+            break
+    return bytes(data + body.rest())

@@ -1,0 +1,104 @@
+"""How much of a reply is read: every body, whole or streamed, success or error, is unpacked and counted as it comes.
+
+A reply may never end, or unpack from a few kilobytes to gigabytes. The bound follows from the tokens that a call asks
+for; of an error only what can be shown is read, and its status still says what it is. Both HTTP clients read through
+here. Trade-off: a reply cut off here may have been charged and is lost, and only gzip and deflate are unpacked, neither
+of which was asked for.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+MIB = 1 << 20
+MIN_BYTES = 4 * MIB
+"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond their cap."""
+BYTES_PER_TOKEN = 64
+"""A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
+STREAMED_BYTES_PER_TOKEN = 1_024
+"""A streamed token comes in an event of its own, of 200 to 400 bytes, padded by some hosts."""
+LISTING_BYTES = 32 * MIB
+"""What may come where no tokens were asked for: the longest known list of models weighs 1 MiB."""
+ERROR_BYTES = MIB // 4
+"""What is read of an error, which is shown in one line."""
+PIECE_BYTES = 1 << 16
+"""Unpacked at a time."""
+IDENTITY_ENCODING = {"Accept-Encoding": "identity"}
+"""Replies are short; packing them would only hide how long they are."""
+PLAIN_ENCODINGS, PACKED_ENCODINGS = ("", "identity"), ("gzip", "x-gzip", "deflate")
+"""Values of Content-Encoding that can be read; the others were not asked for."""
+_EITHER_HEADER = 32 + zlib.MAX_WBITS
+"""Makes zlib tell gzip from deflate by the first bytes."""
+
+_asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
+
+
+@contextmanager
+def expecting_tokens(tokens: int) -> Iterator[None]:
+    """Bound the replies to what is sent in here by the bytes that this many tokens may take."""
+    before = _asked_tokens.set(tokens)
+    try:
+        yield
+    finally:
+        _asked_tokens.reset(before)
+
+
+def allowed_bytes(content_type: str, is_success: bool = True) -> int:
+    """Return what a body of this content type may weigh here and now, unpacked."""
+    tokens = _asked_tokens.get()
+    if not is_success:
+        return ERROR_BYTES
+    if tokens is None:
+        return LISTING_BYTES
+    each = STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
+    return max(MIN_BYTES, each * tokens)
+
+
+class OversizedReply(Exception):
+    """A success of which no more is read; its words follow `the host answered`."""
+
+
+class BoundedBody:
+    """One body, unpacked up to its bound."""
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        self._status, self._is_success = status, 200 <= status < 300
+        self._limit = self._left = allowed_bytes(headers.get("Content-Type", ""), self._is_success)
+        self._encoding = headers.get("Content-Encoding", "").strip().lower()
+        self._unpacking = zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
+        self._is_foreign = self._unpacking is None and self._encoding not in PLAIN_ENCODINGS
+        self.is_over = False
+        """Whether nothing more of it is read."""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what these bytes hold, within the bound. Raises OversizedReply where a success goes on beyond it."""
+        if self._is_foreign:
+            self._stop("a body in an encoding that was not asked for")
+            return
+        for piece in (data,) if self._unpacking is None else self._unpacked(data):
+            self._left -= len(piece)
+            if self._left < 0:
+                self._stop(f"more than {self._limit:,} bytes, where no reply is so long")
+                return
+            yield piece
+
+    def rest(self) -> bytes:
+        """Return what unpacking holds back at the end, at most a few kilobytes."""
+        return self._unpacking.flush() if self._unpacking is not None and not self.is_over else b""
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        assert self._unpacking is not None
+        while data and not self._unpacking.eof:
+            try:
+                piece = self._unpacking.decompress(data, PIECE_BYTES)
+            except zlib.error:
+                self._stop(f"a body that is not the {self._encoding} it claims to be")
+                return
+            data = self._unpacking.unconsumed_tail
+            yield piece
+
+    def _stop(self, why: str) -> None:
+        self.is_over = True
+        if self._is_success:
+            raise OversizedReply(f"{self._status} with {why}")

@@ -1,0 +1,77 @@
+"""The HTTP client under a vendor's SDK: the same routes, certificates and bounds as `connection`, as an SDK wants them.
+
+The bounds hang on the client's hook for responses, so neither dialect nor SDK needs to know. Imported with the first
+SDK, since it needs `httpx2`. Trade-off: only answers, embeddings and Batch APIs pass through here; judging does not.
+"""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from math import inf
+
+import httpx2
+
+from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply, allowed_bytes
+from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, trusted_ssl_context
+
+MAX_DIGITS = 12
+"""A longer Content-Length is not worth reading."""
+
+
+class ReplyTooLarge(httpx2.RequestError):
+    """An `OversizedReply` in the client's own kind of error, because the SDKs let no other through."""
+
+
+def http_client(kind: type[httpx2.AsyncClient], route: Route) -> httpx2.AsyncClient:
+    """Return an HTTP client of an SDK's own kind. Raises UsageError for certificates that cannot be read."""
+    # plain HTTP needs no certificates, and reading the system's takes 30 ms
+    verify = trusted_ssl_context() if route.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return kind(
+        follow_redirects=False,
+        timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        trust_env=False,
+        proxy=route.proxy,
+        verify=verify,
+        headers=IDENTITY_ENCODING,
+        event_hooks={"response": [bound_response]},
+    )
+
+
+async def bound_response(response: httpx2.Response) -> None:
+    """Have this response read within its bounds; nothing of its body has been read yet."""
+    headers = response.headers
+    body = BoundedBody(response.status_code, headers)
+    is_packed = headers.pop("content-encoding", "") != ""  # unpacked here, and not a second time
+    length = headers.get("content-length", "")
+    announced = int(length) if len(length) < MAX_DIGITS and length.isdecimal() else inf
+    limit = allowed_bytes(headers.get("content-type", ""), response.is_success)
+    if is_packed or "transfer-encoding" in headers or announced > limit:
+        response.stream = BoundedStream(response, body)
+    # else the transport reads no more than was announced
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """A body that ends at its bound: in an error where it is a success, in silence where it is not."""
+
+    def __init__(self, response: httpx2.Response, body: BoundedBody) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._source, self._body = response.stream, body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        source = aiter(self._source)
+        try:
+            async for data in source:
+                for piece in self._body.pieces(data):
+                    yield piece
+                if self._body.is_over:
+                    return
+            if rest := self._body.rest():
+                yield rest
+        except OversizedReply as error:
+            raise ReplyTooLarge(str(error)) from error
+        finally:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._source.aclose()
