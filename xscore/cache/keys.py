@@ -6,7 +6,6 @@ the same, so these are left out of the key. Trade-off: two tasks that differ onl
 stays.
 """
 
-import functools
 import re
 
 from xscore.platform.hashing import digest
@@ -31,33 +30,33 @@ def judge_key(judge: JudgeIdentity) -> str:
     return digest("judge", *(f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__))
 
 
-@functools.cache
-def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return the patterns that vary between runs of one command, with their replacements."""
-    rules = (
-        (r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b", "<address>"),
-        (r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*", "<temporary>"),
-        (r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+", "<temporary>"),
-        (r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+", "<temporary>"),
-        (r"<temporary>(?:/pytest-(?:\d+|current)\b)+", "<temporary>"),
-        (rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?", "<time>"),
-        (rf"(?<![\d:]){_CLOCK}(?![\d:])", "<time>"),
-        (
-            rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b",
-            r"\1<duration>",
-        ),
-        (rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])", r"\1<duration>"),
-        (rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b", "<duration>"),
-        (r"(\bFile \"[^\"\n]+\", line )\d+", r"\1<line>"),
-        (
-            rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)",
-            r"\1:<line>",
-        ),
-        (rf"(\({_FILE}):\d+(?::\d+)?(?=\))", r"\1:<line>"),
-        (rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)", r"\1:<line>"),
-        (r"(?m)(?<![ \t])[ \t]+$", ""),
-    )
-    return tuple((re.compile(pattern), replacement) for pattern, replacement in rules)
+_DIGITS = tuple("0123456789")
+_RULES = (
+    (_DIGITS, r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b", "<address>"),
+    (("/T",), r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*", "<temporary>"),
+    (("tmp/",), r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+", "<temporary>"),
+    (("\\",), r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+", "<temporary>"),
+    (("<temporary>/pytest-",), r"<temporary>(?:/pytest-(?:\d+|current)\b)+", "<temporary>"),
+    (_DIGITS, rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?", "<time>"),
+    (_DIGITS, rf"(?<![\d:]){_CLOCK}(?![\d:])", "<time>"),
+    (
+        _DIGITS,
+        rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b",
+        r"\1<duration>",
+    ),
+    (_DIGITS, rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])", r"\1<duration>"),
+    (_DIGITS, rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b", "<duration>"),
+    (_DIGITS, r"(\bFile \"[^\"\n]+\", line )\d+", r"\1<line>"),
+    (
+        _DIGITS,
+        rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)",
+        r"\1:<line>",
+    ),
+    (_DIGITS, rf"(\({_FILE}):\d+(?::\d+)?(?=\))", r"\1:<line>"),
+    (_DIGITS, rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)", r"\1:<line>"),
+    (("",), r"(?m)(?<![ \t])[ \t]+$", ""),
+)
+"""What varies between runs of one command: a text that has one of these strings, a pattern, its replacement."""
 
 
 def normalise_turn_text(text: str) -> str:
@@ -65,7 +64,8 @@ def normalise_turn_text(text: str) -> str:
     text, before = text.replace("\r\n", "\n"), ""
     while text != before:  # a replacement can expose another match; each pass leaves fewer digits, so it ends
         before = text
-        for pattern, replacement in _rules():
-            text = pattern.sub(replacement, text)
+        for needed, pattern, replacement in _RULES:
+            if any(part in text for part in needed):  # few tasks need any pattern compiled
+                text = re.sub(pattern, replacement, text)
         text = text.strip()
     return text

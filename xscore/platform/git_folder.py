@@ -17,11 +17,11 @@ DETACHED_HEAD = "detached HEAD"
 """Branch name when none is checked out; a real branch name cannot contain a space."""
 MAX_CONFIG_BYTES = 1_000_000
 _BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
-_RENAMED = re.compile("\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$", re.MULTILINE)
+_RENAMED = "(?m)\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$"
 _TAIL_BYTES = 65_536
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-_INCLUDE = re.compile(r"^\s*\[\s*include(if)?\b", re.MULTILINE | re.IGNORECASE)
-_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE | re.IGNORECASE)
+_COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
+_INCLUDE = r"(?mi)^\s*\[\s*include(if)?\b"
+_WORKTREE = r'(?mi)^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$'
 
 
 def claims_git(root: Path) -> bool:
@@ -57,7 +57,7 @@ def _home_of(folder: Path, root: Path) -> Path | None:
         named, belongs = _own_text(folder, "gitdir").strip(), common == folder.parent.parent
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root / ".git"
     else:  # a submodule: its git folder lies in that of the repository around it, and its settings name the root
-        (named,), belongs = _WORKTREE.findall(_own_text(folder, "config"))[-1:] or [""], common == folder
+        (named,), belongs = re.findall(_WORKTREE, _own_text(folder, "config"))[-1:] or [""], common == folder
         is_own = bool(named) and Path(os.path.realpath(folder / named)) == root
     return common if is_own and belongs else None
 
@@ -77,7 +77,7 @@ def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
     """
     for folder, name in ((home, "config"), (own, "config"), (own, "config.worktree")):
         settings = _own_text(folder, name, MAX_CONFIG_BYTES + 1)
-        if len(settings) > MAX_CONFIG_BYTES or _INCLUDE.search(settings):
+        if len(settings) > MAX_CONFIG_BYTES or re.search(_INCLUDE, settings):
             return False
     objects = home / "objects"
     if any(_own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")):
@@ -107,11 +107,11 @@ def head_branch(folder: Path) -> str:
 def working_branch(folder: Path) -> str:
     """Return the branch being worked on; during a rebase or bisect, the branch it started from."""
     named = head_branch(folder)
-    if not _COMMIT.fullmatch(named):
+    if not re.fullmatch(_COMMIT, named):
         return named
     for file in _BEGAN_FROM:
         began = readable_text(_own_text(folder, file)).strip().removeprefix("refs/heads/")
-        if began and not _COMMIT.fullmatch(began) and began != DETACHED_HEAD:
+        if began and not re.fullmatch(_COMMIT, began) and began != DETACHED_HEAD:
             return began
     return DETACHED_HEAD
 
@@ -120,7 +120,7 @@ def earlier_branch_names(folder: Path, name: str) -> tuple[str, ...]:
     """Return the earlier names of a renamed branch, latest first, from its reflog."""
     log = readable_text(_own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}"))
     found: list[str] = []
-    for old, new in reversed(_RENAMED.findall(log)):
+    for old, new in reversed(re.findall(_RENAMED, log)):
         if new == (found[-1] if found else name):
             found.append(old)
     return tuple(found)
