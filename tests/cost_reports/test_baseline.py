@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import MEASURED
@@ -54,7 +55,7 @@ def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
     """A stage that is added to turns or calls is one that a baseline may hold."""
     of_turns, of_calls = list(Latency.__struct_fields__), list(map(str, Stage))
     timings = tuple(
-        StageP95(of=of, stage=stage, kind=kind, count=9, p95_s=0.5)
+        convert({"of": of, "stage": stage, "kind": kind, "count": 9, "p95_s": 0.5}, StageP95)
         for of, stages in (("call", sorted(of_calls)), ("turn", sorted(of_turns)))
         for stage in stages
         for kind in ("cached", "live")
@@ -111,6 +112,9 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
         {"timings": [{"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}]},
         {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}]},
+        {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": 1e300}]},
+        {"usage": {"input_tokens": 5}},
+        {"coverage": {"candidates": -1, "judged": -1, "cached": 0, "carried": 0, "unjudged": 0}},
         {"unknown": 1},
     ],
 )

@@ -8,9 +8,10 @@ must not cost a file. Trade-off: each field that others can write is checked.
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import NoReturn
 
+import msgspec
 from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import astuple
 
 from xscore.cost_reports.records import GateFigures
 from xscore.platform.errors import BrokenReceipt, UsageError
@@ -75,7 +76,7 @@ def baseline_json(measured: GateFigures) -> str:
 
 def _parsed(data: bytes, path: Path) -> GateFigures:
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse_constant)
+        value = msgspec.json.decode(data)  # no NaN, no Infinity
         refuse_repeated_keys(data.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
@@ -95,17 +96,14 @@ def _parsed(data: bytes, path: Path) -> GateFigures:
     return found
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
-
-
 def _refuse_foreign(found: GateFigures, value: dict[str, dict[str, object]]) -> None:
     """Raise ValueError for names and amounts that no report has."""
-    if value["usage"].keys() != set(Usage.__struct_fields__):
-        raise ValueError("its kinds of tokens are not those of a baseline")
-    if found.cost_usd >= MAX_USD:
+    if value["usage"].keys() != set(Usage.__struct_fields__) or min(astuple(found.usage)) < 0:
+        raise ValueError("its tokens are not those of a baseline")
+    if min(astuple(found.coverage)) < 0:
+        raise ValueError("its coverage is below zero")
+    if not 0 <= found.cost_usd < MAX_USD:
         raise ValueError("its dollars are no amount")
     stages = {*Latency.__struct_fields__, *map(str, Stage)}
-    for timing in found.timings:
-        if timing.of not in ("turn", "call") or timing.kind not in ("live", "cached") or timing.stage not in stages:
-            raise ValueError("it times what no report has")
+    if any(timing.stage not in stages for timing in found.timings):
+        raise ValueError("it times what no report has")

@@ -10,11 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from xscore.cost_reports.records import Accuracy, Comparison, Spent
 from xscore.cost_reports.tables import LedgerTurn, sum_coverage
 from xscore.platform import money
 from xscore.records.calls import CounterfactualCost, Stage
-from xscore.records.receipt import Expected
+from xscore.records.receipt import NOTHING_EXPECTED, Expected
 from xscore.store.call_rows import MOST_PICODOLLARS
 
 _IS_AMOUNT = f"typeof(cost) = 'integer' AND cost BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
@@ -104,33 +106,20 @@ def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy
 
     No expectation assumes a discount of the host's prefix cache, so dollars are those without it.
     """
-    expected, actual = list[Expected](), list[Expected]()
+    expected, actual, count = NOTHING_EXPECTED, NOTHING_EXPECTED, 0
     for turn in turns:
         figures, taken = turn.figures, judging.get(turn.key)
         if not (figures and figures.expected and figures.expected.calls and taken) or figures.coverage.unjudged:
             continue
-        usage, plain = taken.usage, None if taken.unpriced else taken.otherwise.without_prefix_cache
-        expected.append(figures.expected)
-        actual.append(
-            Expected(
-                calls=taken.calls,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cost_usd=plain,
-            )
+        expected, count = expected + figures.expected, count + 1
+        actual += Expected(
+            calls=taken.calls,
+            input_tokens=taken.usage.input_tokens,
+            output_tokens=taken.usage.output_tokens,
+            cost_usd=None if taken.unpriced else taken.otherwise.without_prefix_cache,
         )
-    if not expected:
+    if not count:
         return None
-    is_priced = all(one.cost_usd is not None for one in (*expected, *actual))
-    sums = [_sum_expected(side, is_priced=is_priced) for side in (expected, actual)]
-    return Accuracy(turns=len(expected), expected=sums[0], actual=sums[1])
-
-
-def _sum_expected(each: Sequence[Expected], *, is_priced: bool) -> Expected:
-    """Add up; dollars are None unless all of them are known on both sides."""
-    return Expected(
-        calls=sum(one.calls for one in each),
-        input_tokens=sum(one.input_tokens for one in each),
-        output_tokens=sum(one.output_tokens for one in each),
-        cost_usd=sum((one.cost_usd or Decimal(0) for one in each), Decimal(0)) if is_priced else None,
-    )
+    if expected.cost_usd is None or actual.cost_usd is None:  # sums of different turns cannot be compared
+        expected, actual = (replace(side, cost_usd=None) for side in (expected, actual))
+    return Accuracy(turns=count, expected=expected, actual=actual)

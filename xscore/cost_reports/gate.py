@@ -22,7 +22,6 @@ from xscore.cost_reports.records import (
     GateVerdict,
     StageP95,
 )
-from xscore.platform.errors import UsageError
 from xscore.settings import GateSettings
 
 LEAST_RISE_S = 0.01
@@ -30,7 +29,7 @@ LEAST_RISE_S = 0.01
 ANOTHER_WORKLOAD = (
     "another workload, so dollars, calls and tokens are not compared; if you meant it, update the baseline"
 )
-DAMAGED = "left out of every figure, since they make no sense: nothing of the ledger can be compared"
+DAMAGED = "left out of every figure because they are damaged, so nothing of the ledger can be compared"
 COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
     ("attempts without a price", "cost", lambda found: found.unpriced),
     ("calls", "calls", lambda found: found.calls),
@@ -49,77 +48,55 @@ COUNT_GATES: tuple[tuple[str, str, Callable[[GateFigures], int]], ...] = (
 
 
 def measure_report(report: CostReport) -> GateFigures:
-    """Return the figures of a report that can be held. Raises UsageError where one is no number."""
+    """Return the figures of a report that can be held."""
     spent = report.spent
     whole = next((line for line in report.evaluations if not line.unjudged), None)
-    try:
-        return GateFigures(
-            turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
-            coverage=report.coverage,
-            calls=spent.calls,
-            attempts=spent.attempts,
-            usage=spent.usage,
-            cost_usd=spent.cost_usd,
-            unpriced=spent.unpriced,
-            recall=convert(whole, EvaluationRecall, from_attributes=True) if whole else None,
-            left_out=report.left_out,
-            timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
-        )
-    except ValueError as error:
-        raise UsageError(
-            f"the report cannot be held to a baseline: {error}",
-            hint="A row of the ledger is damaged; choose a range without it by --since or --turn.",
-        ) from error
+    return GateFigures(
+        turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
+        coverage=report.coverage,
+        calls=spent.calls,
+        attempts=spent.attempts,
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+        unpriced=spent.unpriced,
+        recall=convert(whole, EvaluationRecall, from_attributes=True) if whole else None,
+        left_out=report.left_out,
+        timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in report.timings),
+    )
 
 
 def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateReport:
     """Compare each figure with its baseline under the tolerances of `[gates]`."""
-    workload = (_turns(now, baseline), _candidates(now, baseline, gates))
+    workload = tuple(_workload(now, baseline, gates))
     sums = (_dollars(now, baseline, gates), *_counts(now, baseline, gates))
     if any(line.verdict is GateVerdict.FAILED for line in workload):
         sums = tuple(map(_incomparable, sums))
     times = () if gates.latency == "off" else tuple(_latencies(now, baseline, gates))
     lines = (*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates), *times)
     if now.left_out:
-        damaged = _line("damaged rows", "count", (0, now.left_out, 0), GateVerdict.FAILED, DAMAGED)
+        damaged = GateLine("damaged rows", "count", 0, now.left_out, 0, GateVerdict.FAILED, DAMAGED)
         lines = (damaged, *map(_incomparable, lines))
     return GateReport(lines=lines)
 
 
-def _line(
-    what: str,
-    unit: str,
-    figures: tuple[Figure | None, Figure | None, Figure | None],
-    verdict: GateVerdict,
-    note: str = "",
-) -> GateLine:
-    """figures: the baseline's, the present one, and the worst that is allowed."""
-    before, now, allowed = figures
-    return GateLine(what=what, unit=unit, baseline=before, now=now, allowed=allowed, verdict=verdict, note=note)
-
-
-def _turns(now: GateFigures, baseline: GateFigures) -> GateLine:
-    return _workload("turns", (baseline.turns, now.turns, baseline.turns), is_same=now.turns == baseline.turns)
-
-
-def _candidates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Allow as many candidates more or fewer as the tolerance of calls."""
+def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
+    """Say whether the work is the same: as many turns, and candidates within the tolerance of calls."""
     before, found = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
     allowed = before + _floor(room) if found >= before else before - _floor(room)
-    return _workload("candidates", (before, found, allowed), is_same=abs(found - before) <= room)
-
-
-def _workload(what: str, figures: tuple[int, int, int], *, is_same: bool) -> GateLine:
-    verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
-    return _line(what, "count", figures, verdict, "" if is_same else ANOTHER_WORKLOAD)
+    for what, figures, is_same in (
+        ("turns", (baseline.turns, now.turns, baseline.turns), now.turns == baseline.turns),
+        ("candidates", (before, found, allowed), abs(found - before) <= room),
+    ):
+        verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
+        yield GateLine(what, "count", *figures, verdict, "" if is_same else ANOTHER_WORKLOAD)
 
 
 def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     for what, tolerance, of in COUNT_GATES:
         before, found = of(baseline), of(now)
         allowed = _floor(before * (1 + _exact(getattr(gates, tolerance))))
-        yield _line(what, "count", (before, found, allowed), _at_most(found, before, allowed))
+        yield GateLine(what, "count", before, found, allowed, _at_most(found, before, allowed))
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
@@ -132,7 +109,7 @@ def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ga
         verdict, note = GateVerdict.INCONCLUSIVE, "less is priced than in the baseline"
     elif now.unpriced < baseline.unpriced and verdict is GateVerdict.FAILED:
         verdict, note = _with_more_priced(now, baseline, allowed)
-    return _line("dollars", "usd", (baseline.cost_usd, now.cost_usd, allowed), verdict, note)
+    return GateLine("dollars", "usd", baseline.cost_usd, now.cost_usd, allowed, verdict, note)
 
 
 def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal) -> tuple[GateVerdict, str]:
@@ -170,30 +147,26 @@ def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: 
     else:
         allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
         verdict = GateVerdict.FAILED if found < allowed else GateVerdict.BETTER if found > before else GateVerdict.HELD
-    figures = [None if share is None else float(share) for share in (before, found, allowed)]
-    return _line(what, "share", (figures[0], figures[1], figures[2]), verdict, note)
+    was, now, least = (None if share is None else float(share) for share in (before, found, allowed))
+    return GateLine(what, "share", was, now, least, verdict, note)
 
 
 def _latencies(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Compare each p95 that has enough samples on both sides."""
-    before, found = (
-        {f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings} for side in (baseline, now)
-    )
-    for what in before | found:
-        yield _latency(what, found.get(what), before.get(what), gates)
-
-
-def _latency(what: str, found: StageP95 | None, before: StageP95 | None, gates: GateSettings) -> GateLine:
-    allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
-    if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
-        verdict = GateVerdict.INCONCLUSIVE
-    elif found.p95_s > allowed:
-        verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
-    else:
-        verdict = GateVerdict.HELD
-    samples = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
-    figures = (before.p95_s if before else None, found.p95_s if found else None, allowed)
-    return _line(what, "s", figures, verdict, samples if verdict is GateVerdict.INCONCLUSIVE else "")
+    sides = [{f"p95 of {one.stage} {one.of}s, {one.kind}": one for one in side.timings} for side in (baseline, now)]
+    for what in sides[0] | sides[1]:
+        before, found = (side.get(what) for side in sides)
+        allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
+        note = ""
+        if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
+            verdict = GateVerdict.INCONCLUSIVE
+            note = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
+        elif found.p95_s > allowed:
+            verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
+        else:
+            verdict = GateVerdict.HELD
+        was, is_now = (one.p95_s if one else None for one in (before, found))
+        yield GateLine(what, "s", was, is_now, allowed, verdict, note)
 
 
 def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:

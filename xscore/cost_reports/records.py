@@ -5,12 +5,13 @@ Dollars are sums of the priced calls; the number of unpriced ones is beside them
 
 from decimal import Decimal
 from enum import StrEnum
-from math import isfinite
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
+from xscore.store.call_rows import MOST_SECONDS
 
 REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "wire", "command", "turn")
 """What a report can have a line for each of."""
@@ -145,9 +146,9 @@ class OfflineTotals(Struct, frozen=True, kw_only=True):
 class TurnDetail(Struct, frozen=True, kw_only=True):
     """What a turn chose, and what came near, as its receipt tells."""
 
-    turn_id: str
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
+    turn_id: str = ""
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
@@ -193,17 +194,17 @@ Figure = Decimal | float | int
 """Dollars; seconds or a share; a count."""
 
 
+Count = Annotated[int, Meta(ge=0)]
+
+
 class StageP95(Struct, frozen=True, kw_only=True):
     """The p95 of one stage, and of how many samples it is."""
 
-    of: str
+    of: Literal["turn", "call"]
     stage: str
-    kind: str
-    count: int
-    p95_s: float
-
-    def __post_init__(self) -> None:
-        _refuse_negative(self.count, self.p95_s)
+    kind: Literal["live", "cached"]
+    count: Count
+    p95_s: Annotated[float, Meta(ge=0, le=MOST_SECONDS)]
 
 
 class EvaluationRecall(Struct, frozen=True, kw_only=True):
@@ -211,36 +212,26 @@ class EvaluationRecall(Struct, frozen=True, kw_only=True):
 
     questions: str
     judge: str
-    cases: int
-    k: int
-    recall: float
-
-    def __post_init__(self) -> None:
-        _refuse_negative(self.cases, self.k, self.recall)
-        if self.recall > 1:
-            raise ValueError(f"recall lies in 0..1, not {self.recall!r}")
+    cases: Count
+    k: Count
+    recall: Annotated[float, Meta(ge=0, le=1)]
 
 
 class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Figures of a report that a baseline can hold. None is negative or not finite."""
+    """Figures of a report that a baseline can hold; the bounds are those of a baseline that is read."""
 
-    turns: int
+    turns: Count
     """Ended, in whatever way; a turn that its budget cut short counts."""
     coverage: Coverage
-    calls: int
-    attempts: int
+    calls: Count
+    attempts: Count
     usage: Usage
     cost_usd: Decimal
-    unpriced: int
+    unpriced: Count
     recall: EvaluationRecall | None
     timings: tuple[StageP95, ...]
     left_out: int = 0
     """Rows of the ledger that make no sense, so that no figure has them. No baseline holds it."""
-
-    def __post_init__(self) -> None:
-        _refuse_negative(self.turns, self.calls, self.attempts, self.cost_usd, self.unpriced)
-        _refuse_negative(*(getattr(self.usage, name) for name in Usage.__struct_fields__))
-        _refuse_negative(*(getattr(self.coverage, name) for name in Coverage.__struct_fields__))
 
 
 class GateVerdict(StrEnum):
@@ -256,7 +247,7 @@ class GateVerdict(StrEnum):
     """Another workload, or damaged rows of the ledger."""
 
 
-class GateLine(Struct, frozen=True, kw_only=True):
+class GateLine(Struct, frozen=True):
     """One figure against its baseline."""
 
     what: str
@@ -283,9 +274,3 @@ class GateReport(Struct, frozen=True, kw_only=True):
     def failed(self) -> tuple[GateLine, ...]:
         """Return the lines that fail the check."""
         return self.with_verdict(GateVerdict.FAILED)
-
-
-def _refuse_negative(*figures: Figure) -> None:
-    for figure in figures:
-        if not isfinite(figure) or figure < 0:
-            raise ValueError(f"{figure!r} cannot be measured")

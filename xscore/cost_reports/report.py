@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cost_reports import comparison
 from xscore.cost_reports.ledger_rows import read_evaluations, read_jobs, read_turns, sum_offline
@@ -37,8 +38,9 @@ from xscore.cost_reports.tables import (
 )
 from xscore.platform.database import lenient_text, read_snapshot
 from xscore.platform.sqlite_drivers import REBUILD_HINT
-from xscore.records.calls import Stage, Usage
-from xscore.records.receipt import NOTHING_JUDGED, SCORE_BINS, EvaluationLine, Selected, TurnFigures
+from xscore.platform.text import counted
+from xscore.records.calls import Stage
+from xscore.records.receipt import NOTHING_JUDGED, SCORE_BINS, EvaluationLine, TurnFigures
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,11 +67,8 @@ class _Read(Struct):
     """Rows that make no sense."""
 
 
-class _ReceiptPart(Struct, frozen=True):
-    """The part of a receipt that is read."""
-
-    selected: tuple[Selected, ...]
-    near_misses: tuple[Selected, ...]
+_OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
+"""Fields of a turn's line that are those of its figures; None where it has none."""
 
 
 def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> CostReport:
@@ -84,6 +83,7 @@ def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now
     details = _turn_details(turns[: asked.details], connections, read.warnings)
     judging = spent_by(judging_calls(calls, turns), "repo", "turn")
     stages = {stage: spent for (stage,), spent in spent_by(calls, "stage").items()}
+    sent = stages.get(str(Stage.JUDGE), Spent()).usage
     by_model = group_spending(calls, turns, "model")
     cached = {turn.key for turn in turns if turn.key not in judging and _is_cached(turn.figures)}
     latencies = ((turn.figures.latency, turn.key in cached) for turn in turns if turn.figures)
@@ -105,7 +105,7 @@ def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now
         accuracy=comparison.estimate_accuracy(judging, turns),
         evaluations=tuple(sorted(read.evaluations, key=lambda one: (one.at, one.id), reverse=True)),
         turns=_turn_lines(calls, turns[: asked.lines]),
-        prefix_hit_rate=_prefix_hit_rate(stages.get(str(Stage.JUDGE), Spent()).usage),
+        prefix_hit_rate=sent.cached_input_tokens / sent.input_tokens if sent.input_tokens else None,
         details=details,
         warnings=tuple(read.warnings),
         left_out=read.left_out,
@@ -119,7 +119,8 @@ def _read_ledgers(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, no
         _read_ledger(read, ledger, asked)
     read.turns.sort(key=lambda turn: (turn.at, turn.key.turn), reverse=True)
     if ahead := sum(turn.at > now for turn in read.turns):
-        read.warnings.append(f"turns that began in the future, by this clock: {ahead:,}; it was set back, or is slow")
+        began = counted(ahead, "turn")
+        read.warnings.append(f"{began} began in the future by this clock, which was set back or is slow")
     return read
 
 
@@ -138,7 +139,7 @@ def _read_ledger(read: _Read, ledger: RepositoryLedger, asked: ReportQuery) -> N
     for what, count in left.items():
         read.left_out += count
         if count:
-            said = f"left out of every figure, since they make no sense: {count:,} rows of {what}"
+            said = f"damaged and left out of every figure: {count:,} rows of {what}"
             read.warnings.append(f"{repository}: {said}. {REBUILD_HINT}")
 
 
@@ -183,10 +184,6 @@ def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
     )
 
 
-def _prefix_hit_rate(judging: Usage) -> float | None:
-    return judging.cached_input_tokens / judging.input_tokens if judging.input_tokens else None
-
-
 def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[TurnLine, ...]:
     import polars as pl
 
@@ -198,27 +195,20 @@ def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[Tur
     models: dict[tuple[str, str], dict[str, Decimal]] = {}
     for (repo, turn_id, model), one in spent_by(calls, "repo", "turn", "model").items():
         models.setdefault((repo, turn_id), {})[model] = one.cost_usd
-    return tuple(_turn_line(turn, spent.get(turn.key, Spent()), models.get(turn.key, {})) for turn in turns)
-
-
-def _turn_line(turn: LedgerTurn, spent: Spent, cost_by_model: dict[str, Decimal]) -> TurnLine:
-    figures = turn.figures
-    return TurnLine(
-        id=turn.key.turn,
-        at=turn.at,
-        repository=turn.key.repo,
-        task=turn.task,
-        command=turn.command,
-        state=turn.state,
-        judge=turn.judge,
-        coverage=figures.coverage if figures else None,
-        kept=figures.kept if figures else None,
-        near=figures.near if figures else None,
-        threshold=figures.threshold if figures else None,
-        spent=spent,
-        cost_by_model=cost_by_model,
-        latency=figures.latency if figures else None,
-        expected=figures.expected if figures else None,
+    return tuple(
+        TurnLine(
+            id=turn.key.turn,
+            at=turn.at,
+            repository=turn.key.repo,
+            task=turn.task,
+            command=turn.command,
+            state=turn.state,
+            judge=turn.judge,
+            spent=spent.get(turn.key, Spent()),
+            cost_by_model=models.get(turn.key, {}),
+            **{name: getattr(turn.figures, name, None) for name in _OF_FIGURES},
+        )
+        for turn in turns
     )
 
 
@@ -234,12 +224,9 @@ def _turn_details(
         if row is None:
             continue
         try:
-            part = msgspec.json.decode(row[0], type=_ReceiptPart)
+            found.append(replace(msgspec.json.decode(row[0], type=TurnDetail), turn_id=turn.key.turn))
         except (msgspec.DecodeError, UnicodeError):
             torn += 1
-        else:
-            found.append(TurnDetail(turn_id=turn.key.turn, selected=part.selected, near_misses=part.near_misses))
     if torn:
-        said = f"receipts that cannot be read, so that their turns' choices are missing: {torn:,}"
-        warnings.append(f"{said}. {REBUILD_HINT}")
+        warnings.append(f"receipts that cannot be read, so their turns' choices are missing: {torn:,}. {REBUILD_HINT}")
     return tuple(found)

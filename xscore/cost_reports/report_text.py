@@ -15,7 +15,6 @@ from xscore.cost_reports.records import (
     Group,
     ScoreHistogram,
     Spent,
-    TurnLine,
     counts_candidates,
 )
 from xscore.platform.text import (
@@ -214,43 +213,25 @@ def report_tables(report: CostReport, *, paid: Callable[[Spent], str], groups: i
 def _group_table(
     report: CostReport, found: Sequence[Group], by: str, paid: Callable[[Spent], str], limit: int
 ) -> ReportTable:
-    lines = {line.id: line for line in report.turns}
-    is_of_turns = by == "turn"
-    heads: tuple[str, ...] = (
-        by,
-        "began" if is_of_turns else "turns",
-        "candidates",
-        "calls",
-        "in",
-        "prefix-cached",
-        "out",
-        "dollars",
-    )
-    rows = [
-        (*_group_cells(group, by, lines.get(group.name), paid), *([_first_line(lines.get(group.name))] * is_of_turns))
-        for group in found[:limit]
-    ]
-    heads += ("task",) if is_of_turns else ()
-    return ReportTable(heads, rows, words=2 if is_of_turns else 1, more=max(0, len(found) - limit))
-
-
-def _group_cells(group: Group, by: str, line: TurnLine | None, paid: Callable[[Spent], str]) -> tuple[str, ...]:
-    spent, usage = group.spent, group.spent.usage
-    return (
-        one_line(group.name) or "not known",
-        f"{group.turns:,}" if by != "turn" else format_time(line.at) if line else DASH,
-        f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
-        f"{spent.calls:,}",
-        format_tokens(usage.input_tokens),
-        format_tokens(usage.cached_input_tokens),
-        format_tokens(usage.output_tokens),
-        paid(spent),
-    )
-
-
-def _first_line(line: TurnLine | None) -> str:
-    lines = line.task.splitlines() if line else []
-    return one_line(next((text.strip() for text in lines if text.strip()), ""))[:_TASK_CHARS]
+    lines = {line.id: line for line in report.turns} if by == "turn" else {}
+    rows = []
+    for group in found[:limit]:
+        spent, usage, line = group.spent, group.spent.usage, lines.get(group.name)
+        task = line.task.strip().split("\n")[0] if line else ""
+        rows.append(
+            (
+                one_line(group.name) or "not known",
+                f"{group.turns:,}" if by != "turn" else format_time(line.at) if line else DASH,
+                f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
+                f"{spent.calls:,}",
+                *map(format_tokens, (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)),
+                paid(spent),
+                *((one_line(task)[:_TASK_CHARS],) if by == "turn" else ()),
+            )
+        )
+    heads: tuple[str, ...] = ("candidates", "calls", "in", "prefix-cached", "out", "dollars")
+    heads = (by, "began", *heads, "task") if by == "turn" else (by, "turns", *heads)
+    return ReportTable(heads, rows, words=2 if by == "turn" else 1, more=max(0, len(found) - limit))
 
 
 def render_report(report: CostReport) -> str:
@@ -268,14 +249,12 @@ def render_report(report: CostReport) -> str:
         (f"scores, {one_line(one.judge)}" if several else "scores", _histogram(one))
         for one in report.histograms[:HISTOGRAMS_SHOWN]
     ]
-    tables = report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
-    return "\n\n".join([heading, render_facts(facts), *(_set_table(table, width) for table in tables)])
-
-
-def _set_table(table: ReportTable, width: int | None) -> str:
-    figures = [head for head in table.heads[table.words :] if head != "task"]
-    text = render_table(table.heads, table.rows, right=figures, width=width)
-    return text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else "")
+    parts = [heading, render_facts(facts)]
+    for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN):
+        figures = [head for head in table.heads[table.words :] if head != "task"]
+        text = render_table(table.heads, table.rows, right=figures, width=width)
+        parts.append(text + (f"\n{faint(f'and {table.more:,} more')}" if table.more else ""))
+    return "\n\n".join(parts)
 
 
 def _histogram(of: ScoreHistogram) -> str:

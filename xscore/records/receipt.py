@@ -210,6 +210,17 @@ class Expected(Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost_usd: Decimal | None
 
+    def __add__(self, other: "Expected") -> "Expected":
+        return Expected(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=add_costs(self.cost_usd, other.cost_usd),
+        )
+
+
+NOTHING_EXPECTED = Expected(calls=0, input_tokens=0, output_tokens=0, cost_usd=Decimal(0))
+
 
 class TurnFigures(Struct, frozen=True, kw_only=True):
     """One finished turn in numbers."""
