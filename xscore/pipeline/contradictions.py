@@ -13,7 +13,6 @@ from math import exp
 from msgspec import Struct
 
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
-from xscore.records.statement import Observation
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -49,20 +48,6 @@ _REASON = re.compile(r",?\s+(?:because|since|so that)\s.*", re.IGNORECASE | re.D
 _REST = re.compile(r"\s+for\s.*|,?\s+(?:not|rather than|instead of)\s.*", re.IGNORECASE | re.DOTALL)
 _SPACE = re.compile(r"\s+")
 _FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]")
-
-
-class ParsedChoice(Struct, frozen=True):
-    """An observation parsed once for many comparisons."""
-
-    observed: Observation
-    topic: str
-    value: str
-    """In its `normal` form."""
-
-
-def parse_choice(observed: Observation) -> ParsedChoice:
-    """Read an observation."""
-    return ParsedChoice(observed, topic_of_key(observed.key), normalized(observed.value))
 
 
 def chosen_value(memory: Memory) -> str:

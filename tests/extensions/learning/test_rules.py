@@ -18,7 +18,6 @@ from xscore.pipeline.contradictions import (
     days_since,
     decayed,
     normalized,
-    parse_choice,
     topic_of_key,
 )
 from xscore.records.memory import Layer, MemorySource, MemoryStatus
@@ -78,7 +77,7 @@ def test_the_value_of_more_projects_is_promoted() -> None:
         *observed("Prisma", "prisma", "PRISMA", "", "Drizzle"),
         Observation("p5", "tech_stack.orm", "x", "Prisma", NOW),
     ]
-    (found,) = promotions([parse_choice(each) for each in said], 6, RULES)
+    (found,) = promotions(said, 6, RULES)
     assert (found.projects, found.of, normalized(found.value)) == (4, 6, "prisma")
 
 

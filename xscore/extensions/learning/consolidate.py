@@ -1,21 +1,21 @@
 """Consolidate the memories of both stores, and close working sessions (L01–L11, B11).
 
 One transaction over both stores reads drafts, applies the rules in order and writes the changes back; then expired
-memories are removed and closed sessions summarised. The user's store is locked first and committed last. A killed run
-leaves each store before or after one of these steps, and the next run continues. Trade-off: the order of the rules is
-part of the result, and every memory that is not the index's is read at each run, which keeps the rules pure.
+memories are removed. The user's store is locked first and committed last. A killed run leaves each store before or
+after one of these steps, and the next run continues. Trade-off: the order of the rules is part of the result, and every
+memory that is not the index's is read at each run, which keeps the rules pure.
 """
 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.extensions.learning import user_preferences
-from xscore.extensions.learning.draft import SCOPES, Action, ActionKind, Consolidation, ConsolidationDraft, Scope
+from xscore.extensions.learning.draft import SCOPES, ActionKind, Consolidation, ConsolidationDraft, Scope
 from xscore.extensions.learning.rules import (
     archive_weak,
     carry_over,
@@ -32,7 +32,6 @@ from xscore.extensions.learning.user_preferences import COMPARED, ObservationCha
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory
-from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
 from xscore.store import events, lookup, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
@@ -120,121 +119,11 @@ def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Colle
     )
 
 
-class ConsolidationState(Struct, kw_only=True):
-    """Both stores' drafts on the way, and what the rules ask beside them."""
-
-    repository: ConsolidationDraft
-    user: ConsolidationDraft
-    closed: frozenset[str]
-    """Threads of closed sessions."""
-    project: str
-    """How the user's store names this one."""
-    stack: Sequence[StackPart] = ()
-    removed: frozenset[str] = frozenset()
-    """Ids that were removed from the repository's store."""
-    observations: Sequence[Observation] = ()
-    projects: Mapping[str, float] = field(default_factory=dict)
-    """Every project that took part -> when it was last seen (unix seconds)."""
-    forgotten: frozenset[str] = frozenset()
-    """Ids that must not come back to the user's store."""
-    changes: ObservationChanges | None = None
-
-
-@contextmanager
-def hold_both_stores(
-    connection: sqlite3.Connection, user: sqlite3.Connection | None, *, dry_run: bool
-) -> Iterator[None]:
-    """Hold both stores: to write, or to look at one and the same state."""
-    hold = database.read_snapshot if dry_run else database.transaction
-    with ExitStack() as stack:
-        for each in (user, connection):
-            if each is not None:
-                stack.enter_context(hold(each))
-        yield
-
-
-def read_both_stores(store: Store, user: sqlite3.Connection | None) -> ConsolidationState:
-    """Read what is there, while both are held."""
-    closed = store.connection.execute("SELECT thread FROM session WHERE closed_at IS NOT NULL").fetchall()
-    work = ConsolidationState(
-        repository=read_draft(store.connection),
-        user=ConsolidationDraft(),
-        closed=frozenset(thread for (thread,) in closed),
-        project=lookup.project_pseudonym(store.store_id),
-        removed=erased_ids(store.connection),
-    )
-    if user is not None:
-        work.user = read_draft(user)
-        work.observations = lookup.list_observations(user)
-        work.projects = lookup.list_projects(user)
-        work.forgotten = frozenset(id_ for (id_,) in user.execute("SELECT memory_id FROM erased_memory").fetchall())
-    return work
-
-
-def write_both_stores(
-    store: Store,
-    user: sqlite3.Connection | None,
-    work: ConsolidationState,
-    wanted: Collection[Scope],
-    *,
-    now: float,
-) -> None:
-    """Make both stores like their drafts, while they are held; what is to go for good goes later."""
-    write_draft(store.connection, work.repository, now=now)
-    due = [scope for scope in wanted if scope != "user" and is_due(work.repository, scope, now=now)]
-    _mark_faded(store.connection, due, now=now)
-    if user is not None and work.changes is not None:
-        write_draft(user, work.user, now=now)
-        record_project(user, work.project, now=now)
-        record_observations(user, work.changes.new)
-        delete_observations(user, work.project, work.changes.ended)
-        _mark_faded(user, ["user"] if is_due(work.user, "user", now=now) else [], now=now)
-
-
 _LAYERS: dict[Scope, tuple[Layer, ...]] = {
     "session": (Layer.SESSION,),
     "project": (Layer.PROJECT, Layer.GOVERNANCE),
     "user": (Layer.USER,),
 }
-
-
-def apply_rules(work: ConsolidationState, settings: MemorySettings, wanted: Collection[Scope], *, now: float) -> None:
-    """Carry over, note the stack, merge, fade, expire, keep to caps and, where the user is wanted, learn of them."""
-    if "session" in wanted:
-        carry_over(work.repository, work.closed)
-    if "project" in wanted:
-        note_stack(work.repository, work.stack, settings, erased=work.removed, now=now)
-    for scope in (scope for scope in wanted if scope != "user"):
-        merge_duplicates(work.repository, _LAYERS[scope], scope)
-        fade_confidence(work.repository, _LAYERS[scope], scope, settings, now=now)
-        _settle(work.repository, scope, settings, now=now)
-    if "user" in wanted:
-        _learn_of_user(work, settings, now=now)
-
-
-def _settle(draft: ConsolidationDraft, scope: Scope, settings: MemorySettings, *, now: float) -> None:
-    """Expire, merge and keep to the caps until nothing changes: each may make room for another."""
-    before = -1
-    while before != len(draft.actions):
-        before = len(draft.actions)
-        expire_unused(draft, _LAYERS[scope], scope, settings, now=now)
-        merge_duplicates(draft, _LAYERS[scope], scope)
-        keep_to_caps(draft, _LAYERS[scope], scope, settings)
-
-
-def _learn_of_user(work: ConsolidationState, settings: MemorySettings, *, now: float) -> None:
-    draft = work.user
-    changes = work.changes = user_preferences.compare_observations(
-        work.repository, draft, work.observations, project=work.project, projects=work.projects, now=now
-    )
-    user_preferences.promote_preferences(draft, changes, settings, forgotten=work.forgotten, now=now)
-    user_preferences.mark_seen(draft, changes)
-    merge_duplicates(draft, _LAYERS["user"], "user")
-    drifting = user_preferences.drifting_preferences(draft, changes, settings)
-    fade_confidence(draft, _LAYERS["user"], "user", settings, now=now, drifting=drifting)
-    archive_weak(draft, settings)
-    _settle(draft, "user", settings, now=now)
-    user_preferences.mark_exceptions(work.repository, draft)
 
 
 def consolidate(
@@ -253,24 +142,31 @@ def consolidate(
         skipped = ("user: memory.user_learning is off",)
     stack = read_stack(store) if "project" in wanted else ()
     is_news = bool(stack) or has_keyed_memories(store.connection, COMPARED)
-    user = store.user_connection(
-        create=is_news and not dry_run and "user" in wanted
-    )  # a store is made only for what there is to note
-    with hold_both_stores(store.connection, user, dry_run=dry_run):
-        work = read_both_stores(store, user)
-        work.stack = stack
-        considered = len(work.repository.before) + len(work.user.before)
-        apply_rules(work, settings, wanted, now=now)
+    # the user's store is made only where there is something to note
+    user = store.user_connection(create=is_news and not dry_run and "user" in wanted)
+    hold = database.read_snapshot if dry_run else database.transaction
+    with ExitStack() as held:
+        for connection in (user, store.connection):
+            if connection is not None:
+                held.enter_context(hold(connection))
+        repository = read_draft(store.connection)
+        users = ConsolidationDraft() if user is None else read_draft(user)
+        considered = len(repository.before) + len(users.before)
+        _apply_rules(store, repository, stack, settings, [scope for scope in wanted if scope != "user"], now=now)
+        changes = _learn_of_user(store, user, repository, users, settings, now=now) if "user" in wanted else None
         if not dry_run:
-            write_both_stores(store, user, work, wanted, now=now)
-    if not dry_run:
-        _erase(store, work, now=now)
-    actions = [*work.repository.actions, *work.user.actions]
-    if "session" in wanted:
-        actions += _summarise(store, work, settings, now=now, dry_run=dry_run)
+            write_draft(store.connection, repository, now=now)
+            due = [scope for scope in wanted if scope != "user" and is_due(repository, scope, now=now)]
+            _mark_faded(store.connection, due, now=now)
+            if user is not None and changes is not None:
+                _write_user(user, users, changes, now=now)
+    erased = [*repository.erased, *users.erased]
+    if erased and not dry_run:
+        remove_expired(store, erased, now=now)
+    actions = (*repository.actions, *users.actions)
     counts = Counter(str(action.kind) for action in actions)
     return Consolidation(
-        actions=tuple(actions),
+        actions=actions,
         dry_run=dry_run,
         considered=considered,
         counts={str(kind): counts[kind] for kind in ActionKind if counts[kind]},
@@ -278,32 +174,81 @@ def consolidate(
     )
 
 
-def _summarise(
-    store: Store, work: ConsolidationState, settings: MemorySettings, *, now: float, dry_run: bool
-) -> list[Action]:
-    """Sum up what is left of closed sessions, make room for it, and return what that took; a dry run plans it alone."""
-    with hold_both_stores(store.connection, None, dry_run=dry_run):
-        if not dry_run:
-            work = read_both_stores(store, None)
-        work.repository.actions = []
+def _apply_rules(
+    store: Store,
+    draft: ConsolidationDraft,
+    stack: Sequence[StackPart],
+    settings: MemorySettings,
+    wanted: Sequence[Scope],
+    *,
+    now: float,
+) -> None:
+    """Carry over, note the stack, merge, fade, expire, keep to the caps, and sum up what is left of closed sessions."""
+    found = store.connection.execute("SELECT thread FROM session WHERE closed_at IS NOT NULL").fetchall()
+    closed = frozenset(thread for (thread,) in found)
+    if "session" in wanted:
+        carry_over(draft, closed)
+    if "project" in wanted:
+        note_stack(draft, stack, settings, erased=erased_ids(store.connection), now=now)
+    for scope in wanted:
+        merge_duplicates(draft, _LAYERS[scope], scope)
+        fade_confidence(draft, _LAYERS[scope], scope, settings, now=now)
+        _settle(draft, scope, settings, now=now)
+    if "session" in wanted:
         summarise_sessions(
-            work.repository,
-            work.closed,
-            summary_of=lambda name: summarise_session(store.connection, name).text,
-            now=now,
+            draft, closed, summary_of=lambda thread: summarise_session(store.connection, thread).text, now=now
         )
-        _settle(work.repository, "session", settings, now=now)
-        if not dry_run:
-            write_both_stores(store, None, work, (), now=now)
-    if not dry_run:
-        _erase(store, work, now=now)
-    return work.repository.actions
+        _settle(draft, "session", settings, now=now)
 
 
-def _erase(store: Store, work: ConsolidationState, *, now: float) -> None:
-    erased = [*work.repository.erased, *work.user.erased]
-    if erased:
-        remove_expired(store, erased, now=now)
+def _settle(draft: ConsolidationDraft, scope: Scope, settings: MemorySettings, *, now: float) -> None:
+    """Expire, merge and keep to the caps until nothing changes: each may make room for another."""
+    before = -1
+    while before != len(draft.actions):
+        before = len(draft.actions)
+        expire_unused(draft, _LAYERS[scope], scope, settings, now=now)
+        merge_duplicates(draft, _LAYERS[scope], scope)
+        keep_to_caps(draft, _LAYERS[scope], scope, settings)
+
+
+def _learn_of_user(
+    store: Store,
+    user: sqlite3.Connection | None,
+    repository: ConsolidationDraft,
+    draft: ConsolidationDraft,
+    settings: MemorySettings,
+    *,
+    now: float,
+) -> ObservationChanges:
+    """Compare this project with the user's others, and bring the user's layer into order."""
+    erased = () if user is None else user.execute("SELECT memory_id FROM erased_memory").fetchall()
+    changes = user_preferences.compare_observations(
+        repository,
+        draft,
+        () if user is None else lookup.list_observations(user),
+        project=lookup.project_pseudonym(store.store_id),
+        projects={} if user is None else lookup.list_projects(user),
+        now=now,
+    )
+    user_preferences.promote_preferences(draft, changes, settings, forgotten={id_ for (id_,) in erased}, now=now)
+    user_preferences.mark_seen(draft, changes)
+    merge_duplicates(draft, _LAYERS["user"], "user")
+    drifting = user_preferences.drifting_preferences(draft, changes, settings)
+    fade_confidence(draft, _LAYERS["user"], "user", settings, now=now, drifting=drifting)
+    archive_weak(draft, settings)
+    _settle(draft, "user", settings, now=now)
+    user_preferences.mark_exceptions(repository, draft)
+    return changes
+
+
+def _write_user(
+    user: sqlite3.Connection, draft: ConsolidationDraft, changes: ObservationChanges, *, now: float
+) -> None:
+    write_draft(user, draft, now=now)
+    record_project(user, changes.project, now=now)
+    record_observations(user, changes.new)
+    delete_observations(user, changes.project, changes.ended)
+    _mark_faded(user, ["user"] if is_due(draft, "user", now=now) else [], now=now)
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):

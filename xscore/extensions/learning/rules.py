@@ -246,7 +246,7 @@ def _project_memory(noted: Memory, thread: str) -> Memory:
         source=noted.source,
         created_at=noted.created_at,
         updated_at=noted.updated_at,
-        allow_pii=True,  # it came through the door before
+        allow_pii=True,  # it was redacted when it was stored
     )
     return memory
 

@@ -6,6 +6,7 @@ back, a project's deliberate choice is marked as an exception, and what the late
 keyed memories are compared, and projects that say nothing about a key count against it.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
@@ -23,11 +24,9 @@ from xscore.extensions.learning.feedback import Signal, changed_confidence
 from xscore.pipeline.contradictions import (
     NAMED,
     VALUE_WORDS,
-    ParsedChoice,
     choice_in_text,
     chosen_value,
     normalized,
-    parse_choice,
     topic_of_key,
 )
 from xscore.platform.hashing import digest
@@ -39,6 +38,8 @@ from xscore.store.lookup import list_observations
 from xscore.store.remembering import entity_for_key
 from xscore.store.store import Store
 
+Choice = tuple[str, str]
+"""What something is about (a topic) and what is chosen, in the forms in which they are compared."""
 _USUAL = (
     "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
     " AND coalesce(json_extract(attrs, '$.polarity'), '') <> 'antipattern'"
@@ -77,11 +78,11 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     told = normalized(
         "\n".join(f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in HISTORY_KINDS)
     )
-    doing: dict[tuple[str, str], set[str]] = {}
-    for each in map(parse_choice, list_observations(user)):
-        doing.setdefault((each.topic, each.value), set()).add(each.observed.project)
+    doing: dict[Choice, set[str]] = defaultdict(set)
+    for each in list_observations(user):
+        doing[_choice(each)].add(each.project)
     found = [
-        Suggestion(memory.key, chosen_value(memory), memory.id, memory.confidence, len(doing.get(_choice(memory), ())))
+        Suggestion(memory.key, chosen_value(memory), memory.id, memory.confidence, len(doing[_choice(memory)]))
         for memory in memory_rows.select_memories(user, _USUAL, (at_least,))
         if topic_of_key(memory.key) not in settled and normalized(chosen_value(memory)) not in told
     ]
@@ -107,8 +108,8 @@ def muted_keys(store: Store) -> tuple[str, ...]:
     return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
 
 
-def _choice(memory: Memory) -> tuple[str, str]:
-    return topic_of_key(memory.key), normalized(chosen_value(memory))
+def _choice(of: Memory | Observation) -> Choice:
+    return topic_of_key(of.key), normalized(of.value if isinstance(of, Observation) else chosen_value(of))
 
 
 def _sentence(found: Sequence[Suggestion]) -> str:
@@ -136,14 +137,14 @@ class Promotion(Struct, frozen=True):
     confidence: float
 
 
-def promotions(observed: Sequence[ParsedChoice], of: int, rules: MemorySettings) -> list[Promotion]:
+def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
     """Return at most one promotion a topic, by topic; of two values with equal support the one seen last.
 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """
-    makers: dict[tuple[str, str], dict[str, Observation]] = {}
-    for each in sorted(observed, key=lambda each: (each.observed.seen_at, each.observed.key)):
-        makers.setdefault((each.topic, each.value), {})[each.observed.project] = each.observed
+    makers: dict[Choice, dict[str, Observation]] = {}
+    for each in sorted(observed, key=lambda each: (each.seen_at, each.key)):
+        makers.setdefault(_choice(each), {})[each.project] = each
     best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
     for (topic, value), by in makers.items():
         count = len(by)
@@ -169,10 +170,10 @@ class ObservationChanges(Struct, frozen=True):
     new: tuple[Observation, ...]
     ended: tuple[str, ...]
     """Keys of which the project says nothing any more."""
-    observed: tuple[ParsedChoice, ...]
+    observed: tuple[Observation, ...]
     """All projects' observations, once that is done."""
-    adopts: frozenset[tuple[str, str]]
-    """Topics and values that this project newly says, and said under no key before."""
+    adopts: frozenset[Choice]
+    """What this project newly says, and said under no key before."""
     projects: Mapping[str, float]
     """All projects, this one seen now."""
 
@@ -188,24 +189,24 @@ def compare_observations(
 ) -> ObservationChanges:
     """Compare what this project says with what was noted of it; the actions stand in the user's draft."""
     said = {each.key: each for each in known if each.project == project}
-    saying = {memory.key: memory for memory in sorted(_comparable(repository), key=_weight)}
-    new = tuple(
-        Observation(project, key, str(memory.kind), chosen_value(memory), now)
-        for key, memory in sorted(saying.items())
-        if key not in said or (said[key].kind, said[key].value) != (str(memory.kind), chosen_value(memory))
+    # where several memories speak of a key, what was decided counts, then the latest
+    comparable = sorted(
+        _comparable(repository), key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
     )
+    saying, new = {memory.key: memory for memory in comparable}, list[Observation]()
+    for key, memory in sorted(saying.items()):
+        noted = Observation(project, key, str(memory.kind), chosen_value(memory), now)
+        if key not in said or (said[key].kind, said[key].value) != (noted.kind, noted.value):
+            new.append(noted)
+            user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
     ended = tuple(sorted(said.keys() - saying.keys()))
-    for each in new:
-        user.record(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
     for key in ended:
         user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
     replaced = {*ended, *(one.key for one in new)}
-    kept = [parse_choice(each) for each in known if each.project != project or each.key not in replaced]
-    fresh = [parse_choice(each) for each in new]
-    before = {(each.topic, each.value) for each in map(parse_choice, said.values())}
-    adopts = frozenset((each.topic, each.value) for each in fresh) - before
+    kept = [each for each in known if each.project != project or each.key not in replaced]
+    adopts = frozenset(map(_choice, new)) - set(map(_choice, said.values()))
     seen = {**projects, project: max(now, projects.get(project, now))}
-    return ObservationChanges(project, new, ended, (*kept, *fresh), adopts, seen)
+    return ObservationChanges(project, tuple(new), ended, (*kept, *new), adopts, seen)
 
 
 def promote_preferences(
@@ -217,66 +218,70 @@ def promote_preferences(
     now: float,
 ) -> None:
     """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
-    by_topic = _by_topic(user)
+    by_topic: dict[str, list[Memory]] = defaultdict(list)
+    for memory in _keyed(user):
+        by_topic[topic_of_key(memory.key)].append(memory)
     for found in promotions(changes.observed, len(changes.projects), rules):
-        memory, about = user_memory(found, now=now), by_topic.get(topic_of_key(found.key), [])
-        same = [each for each in about if normalized(chosen_value(each)) == normalized(found.value)]
-        live = [each for each in about if each.status in LIVE]
+        choice = topic_of_key(found.key), normalized(found.value)
+        about = by_topic[choice[0]]
+        same = [each for each in about if _choice(each) == choice]
         share = f"{found.projects} of {found.of} projects (support {found.projects / found.of:.2f})"
         why = f"{found.key}: {found.value}, in {share}"
         agreeing = next((each for each in same if each.status in LIVE), None)
         if agreeing is not None:
-            if (topic_of_key(found.key), normalized(found.value)) in changes.adopts:
+            if choice in changes.adopts:
                 _adopt(user, agreeing, rules, why)
-        elif memory.id not in forgotten and not any(map(_is_stated, about)) and _is_news(user, same, found):
-            stepping_back = [as_superseded(each, memory.id) for each in live]
-            user.change(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
+            continue
+        promoted = user_memory(found, now=now)
+        # what the user said holds, though it may be archived by now, unless something newer took its place
+        is_stated = any(is_user_stated(each) and each.status is not MemoryStatus.SUPERSEDED for each in about)
+        # what was archived, itself or as what took its place, comes back only with more projects than it had then
+        is_news = all(
+            _successor(user, each).status is not MemoryStatus.ARCHIVED or found.projects > each.evidence_count
+            for each in same
+        )
+        if promoted.id not in forgotten and is_news and not is_stated:
+            stepping_back = [as_superseded(each, promoted.id) for each in about if each.status in LIVE]
+            user.change(ActionKind.PROMOTE, "user", promoted, *stepping_back, why=why)
 
 
 def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
-    """A preference is seen wherever a project that says the same is."""
-    seen: dict[tuple[str, str], float] = {}
+    """Count a preference as seen wherever a project that says the same was seen."""
+    seen: dict[Choice, float] = {}
     for each in changes.observed:
-        at = changes.projects.get(each.observed.project, 0.0)
-        seen[each.topic, each.value] = max(at, seen.get((each.topic, each.value), 0.0))
-    for about, memories in _by_topic(user).items():
-        for memory in memories:
-            at = seen.get((about, normalized(chosen_value(memory))), 0.0)
-            if at:
-                user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
+        at = changes.projects.get(each.project, 0.0)
+        seen[_choice(each)] = max(at, seen.get(_choice(each), 0.0))
+    for memory in _keyed(user):
+        if at := seen.get(_choice(memory), 0.0):
+            user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
 
 
 def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, rules: MemorySettings) -> set[str]:
     """Return the ids of preferences that none of the latest projects shares, deliberate exceptions left out."""
-    said: dict[str, dict[str, ParsedChoice]] = {}
+    said: dict[str, dict[str, Observation]] = defaultdict(dict)
     for each in changes.observed:
-        said.setdefault(each.topic, {})[each.observed.project] = each
+        said[topic_of_key(each.key)][each.project] = each
     newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
     found = set[str]()
-    for topic, memories in _by_topic(user).items():
-        about = said.get(topic, {})
-        for memory in memories:
-            value = normalized(chosen_value(memory))
-            shares = {name: each.value == value for name, each in about.items()}
-            excepted = {
-                name for name, each in about.items() if each.observed.kind == Kind.DECISION and not shares[name]
-            }
-            latest = [name for name in newest_first if name not in excepted][: rules.drift_projects]
-            if len(latest) == rules.drift_projects and not any(shares.get(name) for name in latest):
-                found.add(memory.id)
+    for memory in _keyed(user):
+        choice = _choice(memory)
+        about = said[choice[0]]
+        shares = {name for name, each in about.items() if _choice(each) == choice}
+        excepted = {name for name, each in about.items() if each.kind == Kind.DECISION and name not in shares}
+        latest = [name for name in newest_first if name not in excepted][: rules.drift_projects]
+        if len(latest) == rules.drift_projects and not shares.intersection(latest):
+            found.add(memory.id)
     return found
 
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
     """Mark what this project chose on purpose, and otherwise than its user does."""
-    preferences = {
-        topic_of_key(each.key): each for each in user.in_layers((Layer.USER,)) if each.key and each.status in LIVE
-    }
+    preferences = {topic_of_key(each.key): each for each in _keyed(user) if each.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
-        if preference is None or not is_user_stated(memory) or memory.particulars.exception_of == preference.id:
+        if preference is None or not is_user_stated(memory) or _choice(memory) == _choice(preference):
             continue
-        if normalized(chosen_value(memory)) == normalized(chosen_value(preference)):
+        if memory.particulars.exception_of == preference.id:
             continue
         marked = replace(memory, particulars=replace(memory.particulars, exception_of=preference.id))
         reason = memory.particulars.rationale or "chosen explicitly"
@@ -292,22 +297,13 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     ]
 
 
-def _weight(memory: Memory) -> tuple[bool, float, str]:
-    """The last one counts where several speak of a key: what was decided, then the latest."""
-    return (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
-
-
-def _by_topic(user: ConsolidationDraft) -> dict[str, list[Memory]]:
-    """What the user's layer holds under keys, so that nothing is compared with all of it."""
-    found: dict[str, list[Memory]] = {}
-    for memory in user.in_layers((Layer.USER,)):
-        if memory.key:
-            found.setdefault(topic_of_key(memory.key), []).append(memory)
-    return found
+def _keyed(user: ConsolidationDraft) -> list[Memory]:
+    """Return what the user's layer holds under keys."""
+    return [memory for memory in user.in_layers((Layer.USER,)) if memory.key]
 
 
 def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why: str) -> None:
-    """A further project does what is known already."""
+    """Count a further project that does what is known already."""
     after = memory.confidence
     if not is_user_stated(memory):
         after = changed_confidence(after, Signal.ADOPTION, rules.feedback)
@@ -315,20 +311,8 @@ def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why:
     user.change(ActionKind.PROMOTE, "user", grown, why=why)
 
 
-def _is_stated(memory: Memory) -> bool:
-    """Whether the user said it, though it may be archived by now, and nothing newer took its place."""
-    return is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED
-
-
-def _is_news(user: ConsolidationDraft, same: Sequence[Memory], found: Promotion) -> bool:
-    """What was archived, itself or as what took its place, comes back only with more projects than it had then."""
-    return all(
-        _heir(user, each).status is not MemoryStatus.ARCHIVED or found.projects > each.evidence_count for each in same
-    )
-
-
-def _heir(user: ConsolidationDraft, memory: Memory) -> Memory:
-    """Return what stands in the place of a memory that stepped back, at the end of the line."""
+def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
+    """Follow `superseded_by` to the memory that stands in this one's place now."""
     passed = set[str]()
     while memory.status is MemoryStatus.SUPERSEDED and memory.superseded_by in user.after and memory.id not in passed:
         passed.add(memory.id)
@@ -359,6 +343,6 @@ def user_memory(found: Promotion, *, now: float) -> Memory:
         source=MemorySource.INFERRED,
         created_at=now,
         updated_at=now,
-        allow_pii=True,  # it came through the door before
+        allow_pii=True,  # it was redacted when it was stored
     )
     return memory
