@@ -115,12 +115,14 @@ def test_a_log_of_unknown_records_is_refused(root: Path, own_home: Path, run: Im
 
 
 def test_summaries_and_snapshots_alone_are_no_error(root: Path, own_home: Path, run: Import) -> None:
-    """A file with nothing but known side records is read and holds no exchange."""
+    """A file with nothing but known side records, or the log of a sub-agent, is read and holds no exchange."""
     log = ClaudeLog(root)
     log.raw(type="summary", summary="x", leafUuid="y").raw(type="file-history-snapshot", snapshot={})
     log.write(own_home)
+    agent = ClaudeLog(root).user("look into it", isSidechain=True).says("done", isSidechain=True)
+    agent.write(own_home, "agent-1")
     report = run()
-    assert (report.refused, report.files, report.exchanges) == ((), 1, 0)
+    assert (report.refused, report.files, report.exchanges) == ((), 2, 0)
 
 
 def test_the_folder_of_the_setting_is_searched(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:

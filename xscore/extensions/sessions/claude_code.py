@@ -78,14 +78,14 @@ class ClaudeCodeReader:
             is_typed = b'"user"' in line.data and not any(mark in line.data for mark in _NOT_TYPED)
             return self._builder.close() if is_typed else None
         record = parse_record(line)
-        if record is None or record.get("isSidechain"):
+        if record is None:
             return None
-        kind = record.get("type")
-        if kind == "user":
+        kind, is_sub_agent = record.get("type"), bool(record.get("isSidechain"))
+        self._is_known = self._is_known or is_sub_agent or kind in _OTHER_TYPES
+        if kind == "user" and not is_sub_agent:
             return self._read_user(record, line)
-        if kind == "assistant":
+        if kind == "assistant" and not is_sub_agent:
             self._read_assistant(record, line)
-        self._is_known = self._is_known or kind in _OTHER_TYPES
         return None
 
     def finish(self) -> ImportedExchange | None:
