@@ -173,7 +173,7 @@ def memory(reason: str = "it waits", **fields: object) -> Selected:
     known: dict[str, object] = {
         "id": "m_1", "layer": "graph", "kind": "function", "path": PATHS[0], "entity": ENTITIES[0], "start_line": 12,
         "end_line": 40, "language": "python", "raw_score": 0.85, "boosts": (), "score": 0.9, "cached": False,
-        "below_threshold": False,
+        "below_threshold": False, "threshold": 0.7,
     }  # fmt: skip
     return Selected(reason=reason, **{**known, **fields})  # type: ignore[arg-type]  # fields of the record, by name
 
