@@ -33,7 +33,7 @@ FORMS = ("predicate", "score")
 @pytest.fixture
 def server() -> Iterator[DecisionServer]:
     """A host that scores by a table."""
-    with DecisionServer(score=table({"::total": 95, "::discount": 85, "Discounts": 72}, default=4)) as running:
+    with DecisionServer(score=table({"::total": 95, "::discount": 85, "Discounts": 80}, default=4)) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING, Protocol, Self
 
 from xscore.cache.judgments import find_or_add_query, insert_judgments, read_judgments
-from xscore.cache.keys import judge_key
+from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.platform.errors import StoreError
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
@@ -57,11 +57,11 @@ class Claims(Protocol):
 class JudgmentStore(Protocol):
     """Stores judgments, and claims contents before they are sent."""
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments."""
         ...
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
         ...
 
@@ -73,12 +73,12 @@ class StoredJudgments:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
         self._commits, self._clock = commits, clock
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments, which returns once they are committed.
 
         It raises StoreError if they cannot be written, and then at every later call.
         """
-        names = (turn_key, judge_key(judge), 0)
+        names = (turn_key, judge_key(judge), sample)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
             judgments = [judgment for batch in batches for judgment in batch]
@@ -90,9 +90,9 @@ class StoredJudgments:
 
         return write
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
-        return StoredClaims(self._commits, turn_key=turn_key, judge=judge, clock=self._clock)
+        return StoredClaims(self._commits, turn_key=turn_key, judge=judge, sample=sample, clock=self._clock)
 
 
 def settle_claims(connection: Connection, kept: "WrittenJudgments") -> None:
@@ -112,11 +112,12 @@ class StoredClaims:
         *,
         turn_key: str,
         judge: JudgeIdentity,
+        sample: int = FIRST_DRAW,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._commits = commits
-        self._names: JudgmentKey = (turn_key, judge_key(judge), 0)
+        self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
         self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
 

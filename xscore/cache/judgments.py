@@ -118,7 +118,7 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
         if checksums != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its checksum")
         judgments = Judgment.from_rows(
-            [(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows]
+            [(content, score, "", pack, at, prior, ()) for content, score, prior, pack, at, _ in rows]
         )
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:

@@ -169,6 +169,8 @@ def render_cost_line(answer: Answer) -> str:
         parts.append(f"{answer.coverage.cached:,} cached")
     if answer.coverage.carried:
         parts.append(f"{answer.coverage.carried:,} carried")
+    if answer.second_draws.drawn:
+        parts.append(f"{answer.second_draws.drawn:,} asked twice")
     if not answer.judge.is_model:
         parts.append("lexical, no model judged")
     elif answer.ranked_by:

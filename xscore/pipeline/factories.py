@@ -62,7 +62,9 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """The lowest final score that is kept, on the scale of words."""
         return Thresholds(self.settings.selection.lexical_threshold)
 
-    async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "LexicalJudge":
+    async def open(
+        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = 0
+    ) -> "LexicalJudge":
         """Return the judge; it uses the resources only for the embedder's likeness scores."""
         from xscore.scorer.lexical import LexicalJudge
         from xscore.store.memory_rows import stale_memory_ids

@@ -77,6 +77,8 @@ async def work_until(
     return work.done()
 
 
+ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.PROVIDER})
+"""Causes that apply to all that is left to judge, in a turn and in a list."""
 GRACE_S = 5.0
 REPORT_EVERY_S = 0.1
 STOP_DETAILS = {

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from xscore.pipeline.judging import (
+    ENDS_ALL,
     REPORT_EVERY_S,
     Deadline,
     JudgedPool,
@@ -34,8 +35,6 @@ from xscore.records.receipt import StageUsage
 from xscore.records.reports import Observer, Progress
 from xscore.scorer.fanout import StopSignal
 
-ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.PROVIDER})
-"""Causes that apply to every question."""
 AHEAD = 2
 """Open questions until this many times as many prompts wait as may be in flight;"""
 MOST_OPEN = 64
@@ -129,6 +128,11 @@ async def judge_question(
         take_back_cancellation(asyncio.current_task())
         return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.INTERRUPTED), prepared.turn, watched)
     settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
+    if judge.identity.is_decision and not settled.interrupted:
+        from xscore.pipeline.second_draws import draw_again
+
+        drawn = await draw_again(parts, resources, (prepared.turn, prepared.key), settled.outcomes, deadline)
+        settled = JudgedPool(drawn.outcomes, drawn.interrupted)
     if remarks is not None:
         remarks.extend(judge.warnings())
     return settled

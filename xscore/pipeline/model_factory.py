@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.cache.keys import judge_key
+from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, find_likeness
 from xscore.pipeline.pool import Pool
@@ -181,8 +181,10 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             stated=self.stated_limits,
         )
 
-    async def open(self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str) -> "ModelJudge":
-        """Return the judge of this turn; its judgments are committed before it yields them.
+    async def open(
+        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = FIRST_DRAW
+    ) -> "ModelJudge":
+        """Return the judge of this turn; its judgments are committed, as this sample, before it yields them.
 
         An unknown host is probed first. Raises what `probe.probe_host` raises.
         """
@@ -195,13 +197,15 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             factory, wrapped = await self.with_probed_host(resources)
         except UnknownModel as error:
             return await self._through_chat(resources, error).open(resources, turn, pool, turn_key)
-        priors, warnings = await factory.guesses(resources, turn, pool)
-        write, claims = resources.writer(turn_key, factory.identity), resources.claims(turn_key, factory.identity)
+        priors: Mapping[str, float] = {}
+        warnings: tuple[str, ...] = ()
+        if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
+            priors, warnings = await factory.guesses(resources, turn, pool)
+        named = (turn_key, factory.identity, sample)
+        write, claims = resources.writer(*named), resources.claims(*named)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
         if own:
-            write, claims = claim_by_store(
-                (write, claims), await resources.user_store_writer(turn_key, factory.identity), own
-            )
+            write, claims = claim_by_store((write, claims), await resources.user_store_writer(*named), own)
         return ModelJudge(
             wrapped,
             factory.drafts,
@@ -216,7 +220,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             stop=resources.new_stop(),
             remarks=warnings,
             write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
-            untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
+            untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), sample)),
         )
 
     def _through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":

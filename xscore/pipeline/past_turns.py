@@ -180,9 +180,13 @@ def _stored_outcomes(
 
 def _score_sum(shown: Selected) -> str:
     """Format the score as a sum."""
+    drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
     if not shown.boosts:
-        return f"{shown.score:.2f}"
-    parts = [f"{shown.raw_score:.2f} from the judge", *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts)]
+        return f"{shown.score:.2f}{drawn and f' ({drawn[2:]})'}"
+    parts = [
+        f"{shown.raw_score:.2f} from the judge{drawn}",
+        *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
+    ]
     return f"{shown.score:.2f} ({' + '.join(parts)})"
 
 

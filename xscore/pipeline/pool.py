@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from xscore.cache.judgments import read_judgments, read_reasons
+from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import one_line
 from xscore.records.judgment import Judgment, Origin
@@ -94,11 +95,17 @@ def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
 
 
 def known_judgments(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
-    """Return every judgment of this turn by this judge (its key), by content hash. Raises StoreDamaged."""
+    """Return every judgment of this turn by this judge (its key), by content hash: of two draws their mean.
+
+    Raises StoreDamaged.
+    """
     connections = store.connections_of_a_turn()
-    found, *others = [read_judgments(connection, (turn_key, judge, 0)) for connection in connections]
+    found, *others = [read_judgments(connection, (turn_key, judge, FIRST_DRAW)) for connection in connections]
     for other in others:
         found |= other
+    for connection in connections:
+        again = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
+        found |= {one: found[one].averaged_with(second) for one, second in again.items() if one in found}
     return found
 
 
@@ -106,5 +113,5 @@ def stored_reasons(store: Store, turn_key: str, judge: str, hashes: Iterable[str
     """Return the stored reasons of these contents, by content hash."""
     wanted, found = list(hashes), dict[str, str]()
     for connection in store.connections_of_a_turn() if wanted else ():
-        found |= read_reasons(connection, (turn_key, judge, 0), wanted)
+        found |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), wanted)
     return found

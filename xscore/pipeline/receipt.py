@@ -15,7 +15,16 @@ from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
 from xscore.prompts.judge import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
-from xscore.records.judgment import SCORE_TOLERANCE, Origin, Outcome, Ranked, Selection, Unjudged, UnjudgedCause
+from xscore.records.judgment import (
+    SCORE_TOLERANCE,
+    Judgment,
+    Origin,
+    Outcome,
+    Ranked,
+    Selection,
+    Unjudged,
+    UnjudgedCause,
+)
 from xscore.records.memory import Candidate
 from xscore.records.receipt import (
     NEAR_THRESHOLD,
@@ -26,6 +35,7 @@ from xscore.records.receipt import (
     JudgeInfo,
     PrimaryInfo,
     ScoreLine,
+    SecondDraws,
     Selected,
     StageUsage,
     TurnFigures,
@@ -95,6 +105,7 @@ def to_selected(
         below_threshold=below_threshold,
         title=titles.get(candidate.id, ""),
         is_stale=candidate.id in stale,
+        draws=ranked.judgment.draws,
     )
 
 
@@ -170,10 +181,19 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
         latency=run.stopwatch.latency(since=run.options.waits_from),
+        second_draws=_count_second_draws(run),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
         ranked_by=run.ranked_by,
         exit_code=_exit_code(coverage, run),
     )
+
+
+def _count_second_draws(run: "TurnRun") -> SecondDraws:
+    if not run.parts.judge.identity.is_decision:
+        return SecondDraws()
+    judged = [one.result for one in run.outcomes if isinstance(one.result, Judgment)]
+    twice = {one.content_hash for one in judged if one.draws}
+    return SecondDraws(run.drawn_again, len(twice) - run.drawn_again, run.drawn_once)
 
 
 def _all_warnings(run: "TurnRun") -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
+from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import turn_budget
@@ -148,15 +149,17 @@ class TurnResources(Struct):
     judging_left_s: Callable[[], float | None] = lambda: None
     """Seconds left for judging; None: no deadline."""
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments; when its call returns, they are committed."""
-        return self.spending.judgments.writer(turn_key, judge)
+        return self.spending.judgments.writer(turn_key, judge, sample)
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep processes on one store from paying for the same candidates of a turn."""
-        return self.spending.judgments.claims(turn_key, judge)
+        return self.spending.judgments.claims(turn_key, judge, sample)
 
-    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+    async def user_store_writer(
+        self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> tuple[WriteJudgments, Claims]:
         """Return writer and claims for the user's own store, which holds judgments of the user's memories."""
         assert self.store is not None and self.store.user_data_dir is not None
         if self.judgments_of_user is None:
@@ -164,7 +167,7 @@ class TurnResources(Struct):
             commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
             self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
         own = self.judgments_of_user
-        return own.writer(turn_key, judge), own.claims(turn_key, judge)
+        return own.writer(turn_key, judge, sample), own.claims(turn_key, judge, sample)
 
     def answering_provider(self) -> Provider:
         """Return the answering model, within the turn's budget."""

@@ -113,6 +113,10 @@ class TurnRun(Struct):
     ranking: Ranking | None = None
     ranked_by: str = ""
     """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
+    drawn_again: int = 0
+    """Candidates near their threshold that were judged a second time;"""
+    drawn_once: int = 0
+    """and those that should have been."""
     reasons: Mapping[str, str] = {}
     """Stored reasons of the kept and near memories, by content hash."""
     context: "RenderedContext | None" = None
@@ -206,6 +210,7 @@ class TurnRun(Struct):
             self.resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
             judge = await self._open_judge(self.resources)
             await self._judge_by(judge)
+            await self._draw_again(judge)
             lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
             if UnjudgedCause.DEADLINE in lost and (why := self.resources.why_unanswered()):
                 self.warnings.append(why)
@@ -215,6 +220,18 @@ class TurnRun(Struct):
                 self._warn(f"what the host can do was not remembered: {error.message}", error.hint)
         if not isinstance(judge, NoJudge):
             self.warnings += (*judge.warnings(), *self.resources.warnings())
+
+    async def _draw_again(self, judge: "Judge | NoJudge") -> None:
+        """Ask a decision model a second time about what came near its threshold."""
+        if isinstance(judge, NoJudge) or not judge.identity.is_decision or self.resources is None:
+            return
+        from xscore.pipeline.second_draws import draw_again
+
+        question = (self.opened.turn, self.opened.key)
+        drawn = await draw_again(self.parts, self.resources, question, self.outcomes, self.deadline)
+        self.outcomes, self.drawn_again, self.drawn_once = drawn.outcomes, drawn.drawn, drawn.missed
+        self.interrupted = self.interrupted or drawn.interrupted
+        self.warnings += drawn.warnings
 
     async def _judge_by(self, judge: "Judge | NoJudge") -> None:
         parts = self.parts

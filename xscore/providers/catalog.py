@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.providers.decision_hosts import DECISION_HOSTS
+from xscore.records.judgment import DECISION_ORDER
 
 MINUTE_S, HOUR_S = 60, 3_600
 
@@ -146,7 +147,7 @@ def model_settings(provider: str, model: str) -> ModelSettings:
     The same model has other settings in another dialect, since each has words of its own for them.
     """
     if provider in DECISION_HOSTS:
-        return ModelSettings(context_tokens=DECISION_HOSTS[provider].request_tokens, order="question")
+        return ModelSettings(context_tokens=DECISION_HOSTS[provider].request_tokens, order=DECISION_ORDER)
     if provider == "scripted":
         return replace(UNKNOWN, temperature=None, context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()

@@ -36,6 +36,9 @@ class Origin(StrEnum):
     UNJUDGED = "unjudged"
 
 
+DECISION_ORDER = "question"
+
+
 class JudgeIdentity(Struct, frozen=True):
     """Everything about a judge that may change its scores; two judges with equal identity share a cache."""
 
@@ -45,8 +48,13 @@ class JudgeIdentity(Struct, frozen=True):
     reasoning: str
     prompt_version: str
     order: str
-    """`memory_first` or `turn_first`."""
+    """`memory_first`, `turn_first`, or `question` of a decision model."""
     packed: bool
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether it is a decision model, which gives probabilities and no reasons."""
+        return self.order == DECISION_ORDER
 
 
 class _JudgmentFields(NamedTuple):
@@ -58,6 +66,8 @@ class _JudgmentFields(NamedTuple):
     position: int = 0
     prior: float = 0.0
     """Lexical prior at the time of judging, 0..1; breaks ties."""
+    draws: tuple[float, ...] = ()
+    """The two scores that `score` is the mean of; empty: it was judged once."""
 
 
 class Judgment(_JudgmentFields):
@@ -69,15 +79,26 @@ class Judgment(_JudgmentFields):
     __slots__ = ()
 
     def __new__(  # noqa: PLR0917  its fields, in row order
-        cls, content_hash: str, score: float, reason: str = "", pack: str = "", position: int = 0, prior: float = 0.0
+        cls,
+        content_hash: str,
+        score: float,
+        reason: str = "",
+        pack: str = "",
+        position: int = 0,
+        prior: float = 0.0,
+        draws: tuple[float, ...] = (),
     ) -> Self:
         """Make one judgment. Raises ValueError for an invalid score."""
         if not (isfinite(score) and 0.0 <= score <= 1.0):
             raise ValueError(f"a score lies in 0..1, not {score!r}")
-        return super().__new__(cls, content_hash, score, reason, pack, position, prior)
+        return super().__new__(cls, content_hash, score, reason, pack, position, prior, draws)
+
+    def averaged_with(self, again: "Judgment") -> Self:
+        """Return it with the mean of its own score and a second one."""
+        return self._replace(score=(self.score + again.score) / 2, draws=(self.score, again.score))
 
     @classmethod
-    def from_rows(cls, rows: Sequence[tuple[str, float, str, str, int, float]]) -> list[Self]:
+    def from_rows(cls, rows: Sequence[tuple[str, float, str, str, int, float, tuple[float, ...]]]) -> list[Self]:
         """Make judgments from rows of these fields, checked together. Raises ValueError, TypeError."""
         scores = [row[1] for row in rows]
         if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:

@@ -101,6 +101,19 @@ class Selected(Struct, frozen=True, kw_only=True):
     below_threshold: bool
     title: str = ""
     is_stale: bool = False
+    draws: tuple[float, ...] = ()
+    """The two scores that `raw_score` is the mean of; empty: it was judged once."""
+
+
+class SecondDraws(Struct, frozen=True):
+    """Judgments near their threshold, of which a decision model is asked twice; the score is the mean."""
+
+    drawn: int = 0
+    """Asked again in this turn."""
+    cached: int = 0
+    """Asked twice in earlier turns."""
+    missed: int = 0
+    """As near, but asked once in this turn: beyond the limit of 60, or a cap, the deadline or an interruption came."""
 
 
 class StageUsage(Struct, frozen=True, kw_only=True):
@@ -173,6 +186,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     continues: str = ""
     thresholds: dict[str, float] = {}
     """Kinds with a threshold of their own."""
+    second_draws: SecondDraws = SecondDraws()
     excluded_files: int = 0
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""

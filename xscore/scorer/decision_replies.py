@@ -10,6 +10,7 @@ from functools import partial
 
 from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request, decision_rubric, question_names
 from xscore.records.calls import DECLINED, DecisionForm
+from xscore.records.judgment import DECISION_ORDER
 from xscore.scorer.drafts import PromptLayout
 from xscore.scorer.replies import ParsedReply
 
@@ -49,7 +50,7 @@ def decision_layout(form: DecisionForm) -> PromptLayout:
         version=f"{DECISION_VERSION}/{form.value}",
         render=partial(decision_request, form=form),
         read=parse_answers,
-        only_order="question",
+        only_order=DECISION_ORDER,
         name_questions=question_names,
         system=partial(decision_rubric, form),
     )

@@ -136,6 +136,10 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """Fill up from the near misses to this many, labelled below threshold."""
     near_margin: Fixed[float] = 0.2
     """How far below the threshold a memory is still named, in the context and in the receipt."""
+    redraw_margin: Fixed[float] = 0.05
+    """A decision model is asked twice about what comes this near its threshold: about as far as one answer strays."""
+    most_redrawn: Fixed[int] = 60
+    """Most memories that it is asked about twice in a turn, the nearest first."""
     tests_share: Fixed[float] = 1 / 3
     """Share of K that tests may take when other memories want the places."""
 

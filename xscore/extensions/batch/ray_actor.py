@@ -14,9 +14,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
+from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.reservation import Budget, Reservation
 from xscore.costs.usage_totals import UsageTotals
-from xscore.pipeline.list_judging import ENDS_ALL
+from xscore.pipeline.judging import ENDS_ALL
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import SpendingStores, TurnResources, resources_over
 from xscore.platform.errors import BudgetExhausted, XscoreError
@@ -87,13 +88,13 @@ TakeDollars = Callable[[Decimal], Awaitable[bool]]
 class _Carried(Struct):
     judgments: list[Judgment] = field(default_factory=list)
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         async def write(judgments: Sequence[Judgment]) -> None:
             self.judgments.extend(judgments)
 
         return write
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         return NoClaims()
 
 

@@ -34,8 +34,8 @@ from xscore.extensions.batch.ray_actor import (
     PackChunk,
     chunks_of_question,
 )
-from xscore.pipeline.judging import Deadline, take_back_cancellation
-from xscore.pipeline.list_judging import ENDS_ALL, ListProgress, LiveEnd, QuestionEnd, judge_list
+from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
+from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions

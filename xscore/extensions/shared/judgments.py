@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Self
 
 from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
-from xscore.cache.keys import JudgmentKey, judge_key
+from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat
 from xscore.extensions.shared.link import ServerLink
 from xscore.platform.errors import SharedUnavailable
@@ -39,9 +39,9 @@ class SharedJudgmentStore:
         self._flushing = asyncio.Lock()
         self._failure: SharedUnavailable | None = None
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         """Return the writer of a turn's judgments: to the local store, and in the background to the server."""
-        write, names = self.local.writer(turn_key, judge), (turn_key, judge_key(judge), 0)
+        write, names = self.local.writer(turn_key, judge, sample), (turn_key, judge_key(judge), sample)
 
         async def write_both(judgments: Sequence[Judgment]) -> None:
             await write(judgments)
@@ -49,9 +49,9 @@ class SharedJudgmentStore:
 
         return write_both
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep all who share the server from paying for the same contents of a turn."""
-        return SharedClaims(self, turn_key, judge)
+        return SharedClaims(self, turn_key, judge, sample)
 
     async def flush(self) -> None:
         """Send all that waits, unless the server is away. Raises SharedUnavailable if it is required and away."""
@@ -108,10 +108,13 @@ class SharedJudgmentStore:
 class SharedClaims:
     """The claims of one turn by one judge, at both levels. See `cache.judgment_store.Claims`."""
 
-    def __init__(self, store: SharedJudgmentStore, turn_key: str, judge: JudgeIdentity) -> None:
+    def __init__(
+        self, store: SharedJudgmentStore, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW
+    ) -> None:
         self._store, self._link = store, store.link
-        self._local, self._write_here = store.local.claims(turn_key, judge), store.local.writer(turn_key, judge)
-        self._names: JudgmentKey = (turn_key, judge_key(judge), 0)
+        self._local = store.local.claims(turn_key, judge, sample)
+        self._write_here = store.local.writer(turn_key, judge, sample)
+        self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
         self._runner, self._lease_s = secrets.token_hex(8), store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))
         self._has_asked = False
