@@ -59,7 +59,7 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
     hosts = {"typesafe": HostAccess("", Secret(KEY), "TYPESAFE_API_KEY")}
     found = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
     assert found["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
-    assert "stated by the host: 1,200 requests, 13,200,000 tokens a minute" in found["judge limits"].detail
+    assert "stated by the host: 1,200 requests, 13,800,000 tokens a minute" in found["judge limits"].detail
     assert "typesafe/jev-1.14.0" in found["judge price"].detail
 
 
