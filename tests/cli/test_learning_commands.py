@@ -84,7 +84,7 @@ def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: 
     )
     said = xscore("memory", "suggest", cwd=here)
     assert said.stdout.splitlines()[0] == (
-        "You typically use Prisma + Postgres. Nothing of this is remembered of this project yet (orm, database)."
+        "You typically use Prisma + Postgres. This project has no memory of it yet (orm, database)."
     )
     assert xscore("memory", "mute", "orm", cwd=here).returncode == 0
     told = json.loads(xscore("memory", "suggest", "--json", cwd=here).stdout)

@@ -1,8 +1,8 @@
 """The baseline as a file: JSON that a person reviews in a diff, read back without trusting it.
 
 Keys are sorted, one figure stands on a line, dollars are a decimal string, seconds are rounded to a tenth of a
-millisecond. A file that is no baseline is neither read nor overwritten, and no link is followed: a name typed in haste
-must not cost a file. Trade-off: each field that others can write is checked.
+millisecond. A file that is no baseline is neither read nor overwritten, and no link is followed: a mistyped name must
+not destroy a file. Trade-off: each field that others can write is checked.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`xscore report`: what the ledger says of money, tokens, time and coverage, for people, programs and CI.
 
-It opens stores, asks for the report, and hands it to what shows it. It adds up nothing.
+It opens stores, builds the report and prints or writes it. It adds up nothing itself.
 """
 
 from contextlib import ExitStack, suppress
@@ -111,7 +111,7 @@ def _build_report(store: "Store", flags: Flags) -> int:
         now = store.clock()
         found = build_report(ledgers, _report_request(flags, ledgers, now), now=now)
     if found.turn_id and not found.turns_by_state:
-        raise StoreDamaged(f"the store is damaged: turn {found.turn_id} makes no sense", hint=REBUILD_HINT)
+        raise StoreDamaged(f"the store is damaged: turn {found.turn_id} cannot be read", hint=REBUILD_HINT)
     flags.terminal.notes(found.warnings)
     gate = None
     if flags.given["check"]:

@@ -1,8 +1,8 @@
-"""What the same would have cost otherwise, and how near the expectations of judging came.
+"""What the same work would have cost in other ways, and how close the estimates of judging came.
 
-Without packs, without the host's prefix cache and by batch are sums of what each call noted of itself when it was
-priced. Without our own cache is about right: a cached judgment is put at what a live one by the same judge has cost on
-average, in the period, else in the whole ledger. What cannot be known is None, never a guess of zero.
+The costs without packs, without the host's prefix cache and by batch are sums of what was noted with each call when it
+was priced. The cost without our own cache is approximate: a cached judgment counts as much as a live one by the same
+judge has cost on average, in the period, else in the whole ledger. What cannot be known is None, never zero.
 """
 
 import sqlite3
@@ -55,7 +55,7 @@ def compare_costs(
 def _counterfactual_cost(
     stages: Mapping[str, Spent], way: Callable[[CounterfactualCost], Decimal | None], *, only: Stage | None = None
 ) -> Decimal | None:
-    """Add up what calls would have cost; those that do not know it, or are of another stage, count as they were."""
+    """Add up what calls would have cost; calls without that figure, or of another stage, count at their real cost."""
     whole, is_known = Decimal(0), not any(one.attempts for one in stages.values())
     for stage, one in stages.items():
         other = way(one.otherwise) if only in (None, stage) else None
@@ -102,9 +102,9 @@ def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> 
 
 
 def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy | None:
-    """Set the expectations of turns that were judged to their end, by calls, beside what judging them took.
+    """Compare estimates with what judging took, over turns that made calls and left nothing unjudged.
 
-    No expectation assumes a discount of the host's prefix cache, so dollars are those without it.
+    No estimate assumes the discount of a host's prefix cache, so the dollars are those without it.
     """
     expected, actual, count = NOTHING_EXPECTED, NOTHING_EXPECTED, 0
     for turn in turns:

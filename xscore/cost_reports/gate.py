@@ -1,9 +1,9 @@
-"""Compare the figures of a report with a baseline: hard on what is deterministic, an alert on what a machine decides.
+"""Compare the figures of a report with a baseline: fail on what is deterministic, alert on what depends on the machine.
 
 Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert unless the settings make it a
-failure. What cannot be compared is named: another number of turns or candidates is another workload and fails; of a
-damaged ledger nothing is compared, because what is left out would look like savings. It reads no file and prints
-nothing. Trade-off: sums are compared, so a turn that got dearer can hide behind one that got cheaper.
+failure. What cannot be compared is named: another number of turns or candidates is another workload and fails; nothing
+of a damaged ledger is compared, because missing rows would look like savings. It reads no file and prints nothing.
+Trade-off: sums are compared, so a turn that got dearer can hide behind one that got cheaper.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """Turns, evaluations and jobs of a store as reports read them; each row is checked.
 
-A row that makes no sense is left out and counted, never read as zero. A killed turn has no figures and is a turn all
-the same. It knows nothing of calls (`ledger_sums`). Trade-off: a job counts, with all its calls, in the period in which
-it was planned.
+A damaged row is left out and counted, never read as zero. A killed turn has no figures but still counts as a turn.
+Calls are read elsewhere (`ledger_sums`). Trade-off: a job counts, with all its calls, in the period in which it was
+planned.
 """
 
 import json
@@ -50,7 +50,7 @@ _STAGES = Latency.__struct_fields__
 
 
 def read_turns(connection: sqlite3.Connection, asked: ReportQuery, *, repository: str) -> tuple[list[LedgerTurn], int]:
-    """Read the turns that began in the asked period, or the one that was asked for; also how many rows make no sense.
+    """Read the turns that began in the asked period, or the one that was asked for; also how many rows are damaged.
 
     A turn whose figures are damaged is there without them, and counted.
     """
@@ -73,7 +73,7 @@ def read_turns(connection: sqlite3.Connection, asked: ReportQuery, *, repository
 
 
 def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[list[EvaluationLine], int]:
-    """Read the evaluations of the asked period, in no order; also how many rows make no sense."""
+    """Read the evaluations of the asked period, in no order; also how many rows are damaged."""
     where, values = ("0", ()) if asked.turn_id else _where(asked, "at", "id")
     with lenient_text(connection):
         rows = _rows(connection, f"SELECT * FROM evaluation WHERE {where}", values)
@@ -83,7 +83,7 @@ def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tupl
 def read_jobs(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[OfflineTotals, dict[str, str], int]:
     """Add up the jobs of the asked period, or the one that is asked for.
 
-    Also what the calls of any job stand under in `--by command`, and how many rows make no sense.
+    Also what the calls of any job stand under in `--by command`, and how many rows are damaged.
     """
     with lenient_text(connection):
         rows = _rows(connection, _JOBS, ())
@@ -127,7 +127,7 @@ def _where(asked: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[obj
     if asked.turn_id:
         return f"{identifier} = ?", (asked.turn_id,)
     if asked.since is None and asked.until is None:
-        return "1", ()  # what is no moment at all belongs to no period; asked for everything, it is counted as damaged
+        return "1", ()  # a row without a valid time belongs to no period; a report on everything counts it as damaged
     return f"{at} >= ? AND {at} < ?", (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
 
 
@@ -138,7 +138,7 @@ def _rows(connection: sqlite3.Connection, query: str, values: Sequence[object]) 
 
 
 def _believed(rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]) -> tuple[list[T], int]:
-    """Make records of rows; count those that make no sense."""
+    """Make records of rows; count the damaged ones."""
     found = []
     for row in rows:
         try:
@@ -149,7 +149,7 @@ def _believed(rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, An
 
 
 def _figures(row: Mapping[str, Any]) -> TurnFigures:
-    """Raises TypeError, ValueError or BrokenReceipt for figures that make no sense."""
+    """Raises TypeError, ValueError or BrokenReceipt for damaged figures."""
     guessed = [row[f"expected_{name}"] for name in ("calls", "input_tokens", "output_tokens")]
     counts = [parse_count(count) for count in guessed if count is not None]
     expected = None

@@ -1,8 +1,8 @@
 """The calls of a ledger, added up by SQLite: one row for each turn, stage and model, in a polars table.
 
-A row that makes no sense (text or a fraction instead of a count, a negative, more than a call can have) is left out of
-every sum and counted. SQLite walks an index that is already in group order, so a million rows need no sort and little
-memory. `tables` groups further. Trade-off: durations are kept to the microsecond, as text, which SQLite joins fastest.
+A damaged row (text or a fraction instead of a count, a negative, more than a call can have) is left out of every sum
+and counted. SQLite walks an index that is already in group order, so a million rows need no sort and little memory.
+`tables` groups further. Trade-off: durations are kept to the microsecond, as text, which SQLite joins fastest.
 """
 
 import sqlite3
@@ -76,7 +76,7 @@ def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[
     """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked period.
 
     Return columns `turn`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of `SUM_COLUMNS` and the
-    durations; also how many rows make no sense.
+    durations; also how many rows are damaged.
     """
     import polars as pl
 

@@ -36,7 +36,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     rate_limited: int = 0
     """Attempts that ended in a 429."""
     failed: int = 0
-    """Attempts that ended otherwise without an answer."""
+    """Other attempts without an answer."""
     usage: Usage = field(default_factory=Usage)
     cost_usd: Decimal = Decimal(0)
     unpriced: int = 0
@@ -45,7 +45,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What the same work would have cost otherwise; None: unknown."""
+    """What the same work would have cost in other ways; None: unknown."""
 
     actual_usd: Decimal
     without_cache_usd: Decimal | None
@@ -62,7 +62,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     stage: str
     """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their `Stage`."""
     kind: str
-    """`live` or `cached`: of turns those that found every score known, of calls those with a prefix from a cache."""
+    """`live`, or `cached`: a turn that knew every score, or a call with a prefix from the host's cache."""
     count: int
     p50_s: float
     p95_s: float
@@ -86,7 +86,7 @@ def counts_candidates(group: Group, by: str) -> bool:
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):
-    """What judging was expected to take and what it took, over the turns that were judged to their end."""
+    """The estimate of judging and what it took, over the turns in which nothing was left unjudged."""
 
     turns: int
     expected: Expected
@@ -106,7 +106,7 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     """`running`, `done`, `partial`, `failed`, `interrupted`."""
     judge: str
     coverage: Coverage | None
-    """None, as the other figures: it has not finished, or they cannot be believed."""
+    """None, as the other figures: the turn has not finished, or they are damaged."""
     kept: int | None
     near: int | None
     threshold: float | None
@@ -144,7 +144,7 @@ class OfflineTotals(Struct, frozen=True, kw_only=True):
 
 
 class TurnDetail(Struct, frozen=True, kw_only=True):
-    """What a turn chose, and what came near, as its receipt tells."""
+    """What a turn chose, and its near misses, from its receipt."""
 
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
@@ -184,7 +184,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
     details: tuple[TurnDetail, ...] = ()
     warnings: tuple[str, ...] = ()
     left_out: int = 0
-    """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
+    """Damaged rows of calls, turns, evaluations and jobs; no figure includes them."""
     offline: OfflineTotals = field(default_factory=OfflineTotals)
     histograms: tuple[ScoreHistogram, ...] = ()
     """One a judge, that of the newest turn first."""
@@ -231,7 +231,7 @@ class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     recall: EvaluationRecall | None
     timings: tuple[StageP95, ...]
     left_out: int = 0
-    """Rows of the ledger that make no sense, so that no figure has them. No baseline holds it."""
+    """Damaged rows of the ledger, which no figure includes. It is not part of a baseline."""
 
 
 class GateVerdict(StrEnum):
@@ -244,7 +244,7 @@ class GateVerdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
     """Missing on one side, or too few samples."""
     INCOMPARABLE = "incomparable"
-    """Another workload, or damaged rows of the ledger."""
+    """Another workload, or a damaged ledger."""
 
 
 class GateLine(Struct, frozen=True):

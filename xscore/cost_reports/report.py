@@ -1,8 +1,8 @@
 """What a period of one or more ledgers comes to: money, tokens, time, coverage, as one `CostReport`.
 
-SQLite adds up the calls, polars groups them, and this puts the parts side by side. What cannot be believed is left out
-of every figure and said in `warnings`. It shows nothing and compares nothing with a baseline. Trade-off: everything is
-read again each time; a million calls take some two seconds of CPU.
+SQLite adds up the calls, polars groups them, and this puts the parts together. Damaged rows are left out of every
+figure and counted in `warnings`. It prints nothing and compares nothing with a baseline. Trade-off: everything is read
+again each time; a million calls take some two seconds of CPU.
 """
 
 import sqlite3
@@ -64,7 +64,7 @@ class _Read(Struct):
     offline: list[OfflineTotals] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: int = 0
-    """Rows that make no sense."""
+    """Damaged rows."""
 
 
 _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
@@ -144,7 +144,7 @@ def _read_ledger(read: _Read, ledger: RepositoryLedger, asked: ReportQuery) -> N
 
 
 def _is_cached(figures: TurnFigures | None) -> bool:
-    """Whether a turn with a model for a judge found every score known; one that could not ask is no such turn."""
+    """Whether a turn with a model judge knew every score; a turn that could not ask does not count."""
     if figures is None or not figures.is_model:
         return False
     return not figures.coverage.unjudged and not figures.coverage.judged
@@ -215,7 +215,7 @@ def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[Tur
 def _turn_details(
     turns: Sequence[LedgerTurn], connections: dict[str, sqlite3.Connection], warnings: list[str]
 ) -> tuple[TurnDetail, ...]:
-    """Read what these turns chose, and what came near, of those that have a receipt; warn of torn ones."""
+    """Read what these turns chose, and their near misses; warn of receipts that cannot be read."""
     found, torn = [], 0
     for turn in turns:
         connection = connections[turn.key.repo]

@@ -1,8 +1,8 @@
 """A report as tables for other programs (CSV and Parquet, by polars), and the files that `xscore report` may write.
 
 A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet; times are UTC; a
-figure that is missing is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in CSV.
-A file is replaced only if it is an earlier report: a name given in haste must not cost a source file.
+figure that is missing is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in CSV. A
+file is replaced only if it is an earlier report: a mistyped name must not destroy a source file.
 """
 
 import os

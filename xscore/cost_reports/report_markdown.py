@@ -1,8 +1,8 @@
-"""A report and its gate in words for a CI: Markdown for the step summary, and one line of stderr for what failed.
+"""A report and its gate for a CI: Markdown for the step summary, and one line of stderr for what failed.
 
-GitHub shows at most 1 MiB of it; groups past the limit are counted, not shown. Everything that is not a figure of ours
-is escaped: no name ends a cell, becomes HTML, a link or an image, mentions anyone or refers to an issue. Trade-off: a
-backslash does not stop a mention, so a space of no width stands after what begins one, and is copied with the name.
+GitHub shows at most 1 MiB of it; groups past the limit are counted, not shown. All text from outside is escaped: no
+name ends a cell, becomes HTML, a link or an image, mentions anyone or refers to an issue. Trade-off: a backslash does
+not stop a mention, so a space of no width follows what begins one, and is copied with the name.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The rows of a report in words, alike on a terminal and in Markdown, and the report on a terminal.
 
-`summary_rows` and `report_tables` feed both; each page only sets them. Figures are rounded, `--json` has them exact;
-nothing is computed but shares. Trade-off: a turn that the report has no line of is shown without its task.
+`summary_rows` and `report_tables` feed both, which only format them. Figures are rounded, `--json` has them exact; only
+shares are computed here. Trade-off: a turn that the report has no line of is shown without its task.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +145,7 @@ def _calls(spent: Spent) -> str:
     if spent.attempts > spent.calls:
         attempts = counted(spent.attempts, "attempt")
         words += f" of {attempts}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
-    return words + (f" · the tokens of {spent.estimated:,} are estimated" if spent.estimated else "")
+    return words + (f" · {spent.estimated:,} with estimated tokens" if spent.estimated else "")
 
 
 def _tokens(report: CostReport) -> str:

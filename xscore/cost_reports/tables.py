@@ -41,7 +41,7 @@ class TurnKey(NamedTuple):
 
 
 class LedgerTurn(Struct, frozen=True):
-    """A turn, as far as its row and its figures can be believed."""
+    """A turn whose row passed the checks."""
 
     key: TurnKey
     at: float
@@ -53,12 +53,12 @@ class LedgerTurn(Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """Empty: not known, since it has not finished."""
+        """Empty: the turn has not finished."""
         return self.figures.command if self.figures else ""
 
     @property
     def judge(self) -> str:
-        """Empty: it has not finished."""
+        """Empty: the turn has not finished."""
         return self.figures.judge if self.figures else ""
 
 

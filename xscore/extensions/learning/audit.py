@@ -1,9 +1,9 @@
-"""What of the remembered deserves a look: duplicates, broken citations, suspected secrets, layers over their caps.
+"""Find memories that need attention: duplicates, broken citations, suspected secrets, layers over their caps.
 
-It looks at what was remembered, never at what comes from files, in the repository's store and in the user's own. It
-changes nothing: each finding says what to do. A secret in the store would be a fault of the writer; the rules are run
-again here because they grow. Trade-off: every remembered text is read and compared, half a millisecond of CPU for one
-of 60 words, so nothing of a turn calls it.
+It checks remembered memories, not indexed ones, in the repository's store and in the user's own. It changes nothing:
+each finding says what to do. Secrets are removed before anything is stored; they are looked for again here because the
+rules grow. Trade-off: every remembered text is read and compared, half a millisecond of CPU for one of 60 words, so
+nothing of a turn calls it.
 """
 
 import sqlite3
@@ -98,7 +98,7 @@ def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[AuditFi
             *(() if allow_pii else redact_pii(whole).types),
         }
         if types:
-            yield _finding(AuditProblem.SECRET, [memory], f"it looks as if it held {', '.join(sorted(types))}")
+            yield _finding(AuditProblem.SECRET, [memory], f"it may contain {', '.join(sorted(types))}")
 
 
 def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterator[AuditFinding]:

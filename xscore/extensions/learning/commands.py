@@ -33,8 +33,8 @@ NEEDS_DOING = 1
 _HEADINGS = {
     "secret": ("suspected secrets", "xscore memory delete ID"),
     "stale": ("stale", "xscore memory update ID --cite PATH:LINES, or delete ID"),
-    "duplicate": ("the same twice", "xscore memory consolidate, or delete all but the first"),
-    "near_duplicate": ("the same in other words", "xscore memory consolidate, or delete all but the first"),
+    "duplicate": ("duplicates", "xscore memory consolidate, or delete all but the first"),
+    "near_duplicate": ("near duplicates", "xscore memory consolidate, or delete all but the first"),
     "over_cap": ("over their caps", "xscore memory consolidate, or raise memory.max_rows, memory.max_bytes"),
 }
 
@@ -48,10 +48,10 @@ _HEADINGS = {
     help="Whose memories: the session's, the project's, yours.",
 )
 def consolidate(scope: str, flags: Flags) -> None:
-    """Bring what is remembered into order; run it nightly, or whenever you like.
+    """Tidy up the memories; run it nightly, or whenever you like.
 
-    What closed sessions learned and what manifests show of the stack becomes the project's, what holds in several
-    projects yours; memories that say the same are merged; confidence fades, what is long unused is archived or erased.
+    Lessons of closed sessions and the stack that manifests show become the project's; what several projects share
+    becomes yours. Duplicates are merged, confidence fades, and what is long unused is archived or erased.
     """
     scopes = tuple(each for each in SCOPES if scope in (each, "all"))
     with opened_store(flags) as store:
@@ -140,7 +140,7 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
 
 @command()
 def suggest_preferences(flags: Flags) -> None:
-    """Say what you usually do that nothing here speaks of yet; `xscore memory mute KEY` silences a key.
+    """Suggest preferences of yours that this project does not mention yet; `xscore memory mute KEY` silences one.
 
     Nothing is applied: `xscore memory add` what holds here too.
     """

@@ -27,7 +27,7 @@ ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
 
 
 class Signal(StrEnum):
-    """What was made of a memory."""
+    """What happened to a memory."""
 
     ACCEPT = "accept"
     """A person says that it is right."""

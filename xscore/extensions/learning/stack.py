@@ -82,7 +82,7 @@ def note_stack(
     erased: Collection[str],
     now: float,
 ) -> None:
-    """Note what is shown and not said otherwise, renew what changed, archive what is not shown any more.
+    """Note the shown parts that no memory contradicts, renew what changed, archive what is no longer shown.
 
     erased: ids that were removed and do not come back.
     """
@@ -103,7 +103,7 @@ def note_stack(
         known = draft.after.get(memory.id)
         if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
             rivals = [one for one in noted if one.key == memory.key and one.id != memory.id and one.status in LIVE]
-            if known is not None:  # it was rated since: only its place and its evidence are new
+            if known is not None:  # feedback may have changed its confidence since: keep that
                 memory = memory_writer.with_status(replace(known, superseded_by=""), MemoryStatus.ACTIVE)
             why = f"{part.topic}: {part.value}, {_evidence(part)}"
             draft.change(
@@ -114,7 +114,7 @@ def note_stack(
         if memory.id not in current and draft.after[memory.id].status in LIVE:
             archived = memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
             draft.change(
-                ActionKind.ARCHIVE, "project", archived, why="no file shows it any more, or it is said otherwise"
+                ActionKind.ARCHIVE, "project", archived, why="no file shows it any more, or a memory says otherwise"
             )
 
 

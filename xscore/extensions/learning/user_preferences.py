@@ -1,4 +1,4 @@
-"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09, H25).
+"""From projects to the user: what at least 3 projects, and half of all, say becomes a preference (L02, L09, H25).
 
 Confidence is the share of projects. A stated preference is never replaced by an inference, an erased one never comes
 back, a project's deliberate choice is marked as an exception, and what the latest projects do without fades faster.
@@ -120,7 +120,7 @@ def _sentence(found: Sequence[Suggestion]) -> str:
     parts = [f"You typically use {' + '.join(named)}"] if named else []
     parts += [f"You usually hold that: {'; '.join(rules)}"] if rules else []
     keys = ", ".join(each.key for each in found)
-    return f"{'. '.join(parts)}. Nothing of this is remembered of this project yet ({keys})."
+    return f"{'. '.join(parts)}. This project has no memory of it yet ({keys})."
 
 
 class Promotion(Struct, frozen=True):
@@ -164,7 +164,7 @@ _OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
 
 
 class ObservationChanges(Struct, frozen=True):
-    """What the user's store is to note of this project."""
+    """What the user's store has to note about this project."""
 
     project: str
     new: tuple[Observation, ...]
@@ -201,7 +201,7 @@ def compare_observations(
             user.record(ActionKind.OBSERVE, "user", memory, why=f"{key}: {noted.value}")
     ended = tuple(sorted(said.keys() - saying.keys()))
     for key in ended:
-        user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
+        user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project no longer mentions it")
     replaced = {*ended, *(one.key for one in new)}
     kept = [each for each in known if each.project != project or each.key not in replaced]
     adopts = frozenset(map(_choice, new)) - set(map(_choice, said.values()))
@@ -275,7 +275,7 @@ def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, 
 
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
-    """Mark what this project chose on purpose, and otherwise than its user does."""
+    """Mark deliberate choices of this project that differ from the user's preference."""
     preferences = {topic_of_key(each.key): each for each in _keyed(user) if each.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))

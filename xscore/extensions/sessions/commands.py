@@ -29,8 +29,8 @@ FROM = [
 def import_past_sessions(*, since: float | None, flags: Flags) -> int:
     """Remember each exchange of past sessions of Claude Code, Codex, Aider and Cline about this repository, once.
 
-    The files are found by themselves and confirmed by the folder recorded in them. Run again, it takes only what is
-    new. Exit code 1 if a file could not be read.
+    The agents' files are found automatically and matched by the folder recorded in them. A second run takes only what
+    is new. Exit code 1 if a file could not be read.
     """
 
     with opened_store(flags) as store:
@@ -56,8 +56,11 @@ def _render_import(report: SessionImportReport) -> str:
     facts = render_facts(
         [
             ("files", f"{report.files:,} of this repository · {report.unchanged:,} unchanged · {read} read"),
-            ("would take" if report.dry_run else "taken", f"{new} · {report.updated:,} went on since ({origins})"),
-            ("left", f"{left} · {report.elsewhere:,} elsewhere or older"),
+            (
+                "would import" if report.dry_run else "imported",
+                f"{new} · {report.updated:,} continued since ({origins})",
+            ),
+            ("skipped", f"{left} · {report.elsewhere:,} of other folders or older"),
             ("failures", f"{report.failures:,} · {counted(report.links, 'link')} to code"),
             ("secrets", secrets if report.secrets_redacted else ""),
         ]
@@ -69,7 +72,7 @@ def _render_import(report: SessionImportReport) -> str:
 def list_imported_sessions(flags: Flags) -> int:
     """List the sessions that were imported, the latest first; `xscore memory wipe --session S` erases one.
 
-    Exit code 1 where nothing is of the agents that --from names.
+    Exit code 1 if there is none of the agents that --from names.
     """
     origins = flags.given["origins"]
     with opened_store(flags) as store:

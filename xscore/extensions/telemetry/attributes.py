@@ -1,8 +1,9 @@
-"""A closed turn as its trace tells it, and the attributes of its spans. No text of a task, memory or answer is in it.
+"""A closed turn as a trace shows it, and the attributes of its spans: no text of a task, memory or answer, and no path.
 
-No path is either: a model that is a file is named by its last part, a script not at all. What OpenTelemetry's GenAI
-conventions have a name for has theirs; all else is `xscore.*`. A test holds every name against the conventions package
-that is installed. Trade-off: the GenAI names are still in development; 1.42 is the last that published a schema.
+A model that is a file is named by its last part, a script not at all. Attributes have the names of OpenTelemetry's
+GenAI conventions where there are any; all others are `xscore.*`. A test holds every name against the conventions
+package that is installed. Trade-off: the GenAI names are still in development; 1.42 is the last that published a
+schema.
 """
 
 from decimal import Decimal
@@ -55,7 +56,7 @@ class TracedTurn(Struct, frozen=True, kw_only=True):
 
 
 def turn_attributes(turn: TracedTurn) -> Attributes:
-    """Say what a turn came to; a sum that has an unpriced call is left out."""
+    """Return the figures of a turn; a sum with an unpriced call is left out."""
     costs = [call.cost_usd for call in turn.calls if call.cost_usd is not None]
     told: dict[str, str | int | float | bool | None] = {
         "xscore.turn.id": turn.id,
@@ -90,7 +91,7 @@ def stage_attributes(turn: TracedTurn, lap: StageSpan) -> Attributes:
 
 
 def call_attributes(call: CallRecord, *, thread: str) -> Attributes:
-    """Say what one attempt took. Left out: dollars of an unpriced one, no cache writes, no reasoning, not estimated."""
+    """Return the figures of one attempt; unknown dollars and zero cache writes or reasoning are left out."""
     usage = call.usage
     address, port = _address(call.host)
     return _known(

@@ -1,4 +1,4 @@
-"""Hands a closed turn to the span maker: its times, its figures, its calls; no text.
+"""Hand a closed turn to what makes spans of it: its times, figures and calls; no text.
 
 The calls are read back from the ledger, so judging pays nothing for them. The sender runs in a daemon thread and has
 `PATIENCE_S`; a collector that is not there costs the turn that much and one warning, never its result. Trade-off: a
@@ -26,7 +26,7 @@ _NOTHING_JUDGED, _NOT_KEPT, _INTERRUPTED = 3, 6, 130
 _ENDS = {_NOTHING_JUDGED: "nothing_judged", 4: "budget", _NOT_KEPT: "store", 7: "answer_failed", 130: "interrupted"}
 """Exit codes that are errors of a turn; 1, some unjudged, is none."""
 SendTurn = Callable[[TracedTurn], str]
-"""Makes spans of a turn; may block. Returns what went wrong; empty: nothing."""
+"""Makes spans of a turn; may block. Returns what went wrong, or an empty string."""
 
 
 def otlp_listener() -> TurnListener:
