@@ -35,8 +35,14 @@ _HEAD_BYTES = 8_192
 _LINES = r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?"
 _FORMS_HINT = "Cite as path, path:LINE, path:FIRST-LAST or path::entity."
 _LINES_HINT = "Lines count from 1; both ends belong."
-_REFUSED = {"too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB", "not_a_file": "is no regular file"}
-_UNREADABLE = {FileNotFoundError: "is not there", PermissionError: "may not be read", ValueError: "is no text"}
+_REFUSED = {
+    "too_large": f"is larger than {MAX_CITED_BYTES // 1_000_000} MB",
+    "not_a_file": "is no regular file",
+    "FileNotFoundError": "is not there",
+    "PermissionError": "may not be read",
+    "ValueError": "is no text",
+}
+"""Why a file cannot be cited, by the message or the type of the error."""
 _SHOWN = 5
 
 LineSpan = tuple[int, int]
@@ -183,9 +189,7 @@ def _read(root: RepositoryRoot, path: str) -> bytes:
         data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
         FileLines(data)
     except (FileRefused, OSError, ValueError) as error:
-        reason = _REFUSED.get(str(error)) or next(
-            (words for type_, words in _UNREADABLE.items() if isinstance(error, type_)), "is a link, or lies behind one"
-        )
+        reason = _REFUSED.get(str(error)) or _REFUSED.get(type(error).__name__, "is a link, or lies behind one")
         raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
     finally:
         os.close(top)

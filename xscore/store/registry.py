@@ -28,16 +28,12 @@ class RegistryQuery(Struct, frozen=True, kw_only=True):
     kinds: Collection[Kind] = ()
 
 
-def references_of(memory: Memory) -> frozenset[str]:
-    """Return what a memory refers to: its file, files it touched, its links, the memory it is an exception from."""
-    said = memory.particulars
-    return frozenset(filter(None, (memory.path, said.exception_of, *said.links, *said.paths)))
-
-
 def match_score(memory: Memory, query: RegistryQuery) -> float:
     """Return what the first four rules give: 0 where nothing of the query matches."""
+    said = memory.particulars
+    references = {memory.path, said.exception_of, *said.links, *said.paths} - {""}
     score = TEXT if query.text and (query.text in memory.title or query.text in memory.text) else 0.0
-    score += REFERENCE * len(references_of(memory).intersection(query.references))
+    score += REFERENCE * len(references.intersection(query.references))
     score += SCOPE if memory.scope in query.scopes else 0.0
     return score + (KIND if memory.kind in query.kinds else 0.0)
 

@@ -1,4 +1,4 @@
-"""Remove memories from one store, with their vectors, evidence, edges and judgments; a tombstone stays.
+"""Remove memories from one store, with their vectors, evidence, edges and judgments; an event stays.
 
 Answers, receipts and exchanges made with a memory stay: erasing those is an extension. Judgments of a content that
 another memory has stay too. Indexed memories are refused: the index removes them.
@@ -20,15 +20,16 @@ _SHARED_WITH = "shared_with"
 """Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON list."""
 AMONG = "IN (SELECT value FROM json_each(?))"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
-_COUNTED = {
-    "vectors": f"SELECT count(*) FROM vec WHERE memory_id {AMONG}",
-    "evidence": f"SELECT count(*) FROM evidence WHERE memory_id {AMONG}",
-}
 _ROWS = (
-    f"DELETE FROM pack_slot WHERE memory_id {AMONG}",
-    f"DELETE FROM mention WHERE source {AMONG}",
-    f"DELETE FROM memory WHERE id {AMONG}",
+    ("vectors", "vec", "memory_id"),
+    ("evidence", "evidence", "memory_id"),
+    ("edges", "edge", "source"),
+    ("edges", "edge", "target"),
+    ("", "pack_slot", "memory_id"),
+    ("", "mention", "source"),
+    ("memories", "memory", "id"),
 )
+"""What a count of them is called (empty: not counted), table, and the column that names the memory."""
 _OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
 _COUNT_LESS = """
     UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
@@ -75,19 +76,18 @@ def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
     return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
 
 
-def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Memory]) -> Counter[str]:
-    """Remove rows in the open transaction; return the counts by kind of row."""
+def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float) -> Counter[str]:
+    """Remove rows in the open transaction, with an event each; return the counts by kind of row."""
     ids = json.dumps(sorted(memories))
-    removed = Counter(memories=len(memories))
-    removed.update({name: connection.execute(sql, (ids,)).fetchone()[0] for name, sql in _COUNTED.items()})
-    removed["edges"] = connection.execute(
-        f"DELETE FROM edge WHERE source {AMONG} OR target {AMONG}", (ids, ids)
-    ).rowcount
-    for sql in _ROWS:
-        connection.execute(sql, (ids,))
+    removed = Counter[str]()
+    for what, table, column in _ROWS:
+        removed[what] += connection.execute(f"DELETE FROM {table} WHERE {column} {AMONG}", (ids,)).rowcount
+    del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])
     connection.execute(f"DELETE FROM occurrence WHERE source_exchange {AMONG}", (ids,))
+    for id_ in sorted(memories):
+        emit_event(connection, EventName.REMOVED, at=now, subject=id_)
     return removed + _remove_judgments(connection, all_hashes(memories.values()))
 
 
@@ -103,29 +103,12 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
     by_key = "query_id IN (SELECT id FROM query)"  # lets SQLite use the primary key
     judgments = connection.execute(f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among).rowcount
     connection.execute(f"DELETE FROM claim WHERE content {AMONG}", among)
-    remove_untrusted_scores(connection, hashes)
-    connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {AMONG}", among)
-    return Counter(shared=shared, judgments=judgments, reasons=reasons)
-
-
-def remove_untrusted_scores(connection: sqlite3.Connection, hashes: Collection[str]) -> None:
-    """Remove quarantined scores of contents that no memory has any more."""
     connection.execute(
         f"DELETE FROM untrusted_score WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)",
-        (json.dumps(sorted(hashes)),),
+        among,
     )
-
-
-def write_tombstones(
-    connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float, forget: bool
-) -> None:
-    """Record an erasure. forget: imports must not restore them; imported memories are never restored."""
-    for id_ in sorted(memories):
-        emit_event(connection, EventName.REMOVED, at=now, subject=id_)
-    connection.executemany(
-        "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        [(id_, now) for id_, memory in memories.items() if forget or memory.source is MemorySource.IMPORT],
-    )
+    connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {AMONG}", among)
+    return Counter(shared=shared, judgments=judgments, reasons=reasons)
 
 
 def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
@@ -137,9 +120,7 @@ def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
     for connection in store.connections():
         with database.transaction(connection):
             memories = read_removable(connection, ids)
-            remove_memory_rows(connection, memories)
-            for id_ in sorted(memories):
-                emit_event(connection, EventName.REMOVED, at=now, subject=id_)
+            remove_memory_rows(connection, memories, now=now)
             origins = {memory.particulars.origin for memory in memories.values()} - {""}
             connection.execute(f"DELETE FROM session_file WHERE origin {AMONG}", (json.dumps(sorted(origins)),))
             count += len(memories)

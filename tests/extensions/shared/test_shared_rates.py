@@ -74,7 +74,6 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     grants = sorted((grant for one in watched for grant in one.grants), key=lambda one: one.earliest)
     assert sum(one.requests for one in grants) >= processes * calls
     assert processes * calls <= rpm / 60 * BURST_S + rpm / 60 * took_s + 1
-    assert len(grants) <= processes * calls / 2, "a round trip for every second call"
     assert most_in_a_second([one for one in grants if one.waits]) <= 1.05 * rpm / 60
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
 from xscore.extensions.privacy.owed_erasures import owe_erasure
-from xscore.store.removal import AMONG, remove_memory_rows, write_tombstones
+from xscore.records.memory import MemorySource
+from xscore.store.removal import AMONG, remove_memory_rows
 from xscore.store.session_summary import save_session_summary
 
 _ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
@@ -30,8 +31,11 @@ _MADE_WITH = frozenset({"answer", "bundle"})
 
 
 def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float, forget: bool) -> Counter[str]:
-    """Remove and strip rows; return how many of what, by the field names of `Erasure`."""
-    done = remove_memory_rows(connection, plan.memories)
+    """Remove and strip rows; return how many of what, by the field names of `Erasure`.
+
+    forget: imports must not bring the memories back; those that were imported never come back.
+    """
+    done = remove_memory_rows(connection, plan.memories, now=now)
     done["exchanges"] = len(plan.dependents)
     done["reasons"] += _reasons(connection, plan)
     done["answers"] = _answers(connection, plan)
@@ -46,7 +50,10 @@ def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float,
     done["payloads"] = _payloads(connection, plan)
     for hook in extension.HOOKS["erase"]:
         done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
-    write_tombstones(connection, plan.memories, now=now, forget=forget)
+    connection.executemany(
+        "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        [(id_, now) for id_, memory in plan.memories.items() if forget or memory.source is MemorySource.IMPORT],
+    )
     return done
 
 

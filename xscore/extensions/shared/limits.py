@@ -1,8 +1,8 @@
 """What all runners of a tenant share through the server: dollars a day and rate limits a minute.
 
-Both are taken for a few calls at a time. A call is sent when the store's own caps and the shared cap have room for the
-most it may cost. The server grants rate shares in the order of the requests, each with the time from which it may be
-used; what calls did not use is given back. Trade-offs: while the server is away this process keeps only its own caps
+A call is sent when the store's own caps and the shared cap have room for the most it may cost; dollars are reserved for
+a few calls at a time. The server grants rate shares in the order of the requests, each with the time from which it may
+be used; what calls did not use is given back. Trade-offs: while the server is away this process keeps only its own caps
 and limits (unless the server is required); what was sent before the host stated a limit is not counted; a killed run
 loses what it had taken in advance, its dollars until the lease ends.
 """
@@ -27,10 +27,6 @@ from xscore.records.calls import RateLimits
 
 REPORT_SPENT_S = 0.5
 """Delay before the server is told what calls have cost."""
-AHEAD_S = 0.02
-"""Seconds' worth of a limit that are taken at once, but at least one call's worth."""
-MOST_AHEAD = 64
-"""Take at most this many calls' worth at once."""
 RETURN_UNUSED_S = 0.2
 """Delay before what is not used goes back."""
 LIMIT_KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
@@ -172,6 +168,7 @@ class SharedRates:
         self._room = dict.fromkeys(LIMIT_KINDS, 0.0)
         """Taken at the server and not used by a call; below zero: more was used than taken."""
         self._ready_at = 0.0
+        """From when it may be used, by the loop's clock."""
         self._in_flight: defaultdict[RateShare, deque[Collection[str] | None]] = defaultdict(deque)
         """The kinds that each call took at the server; None: it took from this process's own buckets."""
         self._returning: asyncio.Task[None] | None = None
@@ -189,10 +186,16 @@ class SharedRates:
         """Wait until all limits allow this share. Only one caller may wait at a time. Raises SharedUnavailable."""
         limits = self._limits()
         wanted = {kind: amount for kind, amount in zip(LIMIT_KINDS, share, strict=True) if kind in limits}
-        if any(self._room[kind] < amount for kind, amount in wanted.items()) and not await self._more(wanted, limits):
-            await self._own.take(share)
-            self._in_flight[share].append(None)
-            return
+        missing = {kind: amount - self._room[kind] for kind, amount in wanted.items()}
+        if any(amount > 0 for amount in missing.values()):
+            wait_s = await self._link.ask(lambda server: server.take(self._bucket, missing, limits), otherwise=-1.0)
+            if wait_s < 0:
+                await self._own.take(share)
+                self._in_flight[share].append(None)
+                return
+            for kind, amount in missing.items():
+                self._room[kind] += amount
+            self._ready_at = asyncio.get_running_loop().time() + wait_s
         for kind, amount in wanted.items():
             self._room[kind] -= amount
         self._in_flight[share].append(wanted.keys())
@@ -226,19 +229,6 @@ class SharedRates:
     def _limits(self) -> Mapping[str, float]:
         limits = {kind: getattr(self._own.in_force, f"{kind}_per_minute") for kind in LIMIT_KINDS}
         return {kind: limit for kind, limit in limits.items() if limit}
-
-    async def _more(self, wanted: Mapping[str, float], limits: Mapping[str, float]) -> bool:
-        """Take a few calls' worth at the server, less what is left here; return False if the server is away."""
-        calls = [limits[kind] / 60 * AHEAD_S / amount for kind, amount in wanted.items() if amount]
-        count = max(1, min(MOST_AHEAD, int(min(calls, default=1))))
-        amounts = {kind: max(0.0, amount * count - self._room[kind]) for kind, amount in wanted.items()}
-        wait_s = await self._link.ask(lambda server: server.take(self._bucket, amounts, limits), otherwise=-1.0)
-        if wait_s < 0:
-            return False
-        for kind, amount in amounts.items():
-            self._room[kind] += amount
-        self._ready_at = asyncio.get_running_loop().time() + wait_s
-        return True
 
     async def _return_soon(self) -> None:
         await asyncio.sleep(RETURN_UNUSED_S)
