@@ -12,13 +12,14 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 from tests.fuzz.mutations import mutated
 from tests.indexer.conftest import unseen_lines
 from tests.store.planted import Forge, provider_keys
-from xscore.extensions.exchange.memory_lines import read_lines, saved_memory
+from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AIDER
 from xscore.extensions.sessions.claude_code import CLAUDE_CODE
 from xscore.extensions.sessions.codex import CODEX
 from xscore.extensions.sessions.session_format import SessionFile, SessionFormat, UnreadableSession
 from xscore.platform.errors import UsageError
+from xscore.platform.json_lines import parse_lines
 from xscore.records.memory import Kind, Layer, Memory, MemorySource
 from xscore.settings import OpenAISettings, Settings, load_settings
 from xscore.store.redaction import redact
@@ -132,7 +133,7 @@ def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
 def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None:
     """Whatever was done to an export, every line is a valid memory, or the file is refused with a message."""
     try:
-        lines = read_lines(found[1], first=1, hint="")
+        lines = parse_lines(found[1], "lines", SavedMemory, hint="")
         assert all(line.id for line in lines)
     except UsageError as error:
         assert error.message

@@ -13,8 +13,8 @@ from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sectio
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.records.turn import Turn
-from xscore.store.personal_data import redact_pii
-from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
+from xscore.store.personal_data import redact_said
+from xscore.store.redaction import is_safe_name, is_secret_file, redact
 
 MAX_TASK_CHARS = 100_000
 MAX_FILE_CHARS = 60_000
@@ -33,7 +33,6 @@ def complete_turn(
     work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
     and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
     """
-    clean = redact if allow_pii else _redact_with_pii
     task = turn.task.strip()
     if not task:
         raise UsageError(
@@ -46,11 +45,12 @@ def complete_turn(
         )
     file = _path_in_root(turn.file, root, indexed) if turn.file else ""
     file = file if is_safe_name(file) else ""
+    errors = turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]
     given = sections_among(turn.diff, _is_not_secret) if "diff --git " in turn.diff else turn.diff
     return replace(
         turn,
-        task=clean(redact(task, prose=True).text).text,
-        errors=clean(turn.errors[-SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
+        task=redact_said(task, allow_pii=allow_pii).text,
+        errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
         file=file,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
@@ -61,10 +61,6 @@ def complete_turn(
         diff=shown_diff(given) if turn.diff else work.diff,
         changed=work.changed if turn.changed is None else turn.changed,
     )
-
-
-def _redact_with_pii(text: str) -> Redacted:
-    return redact_pii(redact(text).text)
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:

@@ -5,7 +5,6 @@ key and a pool, and belongs to no working session. The caller updates the index;
 only one pool is in memory, so iterating twice prepares each question twice (a few milliseconds each).
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +22,7 @@ from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among
 from xscore.pipeline.uncommitted import uncommitted_work
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import MAX_BYTES, TOO_LARGE, parse_lines, read_lines_file
+from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
 from xscore.prompts.judge import turn_block
 from xscore.records.memory import Candidate, Layer
@@ -31,7 +30,6 @@ from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope, Turn
 
 QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
-STDIN = "-"
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -69,12 +67,7 @@ class _QuestionLine(Struct, forbid_unknown_fields=True):
 
 def read_question_file(path: Path) -> QuestionList:
     """Return the questions of a file, or of standard input for `-`. Raises UsageError that names the line."""
-    if str(path) != STDIN:
-        return parse_questions_file(read_lines_file(path), str(path))
-    data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"standard input {TOO_LARGE}", hint="Ask fewer questions at a time.")
-    return parse_questions_file(data, "standard input")
+    return parse_questions_file(read_lines_file(path), name_lines_file(path))
 
 
 def parse_questions_file(data: bytes, name: str) -> QuestionList:

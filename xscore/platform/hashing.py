@@ -4,14 +4,14 @@ Judgments that cost money are stored under these keys. They do not protect again
 with a per-user secret (`store.user_secret`). Checksums are weaker still: they detect damage only.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from struct import Struct
 from typing import Any
 from zlib import crc32
 
 DIGEST_BYTES = 16
-_NUMBERS = Struct("<ddq").pack
+_NUMBERS = struct.Struct("<ddq").pack
 
 
 def digest(*fields: str) -> str:
@@ -73,3 +73,11 @@ def judgment_checksums(turn: int, judgments: Iterable[Sequence[Any]]) -> list[in
         crc32(row[0].encode() + _NUMBERS(row[1], row[2], row[4]) + row[3].encode(), turn)  # a third less than unpacking
         for row in judgments
     ]
+
+
+def has_judgment_checksum(turn: int, judgment: Sequence[Any], checksum: object) -> bool:
+    """Whether this is the checksum of a judgment (as in `judgment_checksums`); False for values that none has."""
+    try:
+        return judgment_checksums(turn, [judgment]) == [checksum]
+    except (ValueError, TypeError, AttributeError, struct.error):
+        return False

@@ -1,11 +1,13 @@
-"""JSON lines that a person wrote: a regular file of limited size, each line validated, errors with line numbers.
+"""JSON lines from outside: a regular file or standard input, of limited size; each line validated, errors by line.
 
 Blank lines are skipped; a repeated id, or a key twice in one object, is an error: parsers take the last of two equal
 keys, people often mean the first. What a line means is up to the caller. Trade-off: the whole file is read at once and
-each line is parsed twice; hand-written files are small.
+each line is parsed twice.
 """
 
 import json
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -14,11 +16,12 @@ import msgspec
 
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, read_named_file
+from xscore.platform.text import one_line
 
 MAX_BYTES = 50_000_000
-TOO_LARGE = f"has more than {MAX_BYTES:,} bytes"
-_NO_FILE = {"not_a_file": "is no regular file", "too_large": TOO_LARGE}
-_NAME_ONE = "Name a file of JSON lines."
+MAX_LINE_BYTES = 8_000_000
+STDIN = "-"
+_NAME_ONE = "Name a file of JSON lines, or - for standard input."
 
 
 class HasId(Protocol):
@@ -33,18 +36,29 @@ class HasId(Protocol):
 Line = TypeVar("Line", bound=HasId)
 
 
-def read_lines_file(path: Path) -> bytes:
-    """Return the bytes of the file. Raises UsageError."""
+def read_lines_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the bytes of the file, or for `-` of standard input. Raises UsageError."""
     try:
-        return read_named_file(path, max_bytes=MAX_BYTES, follow=True)
+        if str(path) != STDIN:
+            return read_named_file(path, max_bytes=max_bytes, follow=True)
+        data = sys.stdin.buffer.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise FileRefused("too_large")
     except FileRefused as error:
-        raise UsageError(f"{path} {_NO_FILE[str(error)]}", hint=_NAME_ONE) from error
+        why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
+        raise UsageError(f"{name_lines_file(path)} {why}", hint=_NAME_ONE) from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_NAME_ONE) from error
+        raise UsageError(f"{name_lines_file(path)} cannot be read: {error.strerror}", hint=_NAME_ONE) from error
+    return data
 
 
-def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tuple[Line, ...]:
-    """Return the parsed lines. name: their source, for errors. hint: what a line looks like.
+def name_lines_file(path: Path) -> str:
+    """Name the source for messages."""
+    return "standard input" if str(path) == STDIN else one_line(str(path))
+
+
+def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str, first: int = 1) -> tuple[Line, ...]:
+    """Return the parsed lines. name: their source, for errors. hint: what a line looks like. first: its number.
 
     Raises UsageError with the line number for a line of another shape or a repeated id.
     """
@@ -53,21 +67,28 @@ def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str) -> tupl
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", hint=hint) from error
     found: dict[str, tuple[int, Line]] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=first):
         if not line.strip():
             continue
         try:
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"{len(line):,} characters are too many for a line")
             refuse_repeated_keys(line)
             read = msgspec.json.decode(line, type=shape)
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{name}:{number}: {error}", hint=hint) from error
+            raise UsageError(f"{name}:{number}: {without_values(error)}", hint=hint) from error
         if read.id in found:
             raise UsageError(
                 f"{name}:{number}: id `{read.id}` is that of line {found[read.id][0]} as well",
-                hint="Give each question an id of its own.",
+                hint="Give each line an id of its own.",
             )
         found[read.id] = number, read
     return tuple(read for _, read in found.values())
+
+
+def without_values(error: Exception) -> str:
+    """Return a decoder's message without the values it quotes, which may be secrets."""
+    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
 def refuse_repeated_keys(text: str) -> None:

@@ -17,8 +17,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_rows
-from xscore.store.personal_data import redact_pii
-from xscore.store.redaction import redact
+from xscore.store.personal_data import redact_said
 
 STATEMENT_CHARS = 100_000
 """Limit of one statement; a judge reads it whole, so longer text belongs in a file of the repository."""
@@ -230,13 +229,9 @@ class _Redactor:
         return tuple(clean)
 
     def _clean(self, text: str) -> str:
-        found = redact(text, prose=self._prose)
+        found = redact_said(text, prose=self._prose, allow_pii=not self._screens)
         self.count += found.count
-        if not self._screens:
-            return found.text
-        screened = redact_pii(found.text)
-        self.count += screened.count
-        return screened.text
+        return found.text
 
 
 def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from xscore.store.redaction import Redacted
+from xscore.store.redaction import Redacted, redact
 
 _MIN_DIGITS, _MAX_DIGITS = 7, 15
 """Digits of a phone number (E.164 allows 15)."""
@@ -38,6 +38,15 @@ def redact_pii(text: str) -> Redacted:
             count += found
             types |= {rule.type} if found else set()
     return Redacted(text, count, tuple(sorted(types)))
+
+
+def redact_said(text: str, *, prose: bool = True, allow_pii: bool = False) -> Redacted:
+    """Replace secrets, and personal data unless they are allowed, in what was said. prose: as of `redact`."""
+    found = redact(text, prose=prose)
+    if allow_pii:
+        return found
+    screened = redact_pii(found.text)
+    return Redacted(screened.text, found.count + screened.count, (*found.types, *screened.types))
 
 
 def _replace(text: str, rule: _Rule) -> tuple[str, int]:

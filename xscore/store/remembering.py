@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
@@ -23,8 +23,7 @@ from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect,
 from xscore.store import evidence, memory_writer
 from xscore.store.events import write_memory
 from xscore.store.lookup import memories_starting_with, memory_by_id
-from xscore.store.personal_data import redact_pii
-from xscore.store.redaction import redact
+from xscore.store.personal_data import redact_said
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -328,11 +327,11 @@ def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> Compose
     """
     details = (said.rationale, *said.alternatives, said.resolution)
     memory_writer.check_statement_length(words, details)
-    cleaned = [_redact_and_count(part, allow_pii=allow_pii) for part in (words, *details)]
-    words, rationale, *alternatives, resolution = [part for part, _ in cleaned]
+    cleaned = [redact_said(part, allow_pii=allow_pii) for part in (words, *details)]
+    words, rationale, *alternatives, resolution = [part.text for part in cleaned]
     told = replace(said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution)
-    found = sum(count for _, count in cleaned)
-    text, joined = _redact_and_count(words + details_text(told), allow_pii=allow_pii)
+    found = sum(part.count for part in cleaned)
+    text, joined, _ = astuple(redact_said(words + details_text(told), allow_pii=allow_pii))
     if joined:
         told = replace(said, rationale="", alternatives=(), resolution="")
     return ComposedText(text if joined else words, text, told, found + joined)
@@ -340,7 +339,7 @@ def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> Compose
 
 def redact_statement(text: str, *, allow_pii: bool) -> str:
     """Return the redacted text; ids are derived from it, so that they depend on no secret."""
-    return _redact_and_count(text, allow_pii=allow_pii)[0]
+    return redact_said(text, allow_pii=allow_pii).text
 
 
 def entity_for_key(layer: Layer, key: str) -> str:
@@ -387,11 +386,3 @@ def first_line_title(words: str) -> str:
 def normalise_text(text: str) -> str:
     """Return the stripped text, with `?` for lone surrogates."""
     return text.strip().encode("utf-8", "replace").decode("utf-8")
-
-
-def _redact_and_count(text: str, *, allow_pii: bool) -> tuple[str, int]:
-    found = redact(text, prose=True)
-    if allow_pii:
-        return found.text, found.count
-    screened = redact_pii(found.text)
-    return screened.text, found.count + screened.count

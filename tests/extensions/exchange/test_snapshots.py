@@ -124,7 +124,7 @@ def test_no_judgment_is_taken_or_planted(store: Store) -> None:
 def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> None:
     """What no snapshot of ours says is refused with its place."""
     fill(store)
-    with pytest.raises(UsageError, match="line 2: "):
+    with pytest.raises(UsageError, match="snapshot:2: "):
         import_snapshot(store, altered(text_of(store), **changes))
 
 

@@ -7,7 +7,6 @@ Trade-offs: `since` is when a turn was last asked here; judgments of unknown con
 removes them.
 """
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
@@ -33,7 +32,7 @@ from xscore.extensions.exchange.cache_signature import (
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import write_atomically
-from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.platform.hashing import has_judgment_checksum, turn_checksum
 from xscore.records.judgment import Judgment
 from xscore.scorer.replies import printable_reason
 
@@ -154,11 +153,7 @@ def _checked_rows(
     """Yield the rows that match their checksum."""
     begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
     for hash_, score, prior, pack, position, checksum, text in rows:
-        try:
-            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [checksum] and 0 <= score <= 1
-        except (ValueError, TypeError, AttributeError, struct.error):
-            fits = False
-        if not fits:
+        if not has_judgment_checksum(begun, (hash_, score, prior, pack, position), checksum):
             found.damaged += 1
             continue
         reason = text if reasons and isinstance(text, str) else ""

@@ -7,15 +7,14 @@ the user's alone. Trade-off: the file is held in memory, so that it cannot chang
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
 from pathlib import Path
 
 from msgspec import Struct
 
 from xscore.platform.errors import StoreUntrusted, UsageError
+from xscore.platform.files import FileRefused, read_named_file
 
 KEY_BYTES = 32
 MAX_BYTES = 1_000_000_000
@@ -71,8 +70,8 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        found, mode = _read_regular_file(path, at_most=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT)
-        if mode & 0o077:
+        found = _read_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT)
+        if path.stat().st_mode & 0o077:
             raise UsageError(f"{path} holds a key and others may open it", hint=f"Run `chmod 600 {path}`.")
         return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
     return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
@@ -119,23 +118,18 @@ def _signature(body: bytes, key: ExchangeKey) -> str:
 
 
 def _split(path: Path) -> tuple[re.Match[bytes], bytes]:
-    data, _ = _read_regular_file(path, at_most=MAX_BYTES, hint=EXPORT_HINT)
+    data = _read_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     header = _HEADER.match(data)
     if header is None:
         raise UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
     return header, data[header.end() :]
 
 
-def _read_regular_file(path: Path, *, at_most: int, hint: str) -> tuple[bytes, int]:
-    """Return the bytes and the mode of a regular file, without waiting for a pipe. Raises UsageError."""
+def _read_file(path: Path, *, max_bytes: int, hint: str) -> bytes:
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise UsageError(f"{path} is not a file", hint=hint)
-            data = file.read(at_most + 1)
+        return read_named_file(path, max_bytes=max_bytes, follow=True)
+    except FileRefused as error:
+        why = "is not a file" if str(error) == "not_a_file" else f"is larger than {max_bytes:,} bytes"
+        raise UsageError(f"{path} {why}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
-    if len(data) > at_most:
-        raise UsageError(f"{path} is larger than {at_most:,} bytes", hint=hint)
-    return data, found.st_mode

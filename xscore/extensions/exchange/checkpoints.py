@@ -16,7 +16,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.records.turn import Checkpoint, SessionEntry
-from xscore.store.personal_data import redact_pii
+from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
 from xscore.store.scrubbing import mark_for_scrubbing, scrub_database
 from xscore.store.session_summary import session_entries, summarise_entries
@@ -155,7 +155,7 @@ def _checked(name: str) -> str:
 
 
 def _kept(text: str, what: str) -> str:
-    said = redact_pii(redact(text.strip(), prose=True).text).text
+    said = redact_said(text.strip()).text
     if len(said) > NOTE_CHARS:
         raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
     return said

@@ -4,7 +4,6 @@ Memories travel as lines of JSON or as one snapshot, judgments as a signed file.
 beside. A file of memories is written for the user alone, whole or not at all.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_lines
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.files import write_atomically
+from xscore.platform.json_lines import name_lines_file, read_lines_file
 from xscore.platform.sqlite_drivers import read_note
 from xscore.platform.text import counted, format_bytes, one_line
 from xscore.records.memory import Layer
@@ -154,10 +154,10 @@ def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
 
 
 @command()
-@click.argument("file", metavar="FILE|-", type=click.Path(allow_dash=True))
+@click.argument("file", metavar="FILE|-", type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--snapshot", is_flag=True, help="FILE is a snapshot: restore it; exactly, if this store wrote it.")
 @click.option("--layer", type=click.Choice([str(Layer.USER)]), help="Also lines of your own layer, else refused.")
-def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) -> None:
+def import_memories(file: Path, snapshot: bool, layer: str | None, flags: Flags) -> None:
     """Take over the memories of FILE (`-`: standard input), as quoted data of the source `import`.
 
     What is of your own layer would hold in all your repositories, so it is left out unless you say `--layer user`.
@@ -172,8 +172,8 @@ def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) 
             _import_lines(store, file, flags.terminal, users=layer is not None)
 
 
-def _restore(store: "Store", file: str, terminal: Terminal) -> None:
-    restored = import_snapshot(store, _read_import(file))
+def _restore(store: "Store", file: Path, terminal: Terminal) -> None:
+    restored = import_snapshot(store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file))
     parts = (
         f"restored {counted(restored.added + restored.changed, 'memory', 'memories')}",
         f"{restored.unchanged:,} were the same; {counted(restored.edges, 'edge')}",
@@ -185,8 +185,10 @@ def _restore(store: "Store", file: str, terminal: Terminal) -> None:
     terminal.notes([_forgotten(restored.forgotten), refused if restored.refused else ""])
 
 
-def _import_lines(store: "Store", file: str, terminal: Terminal, *, users: bool) -> None:
-    done = import_lines(store, _read_import(file), users=users)
+def _import_lines(store: "Store", file: Path, terminal: Terminal, *, users: bool) -> None:
+    done = import_lines(
+        store, read_lines_file(file, max_bytes=MAX_IMPORT_BYTES), name=name_lines_file(file), users=users
+    )
     words = f"imported {counted(len(done.added), 'memory', 'memories')}, {done.known:,} known already"
     terminal.print_result(done, words)
     kept = f"yours stay as they are, where the file differs: {', '.join(done.kept)}" if done.kept else ""
@@ -198,15 +200,3 @@ def _import_lines(store: "Store", file: str, terminal: Terminal, *, users: bool)
 
 def _forgotten(count: int) -> str:
     return f"{count:,} were erased here for good, and stay erased" if count else ""
-
-
-def _read_import(file: str) -> bytes:
-    try:
-        if file == "-":
-            return sys.stdin.buffer.read(MAX_IMPORT_BYTES + 1)
-        with Path(file).open("rb") as opened:
-            return opened.read(MAX_IMPORT_BYTES + 1)
-    except OSError as error:
-        raise UsageError(
-            f"{one_line(file)} cannot be read: {error.strerror}", hint="Name a readable file, or - for standard input."
-        ) from error

@@ -8,15 +8,15 @@ are found again from the text; the file is held in memory, so its size is limite
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
 
 from xscore.platform.errors import UsageError
+from xscore.platform.json_lines import parse_lines
 from xscore.records.memory import Citation, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import write_memory
@@ -27,15 +27,13 @@ from xscore.store.store import Store
 
 MEMORY_SCHEMA = 1
 MAX_IMPORT_BYTES = 256_000_000
-MAX_LINE_BYTES = 8_000_000
-"""A memory at its limits with every character escaped."""
 MAX_TRUSTED_COUNT = 1_000
 """Higher counts of a foreign file are cut to this."""
 _MAX_LINE_NUMBER = 1 << 31
 INDEX_ONLY_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
 )
-_COMPLAINTS_SHOWN = 5
+_HINT = "Import what `xscore memory export` wrote, or mend this line."
 _CLOCK_SKEW_S = 86_400.0
 _HASH = re.compile(r"[0-9a-f]{32}")
 _SNAPSHOT_ONLY = frozenset(
@@ -141,53 +139,19 @@ def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[SavedMemor
         yield saved_memory(memory, cited.get(memory.id, ()))
 
 
-def read_lines(
-    data: bytes, *, first: int, hint: str, check: Callable[[SavedMemory, int], None] = lambda *_: None
-) -> list[SavedMemory]:
-    """Read lines, or raise UsageError naming the first that do not fit.
-
-    first: number of the first line. check: raises ValueError for a line that does not fit the others.
-    """
-    if len(data) > MAX_IMPORT_BYTES:
-        raise UsageError(f"{len(data):,} bytes are too many for one import", hint=f"At most {MAX_IMPORT_BYTES:,}.")
-    decoder = msgspec.json.Decoder(SavedMemory)
-    found, complaints = list[SavedMemory](), list[str]()
-    for number, line in enumerate(data.split(b"\n"), first):
-        if not line.strip():
-            continue
-        try:
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"{len(line):,} bytes are too many for a memory")
-            one = decoder.decode(line)
-            check(one, number)
-            found.append(one)
-        except (ValueError, RecursionError) as error:
-            complaints.append(f"line {number}: {without_values(error)}")
-    if complaints:
-        more = f"; and {len(complaints) - _COMPLAINTS_SHOWN} more" if len(complaints) > _COMPLAINTS_SHOWN else ""
-        shown = "; ".join(complaints[:_COMPLAINTS_SHOWN])
-        raise UsageError(f"nothing was imported: {shown}{more}", hint=hint)
-    return found
-
-
-def without_values(error: Exception) -> str:
-    """Return a decoder's message without the values it quotes, which may be secrets."""
-    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
-
-
 def import_lines(
-    store: Store, data: bytes, *, users: bool = False, now: float | None = None, first: int = 1
+    store: Store, data: bytes, *, name: str = "lines", users: bool = False, now: float | None = None, first: int = 1
 ) -> MemoryImport:
-    """Import exported lines. now: unix seconds. first: number of the first line.
+    """Import exported lines. name: their source, for errors. now: unix seconds. first: number of the first line.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.now_or_clock(now)
-    hint = "Import what `xscore memory export` wrote, or mend these lines."
-    lines = read_lines(data, first=first, hint=hint, check=_MemoryCheck(moment + _CLOCK_SKEW_S))
+    lines = parse_lines(data, name, SavedMemory, hint=_HINT, first=first)
     if not lines:
-        raise UsageError("the file holds no line to import", hint="`xscore memory export` makes one.")
+        raise UsageError(f"{name} holds no line to import", hint="`xscore memory export` makes one.")
+    _check_together(lines, latest=moment + _CLOCK_SKEW_S)
     wanted = [line for line in lines if users or line.layer is not Layer.USER]
     done = MemoryImport(refused=len(lines) - len(wanted))
     layers = {line.layer for line in wanted}
@@ -200,24 +164,20 @@ def import_lines(
     return replace(done, kept=list(dict.fromkeys(done.kept)))
 
 
-class _MemoryCheck(Struct):
-    """Refuses what no single line shows: times in the future, ids and keys that occur twice."""
-
-    latest: float
-    seen: dict[object, int] = field(default_factory=dict)
-
-    def __call__(self, memory: SavedMemory, number: int) -> None:
-        if max(memory.created_at, memory.updated_at) > self.latest:
-            raise ValueError("its time is in the future")
-        if memory.layer is Layer.USER and memory.citations:
-            raise ValueError("a memory of the user layer cannot cite a repository's code")
-        names: dict[object, str] = {memory.id: "id"}
-        if memory.key and memory.status is MemoryStatus.ACTIVE:
-            names[(memory.layer, memory.scope, memory.key)] = "key"
-        for name, what in names.items():
-            if name in self.seen:
-                raise ValueError(f"it has the {what} of line {self.seen[name]}")
-            self.seen[name] = number
+def _check_together(lines: Iterable[SavedMemory], *, latest: float) -> None:
+    """Refuse times in the future, keys that two active memories have, and code cited by the user's own memories."""
+    by_key: dict[tuple[str, ...], str] = {}
+    for line in lines:
+        key = (line.layer, line.scope, line.key)
+        wrong = ""
+        if max(line.created_at, line.updated_at) > latest:
+            wrong = "its time is in the future"
+        elif line.layer is Layer.USER and line.citations:
+            wrong = "a memory of the user layer cannot cite a repository's code"
+        elif line.key and line.status is MemoryStatus.ACTIVE and by_key.setdefault(key, line.id) != line.id:
+            wrong = f"it has the key of {by_key[key]}"
+        if wrong:
+            raise UsageError(f"nothing was imported: {line.id}: {wrong}", hint=_HINT)
 
 
 def _import_memory(

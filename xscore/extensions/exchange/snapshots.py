@@ -21,14 +21,13 @@ from xscore.extensions.exchange.memory_lines import (
     MEMORY_SCHEMA,
     SavedMemory,
     import_lines,
-    read_lines,
     remake_memory,
     saved_memory,
-    without_values,
 )
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
+from xscore.platform.json_lines import parse_lines, without_values
 from xscore.records.memory import Edge, Kind, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
@@ -141,7 +140,7 @@ def snapshot_lines(snapshot: Snapshot, *, secret: bytes) -> Iterator[str]:
     yield from (line.decode() for line in body)
 
 
-def import_snapshot(store: Store, data: bytes, *, now: float | None = None) -> SnapshotRestored:
+def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot", now: float | None = None) -> SnapshotRestored:
     """Restore a snapshot file that this store wrote; of any other import the memories. now: unix seconds.
 
     Raises UsageError naming what does not fit, and then changes nothing.
@@ -150,11 +149,11 @@ def import_snapshot(store: Store, data: bytes, *, now: float | None = None) -> S
     try:
         header = msgspec.json.decode(first, type=Snapshot)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"this is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
+        raise UsageError(f"{name} is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
     if hmac.compare_digest(_mac(header, body, store.secret), header.mac):
-        memories = read_lines(body, first=2, hint=_HINT)
-        return restore_snapshot(store, replace(header, mac="", memories=tuple(memories)), now=now)
-    done = import_lines(store, body, now=now, first=2)
+        memories = parse_lines(body, name, SavedMemory, first=2, hint=_HINT)
+        return restore_snapshot(store, replace(header, mac="", memories=memories), now=now)
+    done = import_lines(store, body, name=name, now=now, first=2)
     return SnapshotRestored(
         added=len(done.added),
         unchanged=done.known + len(done.kept),

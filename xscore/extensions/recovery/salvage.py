@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from xscore.platform import database, money, sqlite_drivers
 from xscore.platform.errors import StoreError
-from xscore.platform.hashing import judgment_checksums, row_checksum, turn_checksum
+from xscore.platform.hashing import has_judgment_checksum, row_checksum, turn_checksum
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.calls import Stage
 from xscore.store import memory_rows, memory_writer
@@ -241,11 +241,7 @@ def _valid_judgments(
 ) -> Iterator[DamagedRow]:
     """Yield score, prior, pack, position, checksum and content hash of those whose checksum matches."""
     for content, score, prior, pack, position, checksum in judgments:
-        try:
-            matches = judgment_checksums(turn, [(hashes[content], score, prior, pack, position)]) == [checksum]
-        except _INVALID_ROW:
-            matches = False
-        if matches:
+        if has_judgment_checksum(turn, (hashes.get(content), score, prior, pack, position), checksum):
             yield score, prior, pack, position, checksum, hashes[content]
         else:
             found.rejected_rows += 1
