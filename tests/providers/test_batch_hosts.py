@@ -14,7 +14,7 @@ from xscore.extensions.batch.anthropic_batches import AnthropicBatches
 from xscore.extensions.batch.openai_batches import OpenAIBatches
 from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
 from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED, batch_host
-from xscore.extensions.batch.vendor_calls import BatchCalls, BatchHost
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import (
     ConnectionFailed,
     NoBatchApi,
@@ -79,8 +79,7 @@ def patient(name: str, url: str) -> BatchHost:
     """Return the Batch API at this address, tried again without waiting."""
     provider = connect_provider(SPEC[name], settings(url))
     assert isinstance(provider, WireProvider)
-    calls = BatchCalls(provider, sleep=no_time)
-    return OpenAIBatches(provider, calls=calls) if name == "openai" else AnthropicBatches(provider, calls=calls)
+    return (OpenAIBatches if name == "openai" else AnthropicBatches)(provider, sleep=no_time)
 
 
 @pytest.fixture(params=["openai", "anthropic"])

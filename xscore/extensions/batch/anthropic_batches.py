@@ -43,7 +43,7 @@ class AnthropicBatches(BatchHost):
 
         size = input_size(lines)
         headers = {"Content-Type": "application/json", "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1)}
-        found = await self._calls.once(
+        found = await self._once(
             lambda client: client.post(
                 self.path, cast_to=httpx2.Response, content=_framed(lines), options={"headers": headers}
             ),
@@ -54,7 +54,7 @@ class AnthropicBatches(BatchHost):
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
         found: list[VendorBatch] = []
-        async with aclosing(self._calls.listed(self.path, cursor="after_id")) as entries:
+        async with aclosing(self._listed(self.path, cursor="after_id")) as entries:
             async for entry in entries:
                 seen = self._seen(entry)
                 if 0 < seen.created_at < since - CLOCK_DIFFERENCE_S:

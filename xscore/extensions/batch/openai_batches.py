@@ -64,7 +64,7 @@ class OpenAIBatches(BatchHost):
 
         timeout_s = upload_timeout_s(input_size(lines))
         file = (f"{mark}.jsonl", lines, "application/jsonl")
-        found = await self._calls.once(
+        found = await self._once(
             lambda client: client.post(
                 "/files",
                 cast_to=httpx2.Response,
@@ -83,12 +83,12 @@ class OpenAIBatches(BatchHost):
         fields = batch_fields(mark=mark, file_id=file_id)
         of = f"file {file_id}, or no Batch API"
         return self._seen(
-            await self._calls.once(lambda client: client.post("/batches", cast_to=httpx2.Response, body=fields), of=of)
+            await self._once(lambda client: client.post("/batches", cast_to=httpx2.Response, body=fields), of=of)
         )
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
-        async with aclosing(self._calls.listed("/batches", cursor="after")) as entries:
+        async with aclosing(self._listed("/batches", cursor="after")) as entries:
             async for entry in entries:
                 if _mark(entry) == mark:
                     return [self._seen(entry)]

@@ -64,126 +64,6 @@ Send = Callable[[Any], Awaitable[Any]]
 """Takes the SDK's client; gives its raw response."""
 
 
-class BatchCalls:
-    """One host, asked for batches, files and lists."""
-
-    def __init__(
-        self,
-        connection: WireProvider,
-        *,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self.connection = connection
-        self._sleep = sleep
-        self._jitter = jitter
-
-    @contextmanager
-    def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
-        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or empty."""
-        host, profile = self.connection.host, self.connection.profile
-        try:
-            yield
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{host} did not answer within {timeout_s:g} s",
-                hint=f"Try again; check that the Batch API is served at {host} ({profile.setting}).",
-            ) from error
-        except self.connection.caught as error:
-            status = getattr(error, "status_code", None)
-            if status not in ABSENT:
-                raise self.connection.translated(error) from error
-            if of and status == GONE:
-                hint = "It may have been deleted there, or belong to another account or key."
-                raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
-            raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
-
-    async def once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
-        """Send once and return the JSON object that came.
-
-        of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
-        NoBatchApi.
-        """
-        sdk = self.connection.open()
-        with self._errors(timeout_s, of):
-            async with asyncio.timeout(timeout_s):
-                response = await send(sdk.client)
-        host = self.connection.host
-        return json_object(response.content, response.headers, self.connection.profile, CallContext(host))
-
-    async def get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
-        """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
-        import httpx2
-
-        options, failed = {"params": query} if query else {}, 0
-        while True:
-            try:
-                return await self.once(
-                    lambda client: client.get(path, cast_to=httpx2.Response, options=options),
-                    timeout_s=LOOK_TIMEOUT_S,
-                    of=of,
-                )
-            except ProviderError as error:
-                failed += 1
-                await self._wait(failed, error)
-
-    async def listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
-        query: dict[str, str | int] = {"limit": 100}
-        for _ in range(PAGES):
-            page = await self.get(path, query=query)
-            data = page.get("data")
-            entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
-            for entry in entries:
-                yield entry
-            last = entries[-1].get("id") if entries else None
-            if page.get("has_more") is not True or not isinstance(last, str) or query.get(cursor) == last:
-                return
-            query[cursor] = last
-
-    async def lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the JSON objects of a stream of lines; one that is none or too long is empty.
-
-        results: how many there may be.
-        """
-        async with aclosing(self._stream(path, of=of, results=results)) as stream:
-            async for line in stream:
-                yield _object(line)
-
-    async def _stream(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
-        sdk = self.connection.open()
-        with self._errors(LOOK_TIMEOUT_S, of):
-            with expecting_tokens(max(1, results) * RESULT_TOKENS):
-                async with asyncio.timeout(LOOK_TIMEOUT_S):
-                    stream = await sdk.client.get(path, cast_to=object, stream=True, stream_cls=sdk.stream_class)
-            async with stream, aclosing(stream.response.aiter_bytes()) as pieces:
-                async for line in self._split(pieces):
-                    yield line
-
-    async def _split(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        rest = bytearray()
-        while True:
-            async with asyncio.timeout(LOOK_TIMEOUT_S):
-                piece = await anext(pieces, None)
-            if piece is None:
-                break
-            *lines, last = piece.split(b"\n")
-            for line in lines:
-                if whole := bytes(rest + line).strip():
-                    yield whole
-                rest.clear()
-            rest += last[: LINE_BYTES + 1 - len(rest)]
-        if whole := bytes(rest).strip():
-            yield whole
-
-    async def _wait(self, failed: int, error: ProviderError) -> None:
-        """Wait before another attempt; raise the error where there is none to make."""
-        if failed >= ATTEMPTS or not may_retry(error):
-            raise error
-        least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
-        await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
-
-
 def input_size(lines: IO[bytes]) -> int:
     """Return how many bytes an input has, and stand at its start."""
     size = lines.seek(0, 2)
@@ -196,14 +76,6 @@ def upload_timeout_s(size: int) -> float:
     return CREATE_TIMEOUT_S + size / SLOWEST_BYTES_S
 
 
-def _object(line: bytes) -> Mapping[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 NO_REPLY = "a success without a reply"
 
 
@@ -214,9 +86,15 @@ class BatchHost(ABC):
     limits: BatchLimits
     path: str
 
-    def __init__(self, provider: WireProvider, *, calls: BatchCalls | None = None) -> None:
+    def __init__(
+        self,
+        provider: WireProvider,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
         self.host, self._provider = provider.host, provider
-        self._calls = calls or BatchCalls(provider)
+        self._sleep, self._jitter = sleep, jitter
 
     def adopt(self, capability: Capability) -> None:
         """Build request bodies in this form and without these fields, as live calls do."""
@@ -248,7 +126,7 @@ class BatchHost(ABC):
 
     async def look(self, vendor_id: str) -> VendorBatch:
         """Return the batch as it stands."""
-        return self._seen(await self._calls.get(self._at(vendor_id), of=f"batch {vendor_id}"))
+        return self._seen(await self._get(self._at(vendor_id), of=f"batch {vendor_id}"))
 
     async def cancel(self, vendor_id: str) -> VendorBatch:
         """Ask for it to be cancelled; what has been run is kept, and charged. Asking twice is no error."""
@@ -256,9 +134,7 @@ class BatchHost(ABC):
 
         path = f"{self._at(vendor_id)}/cancel"
         try:
-            found = await self._calls.once(
-                lambda client: client.post(path, cast_to=httpx2.Response), of=f"batch {vendor_id}"
-            )
+            found = await self._once(lambda client: client.post(path, cast_to=httpx2.Response), of=f"batch {vendor_id}")
         except ProviderError:
             seen = await self.look(vendor_id)
             if seen.state is BatchState.WORKING:
@@ -273,24 +149,126 @@ class BatchHost(ABC):
         the sender knows the estimate. No detail quotes the host: its words may repeat the prompt.
         """
         for path, of in self._result_paths(seen):
-            async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
+            async with aclosing(self._lines(path, of=of, results=seen.requests)) as lines:
                 async for line in lines:
-                    custom_id = line.get("custom_id")
-                    yield self._result(custom_id, line, model) if isinstance(custom_id, str) else unreadable_result()
+                    try:
+                        found = json.loads(line)
+                    except (ValueError, RecursionError):
+                        found = None
+                    custom_id = found.get("custom_id") if isinstance(found, dict) else None
+                    yield self._result(custom_id, found, model) if isinstance(custom_id, str) else unreadable_result()
 
     async def aclose(self) -> None:
         """Release connections."""
         await self._provider.aclose()
 
-    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
-        raise NotImplementedError
+    @contextmanager
+    def _errors(self, timeout_s: float, of: str) -> Iterator[None]:
+        """Raise leaves of ProviderError for whatever the SDK raises. of: what the path names, or empty."""
+        host, profile = self._provider.host, self._provider.profile
+        try:
+            yield
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{host} did not answer within {timeout_s:g} s",
+                hint=f"Try again; check that the Batch API is served at {host} ({profile.setting}).",
+            ) from error
+        except self._provider.caught as error:
+            status = getattr(error, "status_code", None)
+            if status not in ABSENT:
+                raise self._provider.translated(error) from error
+            if of and status == GONE:
+                hint = "It may have been deleted there, or belong to another account or key."
+                raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
+            raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
 
+    async def _once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
+        """Send once and return the JSON object that came.
+
+        of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
+        NoBatchApi.
+        """
+        sdk = self._provider.open()
+        with self._errors(timeout_s, of):
+            async with asyncio.timeout(timeout_s):
+                response = await send(sdk.client)
+        return json_object(response.content, response.headers, self._provider.profile, CallContext(self.host))
+
+    async def _get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+        """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
+        import httpx2
+
+        options, failed = {"params": query} if query else {}, 0
+        while True:
+            try:
+                return await self._once(
+                    lambda client: client.get(path, cast_to=httpx2.Response, options=options),
+                    timeout_s=LOOK_TIMEOUT_S,
+                    of=of,
+                )
+            except ProviderError as error:
+                failed += 1
+                await self._wait(failed, error)
+
+    async def _listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
+        query: dict[str, str | int] = {"limit": 100}
+        for _ in range(PAGES):
+            page = await self._get(path, query=query)
+            data = page.get("data")
+            entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
+            for entry in entries:
+                yield entry
+            last = entries[-1].get("id") if entries else None
+            if page.get("has_more") is not True or not isinstance(last, str) or query.get(cursor) == last:
+                return
+            query[cursor] = last
+
+    async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a stream; of one that is too long the first bytes. results: how many there may be."""
+        sdk = self._provider.open()
+        with self._errors(LOOK_TIMEOUT_S, of):
+            with expecting_tokens(max(1, results) * RESULT_TOKENS):
+                async with asyncio.timeout(LOOK_TIMEOUT_S):
+                    stream = await sdk.client.get(path, cast_to=object, stream=True, stream_cls=sdk.stream_class)
+            async with stream, aclosing(stream.response.aiter_bytes()) as pieces:
+                async for line in self._split(pieces):
+                    yield line
+
+    async def _split(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        rest = bytearray()
+        while True:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                piece = await anext(pieces, None)
+            if piece is None:
+                break
+            *lines, last = piece.split(b"\n")
+            for line in lines:
+                if whole := bytes(rest + line).strip():
+                    yield whole
+                rest.clear()
+            rest += last[: LINE_BYTES + 1 - len(rest)]
+        if whole := bytes(rest).strip():
+            yield whole
+
+    async def _wait(self, failed: int, error: ProviderError) -> None:
+        """Wait before another attempt; raise the error where there is none to make."""
+        if failed >= ATTEMPTS or not may_retry(error):
+            raise error
+        least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
+        await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
+
+    @abstractmethod
+    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+        """Return a batch as its vendor's reply describes it."""
+
+    @abstractmethod
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
         """Return each path with results, and what it names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
-        raise NotImplementedError
+        """Return what a line of results says."""
 
     def _at(self, vendor_id: str) -> str:
         return f"{self.path}/{quote(vendor_id, safe='')}"
