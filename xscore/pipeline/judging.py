@@ -6,9 +6,9 @@ Trade-off: calls that would probably end too late are not started, so a turn's l
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -147,23 +147,39 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
 
 async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> UnjudgedCause | None:
     """Let the judge work; return what cut it short, or None."""
-    import asyncio
 
     async def consume() -> None:
         async for result in judge.judge(turn, progress.pool.misses):
             progress.add(result)
 
-    work, watched = asyncio.create_task(consume()), progress.watched
+    watched = progress.watched
+    return await settle_work(consume(), stop=judge.stop, deadline=watched.deadline, call_s=watched.call_s)
+
+
+async def settle_work(
+    judging: Coroutine[Any, Any, None],
+    *,
+    stop: Callable[[UnjudgedCause], None],
+    deadline: Deadline | None,
+    call_s: Callable[[], float],
+) -> UnjudgedCause | None:
+    """Judge until the deadline or Ctrl-C; return what cut it short, or None. Raises what judging raises.
+
+    stop: prevents further calls. call_s: as in `work_until`.
+    """
+    import asyncio
+
+    work = asyncio.create_task(judging)
     ended: UnjudgedCause | None = None
     try:
-        if watched.deadline is None:
+        if deadline is None:
             await asyncio.wait([work])
-        elif not await work_until(watched.deadline, work, judge.stop, call_s=watched.call_s):
+        elif not await work_until(deadline, work, stop, call_s=call_s):
             ended = UnjudgedCause.DEADLINE
     except asyncio.CancelledError:
         ended = UnjudgedCause.INTERRUPTED
         take_back_cancellation(asyncio.current_task())
-        judge.stop(UnjudgedCause.INTERRUPTED)
+        stop(UnjudgedCause.INTERRUPTED)
         await asyncio.wait([work], timeout=GRACE_S)
     if not work.done():
         work.cancel()

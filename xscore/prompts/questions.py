@@ -90,11 +90,6 @@ def questions_request(entries: Sequence[PackEntry], turn_texts: Sequence[str], o
     )
 
 
-def asked_alone_chars(turn_text: str, memories: int, *, reasons_from: float) -> int:
-    """Return the size of the text after the pack in a prompt with only this question."""
-    return tokens.size(questions_block((turn_text,)), "\n\n", _asked(memories, 1, reasons_from))
-
-
 def _repeated_chars(judgments: int, questions: int, frame: int, whole: int) -> int:
     """Return what each further judgment would repeat in a prompt of one memory and one question."""
     if judgments == 1:

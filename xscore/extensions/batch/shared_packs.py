@@ -21,7 +21,6 @@ from xscore.extensions.batch.shared_prompts import (
     SharedUnit,
     plan_shared_units,
     read_questions,
-    separate_prompt_tokens,
     shared_request,
 )
 from xscore.platform import tokens
@@ -160,8 +159,8 @@ class SharedPackJudge(Struct):
         if not is_useful and self.rule.is_over_after_unscored(1):
             self.stop.set(UnjudgedCause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
         whole = [self.askings[number].turn_text for number, parsed in found.items() if not parsed.missing]
-        alone = separate_prompt_tokens(self.drafts, request, whole)
-        self.answered(SharedReply(request, completion, alone, len(numbers)))
+        alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
+        self.answered(SharedReply(request, completion, tuple(alone), len(numbers)))
 
     def _read(self, request: Request, completion: Completion) -> QuestionReplies:
         if completion.finish is Finish.REFUSAL:

@@ -16,7 +16,6 @@ from xscore.platform import tokens
 from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.questions import (
     QUESTIONS_VERSION,
-    asked_alone_chars,
     questions_block,
     questions_request,
     questions_rubric,
@@ -132,16 +131,6 @@ def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[s
     )
     request = questions_request(entries, turn_texts, options)
     return request, tuple(entry.code_id for entry in entries)
-
-
-def separate_prompt_tokens(drafts: PromptDrafts, shared: Request, turn_texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the input tokens of the prompts that questions of a shared one would have been sent by themselves.
-
-    By sizes, since rubric and pack are the same to the byte: nothing is rendered again but the question.
-    """
-    prefix, memories = tokens.size(shared.system, shared.content[0]), len(shared.reply_ids)
-    asked = (asked_alone_chars(text, memories, reasons_from=drafts.reasons_from) for text in turn_texts)
-    return tuple(ceil((prefix + chars) / drafts.model.chars_per_token) for chars in asked)
 
 
 def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
