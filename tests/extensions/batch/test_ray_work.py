@@ -15,7 +15,7 @@ from xscore.costs.reservation import Budget
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
 from xscore.extensions.batch.ray_engine import _RayRun, _SharedCap
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.list_judging import ListProgress
+from xscore.pipeline.list_judging import ListProgress, LiveEnd
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
 from xscore.platform.errors import BudgetExhausted
@@ -62,11 +62,11 @@ async def actor(
         assert isinstance(parts.judge, ModelJudgeFactory)
         found = fetch_list_memories(parts, Scope())
         progress = ListProgress(Observer(), 0, 0)
-        run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
+        run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress, LiveEnd())
         async with parts.open_resources("b_test") as resources:
             questions = prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
-            work = await run.work_of(parts.judge, resources, questions)
-        yield ChunkJudge(run.context(parts.judge, work, None)), work.chunks[0]
+            context, chunks = await run.prepared(parts.judge, resources, questions, None)
+        yield ChunkJudge(context), chunks[0]
 
 
 @pytest.mark.verify

@@ -21,7 +21,7 @@ from xscore.extensions.batch import job_rows, list_plan
 from xscore.extensions.batch.job_rows import JobCommand
 from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, warn_of_plan
 from xscore.extensions.batch.records import ListReport
-from xscore.extensions.batch.results import KnownCauses, RankedList, cached_outcomes, check_results_path, rank_questions
+from xscore.extensions.batch.results import RankedList, cached_outcomes, check_results_path, rank_questions
 from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.judging import STOP_DETAILS, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list, judge_question
@@ -178,10 +178,12 @@ class _ListRun(Struct):
         self.lost |= {(ended.number, one.content_hash): one for one in ended.lost}
 
     async def _rank(self) -> RankedList:
-        parts, known = self.parts, KnownCauses(lost=self.lost)
-        if self.end.cause is not None:
-            detail = self.end.detail or STOP_DETAILS.get(self.end.cause, "")
-            known = KnownCauses(lost=self.lost, cause=self.end.cause, detail=detail)
+        parts, cause = self.parts, self.end.cause or UnjudgedCause.INTERRUPTED
+        detail = self.end.detail or STOP_DETAILS.get(cause, "")
+
+        def why_absent(number: int, content: str) -> Unjudged:
+            return self.lost.get((number, content)) or Unjudged(content, cause, detail)
+
         questions = prepare_questions(parts, enumerate(self.questions.all), self.found)
         async with AsyncExitStack() as stack:
             resources = None
@@ -190,7 +192,7 @@ class _ListRun(Struct):
 
             async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
                 if resources is None:
-                    return cached_outcomes(prepared, known), self.judged[prepared.number]
+                    return cached_outcomes(prepared, why_absent), self.judged[prepared.number]
                 judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
                 return judged.outcomes, 0
 

@@ -6,8 +6,7 @@ killed pays again at most for what was in flight. Dollars come from what all act
 
 import asyncio
 import time
-from array import array
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 
 from msgspec import Struct, field
@@ -18,7 +17,6 @@ from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.reservation import Budget, Reservation
 from xscore.costs.usage_totals import UsageTotals
 from xscore.pipeline.judging import ENDS_ALL
-from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import SpendingStores, TurnResources, resources_over
 from xscore.platform.errors import BudgetExhausted, XscoreError
 from xscore.providers.provider import Adaptable
@@ -31,11 +29,7 @@ from xscore.scorer.claiming import NoClaims
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import PackProfile, packs_to_send
 from xscore.settings import Settings
-
-CHUNK_CALLS = 512
-"""Packs of one row: its calls end together, so a few of them would leave slots idle."""
 
 
 class ActorContext(Struct, frozen=True, kw_only=True):
@@ -65,16 +59,16 @@ class PackChunk(Struct, frozen=True):
     priors: Sequence[float]
 
 
-class ChunkResult(Struct, frozen=True, kw_only=True):
+class ChunkResult(Struct, kw_only=True):
     """What became of a chunk."""
 
     question: int
-    unjudged: tuple[Unjudged, ...]
-    kept: tuple[Judgment, ...] = ()
+    unjudged: list[Unjudged] = field(default_factory=list)
+    kept: list[Judgment] = field(default_factory=list)
     """Of memories and of parts, as they are to be kept."""
     paid: int = 0
-    """Memories among them that a call was made for here."""
-    calls: tuple[CallRecord, ...] = ()
+    """Memories that a call was made for here."""
+    calls: list[CallRecord] = field(default_factory=list)
     charged_usd: Decimal = Decimal(0)
     remarks: tuple[str, ...] = ()
     error: XscoreError | None = None
@@ -86,7 +80,7 @@ TakeDollars = Callable[[Decimal], Awaitable[bool]]
 
 
 class _Carried(Struct):
-    judgments: list[Judgment] = field(default_factory=list)
+    judgments: list[Judgment]
 
     def writer(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> WriteJudgments:
         async def write(judgments: Sequence[Judgment]) -> None:
@@ -139,42 +133,30 @@ class ChunkJudge:
     async def score(self, chunk: PackChunk) -> ChunkResult:
         """Judge what has no judgment yet; every memory has its result, unless an error ended the chunk."""
         members = [self._context.candidates[place] for place in chunk.places]
+        found = ChunkResult(question=chunk.question)
         if self._ended is not None:
-            lost = tuple(Unjudged(member.content_hash, *self._ended) for member in members)
-            return ChunkResult(question=chunk.question, unjudged=lost)
-        carried, dollars, calls = _Carried(), _CommonDollars(self._take), list[CallRecord]()
-        unjudged: list[Unjudged] = []
-        judged: set[str] = set()
-        remarks: tuple[str, ...] = ()
-        failed: XscoreError | None = None
+            found.unjudged = [Unjudged(member.content_hash, *self._ended) for member in members]
+            return found
+        dollars = _CommonDollars(self._take)
         try:
             await import_for_judging(self._context.spec.provider)
-            budget, usage = Budget(dollars, clock=self._clock), UsageTotals(calls.append)
-            here = SpendingStores(carried, budget)
+            budget, usage = Budget(dollars, clock=self._clock), UsageTotals(found.calls.append)
+            here = SpendingStores(_Carried(found.kept), budget)
             async with resources_over(here, usage, self._settings, self._context.job, clock=self._clock) as resources:
                 judge = self._judge(resources, chunk, members)
                 async for result in judge.judge(self._context.turns[chunk.question][0], members):
                     if isinstance(result, Unjudged):
-                        unjudged.append(result)
+                        found.unjudged.append(result)
                     else:
-                        judged.add(result.content_hash)
-                judged -= judge.judged_elsewhere
-                remarks = judge.warnings()
+                        found.paid += result.content_hash not in judge.judged_elsewhere
+                found.remarks = judge.warnings()
         except XscoreError as error:
-            failed = error
-        return ChunkResult(
-            question=chunk.question,
-            unjudged=tuple(unjudged),
-            kept=tuple(carried.judgments),
-            paid=len(judged),
-            calls=tuple(calls),
-            charged_usd=dollars.charged,
-            remarks=remarks,
-            error=failed,
-        )
+            found.error = error
+        found.charged_usd = dollars.charged
+        return found
 
     def _judge(self, resources: TurnResources, chunk: PackChunk, members: Sequence[Candidate]) -> ModelJudge:
-        context, judging, key = self._context, self._settings.judge, self._context.turns[chunk.question][1]
+        context, key = self._context, self._context.turns[chunk.question][1]
         provider, capability = connect_provider(context.spec, self._settings), context.capability
         if isinstance(provider, Adaptable) and capability is not None:
             provider.adopt(capability)
@@ -197,7 +179,7 @@ class ChunkJudge:
             priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
             claims=resources.claims(key, context.identity),
             concurrency=workers_for(context.concurrency),
-            context=judging.context,
+            context=self._settings.judge.context,
             stop=stop,
         )
 
@@ -205,22 +187,3 @@ class ChunkJudge:
         if stop.cause in ENDS_ALL and self._ended is None:
             self._ended = (stop.cause, stop.detail)
             resources.hold_back()
-
-
-def chunks_of_question(
-    prepared: PreparedQuestion,
-    slots: Mapping[str, tuple[str, int]],
-    profile: PackProfile,
-    guesses: Mapping[str, float],
-    places: Mapping[str, int],
-) -> Iterator[PackChunk]:
-    """Split a question's packs into rows, the most promising first, as one process would send them."""
-    packs = packs_to_send(prepared.pool.misses, slots, profile)
-    packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
-    for start in range(0, len(packs), CHUNK_CALLS):
-        members = [one for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
-        yield PackChunk(
-            prepared.number,
-            array("I", [places[one.id] for one in members]),
-            array("d", [guesses.get(one.id, 0.0) for one in members]),
-        )

@@ -12,13 +12,14 @@ import logging
 import os
 import pickle
 import sys
+from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
@@ -27,13 +28,7 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
-from xscore.extensions.batch.ray_actor import (
-    ActorContext,
-    ChunkJudge,
-    ChunkResult,
-    PackChunk,
-    chunks_of_question,
-)
+from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkResult, PackChunk
 from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
@@ -46,11 +41,14 @@ from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.turn import Turn
+from xscore.scorer.packs import Pack, packs_to_send
 
 LOCAL = "local"
 CPUS = 0.25
 """Of one actor, which mostly waits: whole ones would leave none for the tasks that feed them, and a list would hang."""
 BLOCKS_AN_ACTOR = 64
+CHUNK_CALLS = 512
+"""Packs of one row: its calls end together, so a few of them would leave slots idle."""
 
 
 @asynccontextmanager
@@ -191,27 +189,26 @@ async def judge_by_ray(
     count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared server. Raises what
     opening the judge raises, SharedUnavailable where the server cannot be asked, and StoreError.
     """
-    assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
-    shared = found.of_repository()
-    run = _RayRun(parts, job, shared.candidates, count, on_end, progress)
+    shared, end = found.of_repository(), LiveEnd()
+    run = _RayRun(parts, job, shared.candidates, count, on_end, progress, end)
     try:
         await run.judge(prepare_questions(parts, enumerate(questions), shared), deadline)
     except asyncio.CancelledError:
         take_back_cancellation(asyncio.current_task())
-        run.end.cause = UnjudgedCause.INTERRUPTED
+        end.cause = UnjudgedCause.INTERRUPTED
     own = tuple(one for one in found.candidates if one.layer is Layer.USER)
-    if run.end.cause is None and own:  # these never leave this process
-        local = prepare_questions(parts, enumerate(questions), replace(found, candidates=own))
-        end = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
-        remarks = list(dict.fromkeys([*run.end.remarks, *end.remarks]))
-        return LiveEnd(end.cause, end.detail, remarks, run.end.judged + end.judged, run.end.spent + end.spent)
-    return run.end
+    if end.cause is not None or not own:
+        return end
+    # the user's own memories never leave this process
+    local = prepare_questions(parts, enumerate(questions), replace(found, candidates=own))
+    last = await judge_list(parts, job, local, progress=progress, on_end=on_end, deadline=deadline)
+    last.remarks = list(dict.fromkeys([*end.remarks, *last.remarks]))
+    last.judged, last.spent = end.judged + last.judged, end.spent + last.spent
+    return last
 
 
-class _Work(Struct):
-    turns: dict[int, tuple[Turn, str]] = field(default_factory=dict)
-    chunks: list[PackChunk] = field(default_factory=list)
-    slots: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+def _best_first(packs: Iterable[Pack], guesses: Mapping[str, float]) -> list[Pack]:
+    return sorted(packs, key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
 
 
 class _RayRun(Struct):
@@ -221,60 +218,59 @@ class _RayRun(Struct):
     count: int
     on_end: Callable[[QuestionEnd], None]
     progress: ListProgress
-    end: LiveEnd = field(default_factory=LiveEnd)
+    end: LiveEnd
     unjudged: int = 0
 
     async def judge(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
         parts = self.parts
-        assert isinstance(parts.judge, ModelJudgeFactory)
+        assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
         async with parts.open_resources(self.job) as resources:
             factory, _ = await parts.judge.with_probed_host(resources)
-            work = await self.work_of(factory, resources, questions)
-            if not work.chunks:
+            context, chunks = await self.prepared(factory, resources, questions, deadline)
+            if not chunks:
                 return
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
             async with (
                 open_cluster(parts.settings.batch.ray_address) as cluster,
                 GroupCommit(parts.store.path, parts.store.keys) as commits,
+                aclosing(cluster.scored(context, chunks, count=self.count, cap_usd=cap)) as stream,
             ):
-                context = self.context(factory, work, deadline)
-                stream = cluster.scored(context, work.chunks, count=self.count, cap_usd=cap)
-                home = _LocalStore(parts, self.job, commits)
+                usage, failed = UsageTotals(Ledger(commits).record), None
                 try:
-                    await self._keep_all(stream, context, home)
+                    async for scored in stream:
+                        await self._keep(scored, context, commits, usage)
+                        failed = failed or scored.error  # raised after all paid results are stored
                 finally:
-                    self.end.spent = resources.usage.whole() + home.usage.whole()
-
-    async def _keep_all(
-        self, stream: AsyncGenerator[ChunkResult, None], context: ActorContext, home: "_LocalStore"
-    ) -> None:
-        failed: XscoreError | None = None
-        async with aclosing(stream):
-            async for scored in stream:
-                await home.keep(context, scored)
-                self._count(scored, home)
-                failed = failed or scored.error  # raised after all paid results are stored
+                    self.end.spent = resources.usage.whole() + usage.whole()
         if failed is not None:
             raise failed
 
-    async def work_of(
-        self, factory: ModelJudgeFactory, resources: TurnResources, questions: Iterator[PreparedQuestion]
-    ) -> _Work:
-        work = _Work()
+    async def prepared(
+        self,
+        factory: ModelJudgeFactory,
+        resources: TurnResources,
+        questions: Iterator[PreparedQuestion],
+        deadline: Deadline | None,
+    ) -> tuple[ActorContext, list[PackChunk]]:
+        """Return what every actor holds, and the rows: packs of one question, the most promising first."""
+        turns: dict[int, tuple[Turn, str]] = {}
+        chunks: list[PackChunk] = []
+        slots: Mapping[str, tuple[str, int]] = {}
         places = {one.id: place for place, one in enumerate(self.candidates)}
         for prepared in questions:
             await asyncio.sleep(0)
-            if prepared.pool.misses:
-                work.turns[prepared.number] = (prepared.turn, prepared.key)
-                work.slots = factory.slots(prepared.pool)
-                guesses, remarks = await factory.guesses(resources, prepared.turn, prepared.pool)
-                self._remark(remarks)
-                work.chunks.extend(chunks_of_question(prepared, work.slots, factory.drafts.profile, guesses, places))
-        return work
-
-    def context(self, factory: ModelJudgeFactory, work: _Work, deadline: Deadline | None) -> ActorContext:
+            if not prepared.pool.misses:
+                continue
+            turns[prepared.number], slots = (prepared.turn, prepared.key), factory.slots(prepared.pool)
+            guesses, remarks = await factory.guesses(resources, prepared.turn, prepared.pool)
+            self._remark(remarks)
+            packs = _best_first(packs_to_send(prepared.pool.misses, slots, factory.drafts.profile), guesses)
+            for start in range(0, len(packs), CHUNK_CALLS):
+                members = [one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
+                priors = array("d", [guesses.get(one, 0.0) for one in members])
+                chunks.append(PackChunk(prepared.number, array("I", [places[one] for one in members]), priors))
         left_s = deadline.judging_left_s() if deadline else None
-        return ActorContext(
+        context = ActorContext(
             job=self.job,
             spec=factory.spec,
             settings=self.parts.settings,
@@ -284,35 +280,30 @@ class _RayRun(Struct):
             concurrency=max(1, factory.concurrency // self.count),
             candidates=self.candidates,
             texts=factory.texts(self.candidates),
-            slots=work.slots,
-            turns=work.turns,
+            slots=slots,
+            turns=turns,
             deadline_at=None if left_s is None else self.parts.clock() + left_s,
         )
+        return context, chunks
 
-    def _count(self, scored: ChunkResult, home: "_LocalStore") -> None:
-        own = tuple(one for one in scored.unjudged if one.cause not in ENDS_ALL)
+    async def _keep(self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals) -> None:
+        """Store what an actor has judged and paid for, and count it."""
+        clock, end = self.parts.clock, self.end
+        _, key = context.turns[scored.question]
+        await StoredJudgments(commits, clock=clock).writer(key, context.identity)(scored.kept)
+        for call in scored.calls:
+            usage.add(call)
+        budget = turn_budget(commits, turn_id=self.job, caps=Caps(), clock=clock)
+        await budget.settle(await budget.reserve(scored.charged_usd), scored.charged_usd)
         ended = next((one for one in scored.unjudged if one.cause in ENDS_ALL), None)
-        if ended is not None and self.end.cause is None:
-            self.end.cause, self.end.detail = ended.cause, ended.detail
-        self.end.judged += scored.paid
+        if ended is not None and end.cause is None:
+            end.cause, end.detail = ended.cause, ended.detail
+        end.judged += scored.paid
         self.unjudged += len(scored.unjudged)
         self._remark(scored.remarks)
+        own = tuple(one for one in scored.unjudged if one.cause not in ENDS_ALL)
         self.on_end(QuestionEnd(scored.question, scored.paid, own))
-        self.progress.report(self.end.judged, self.unjudged, home.usage.spent(Stage.JUDGE))
+        self.progress.report(end.judged, self.unjudged, usage.spent(Stage.JUDGE))
 
     def _remark(self, remarks: Sequence[str]) -> None:
         self.end.remarks = list(dict.fromkeys([*self.end.remarks, *remarks]))
-
-
-class _LocalStore:
-    def __init__(self, parts: PipelineParts, job: str, commits: GroupCommit) -> None:
-        self.usage = UsageTotals(Ledger(commits).record)
-        self._judgments = StoredJudgments(commits, clock=parts.clock)
-        self._budget = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
-
-    async def keep(self, library: ActorContext, scored: ChunkResult) -> None:
-        _, key = library.turns[scored.question]
-        await self._judgments.writer(key, library.identity)(scored.kept)
-        for call in scored.calls:
-            self.usage.add(call)
-        await self._budget.settle(await self._budget.reserve(scored.charged_usd), scored.charged_usd)

@@ -11,11 +11,11 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
 from xscore.cache.keys import judge_key
@@ -53,21 +53,15 @@ class ResultRow(Struct, frozen=True):
     reason: str
 
 
-class KnownCauses(Struct, frozen=True):
-    """Why candidates are unjudged, where the cache alone does not tell."""
+def cached_outcomes(prepared: PreparedQuestion, why_absent: Callable[[int, str], Unjudged]) -> tuple[Outcome, ...]:
+    """Return the outcome of every candidate of a question, from the cache alone.
 
-    lost: Mapping[tuple[int, str], Unjudged] = field(default_factory=dict)
-    """Question and content hash -> why it has no score."""
-    cause: UnjudgedCause = UnjudgedCause.INTERRUPTED
-    detail: str = "it was not judged before the run ended"
-
-
-def cached_outcomes(prepared: PreparedQuestion, known: KnownCauses) -> tuple[Outcome, ...]:
-    """Return the outcome of every candidate of a question, from the cache alone."""
+    why_absent: question and content hash -> why it has no score.
+    """
     pool = prepared.pool
     found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
     return tuple(
-        outcome or Outcome(one, _absent(prepared.number, one.content_hash, known), Origin.UNJUDGED)
+        outcome or Outcome(one, why_absent(prepared.number, one.content_hash), Origin.UNJUDGED)
         for one, outcome in zip(pool.candidates, found, strict=True)
     )
 
@@ -132,10 +126,6 @@ def _ranked_rows(parts: PipelineParts, prepared: PreparedQuestion, settled: Sequ
     ]
 
 
-def _absent(number: int, content_hash: str, known: KnownCauses) -> Unjudged:
-    return known.lost.get((number, content_hash)) or Unjudged(content_hash, known.cause, known.detail)
-
-
 def _question_summary(
     prepared: PreparedQuestion, settled: Sequence[Outcome], judged: int, rows: Sequence[ResultRow]
 ) -> QuestionSummary:
@@ -175,26 +165,21 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
 
 
 def _is_earlier(path: Path) -> bool:
+    """Whether a file holds results, or nothing."""
     names = list(ResultRow.__struct_fields__)
     try:
-        with path.open("rb") as file:
-            head = file.read(4)
-            if not head or path.suffix == ".parquet":
-                return not head or (head == b"PAR1" and _columns(path) == names)
-            first = json.loads(head + file.readline(_LONGEST_LINE))
-    except (OSError, ValueError, RecursionError):
+        if path.suffix == ".jsonl" or not path.stat().st_size:
+            with path.open("rb") as file:
+                first = file.readline(_LONGEST_LINE)
+            return not first or list(json.loads(first).keys()) == names
+        import polars as pl
+
+        try:
+            return list(pl.read_parquet_schema(path)) == names
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return False
+    except (OSError, ValueError, RecursionError, AttributeError):
         return False
-    return isinstance(first, dict) and list(first) == names
-
-
-def _columns(path: Path) -> list[str]:
-    """Name the columns of a Parquet file; none where it cannot be read."""
-    import polars as pl
-
-    try:
-        return list(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return []
 
 
 def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
@@ -264,18 +249,21 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, sco
 
 async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> RankedList:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
-    connection, known = parts.store.connection, _lost_causes(parts, job)
+    connection, lost = parts.store.connection, _lost_by_job(parts, job)
     answered = job_rows.memories_asked(connection, job.id, "answered")
 
+    def why_absent(number: int, content: str) -> Unjudged:
+        detail = "it was not asked by this job, or has not come back yet"
+        return lost.get((number, content)) or Unjudged(content, UnjudgedCause.INTERRUPTED, detail)
+
     async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
-        settled, number = cached_outcomes(prepared, known), prepared.number
-        scored = [one.candidate.content_hash for one in settled if isinstance(one.result, Judgment)]
-        return settled, sum(content in answered.get(number, ()) for content in scored)
+        settled, asked = cached_outcomes(prepared, why_absent), answered.get(prepared.number, frozenset())
+        return settled, sum(one.candidate.content_hash in asked for one in settled if isinstance(one.result, Judgment))
 
     return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
 
 
-def _lost_causes(parts: PipelineParts, job: BatchJob) -> KnownCauses:
+def _lost_by_job(parts: PipelineParts, job: BatchJob) -> dict[tuple[int, str], Unjudged]:
     rows = parts.store.connection.execute(
         "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = 'lost'", (job.id,)
     ).fetchall()
@@ -286,4 +274,4 @@ def _lost_causes(parts: PipelineParts, job: BatchJob) -> KnownCauses:
             kind, _, detail = cause.partition(": ")
             for piece in asks[ask].pieces:
                 lost[question, piece.memory] = Unjudged(piece.memory, UnjudgedCause(kind), detail)
-    return KnownCauses(lost=lost, detail="it was not asked by this job, or has not come back yet")
+    return lost
