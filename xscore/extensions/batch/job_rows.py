@@ -39,11 +39,12 @@ _JOB = (
 _IS_FOR_VENDOR = "EXISTS (SELECT 1 FROM job_request WHERE job = job.id)"
 """A list that is judged live plans no request."""
 _UNDER_WAY = """
-    SELECT turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
+    SELECT job.id, turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
     FROM job CROSS JOIN job_question ON job_question.job = job.id
     CROSS JOIN job_request ON job_request.job = job.id AND question = job_question.number
     CROSS JOIN job_ask ON job_ask.job = job.id AND job_ask.number = ask, json_each(pieces) AS piece
-    WHERE job.id = ? AND job_request.state IN ('planned', 'sent')
+    WHERE job.judge = ? AND ended_at IS NULL AND job_request.state IN ('planned', 'sent')
+    ORDER BY created_at DESC, job.id
 """
 
 
@@ -189,15 +190,10 @@ def read_job(connection: sqlite3.Connection, job_id: str) -> BatchJob:
     return _job(row)
 
 
-def read_batch_jobs(connection: sqlite3.Connection, *, under_way: bool = False) -> list[BatchJob]:
-    """Return all jobs for a vendor, or those that have not ended, newest first. Raises StoreDamaged."""
-    where = f"{_IS_FOR_VENDOR} AND ended_at IS NULL" if under_way else _IS_FOR_VENDOR
-    return [_job(row) for row in connection.execute(f"{_JOB} WHERE {where} ORDER BY created_at DESC, id").fetchall()]
-
-
-def jobs_under_way(connection: sqlite3.Connection, judge: str) -> list[str]:
-    """Return the ids of the jobs of this judge (its key) that have not ended, newest first. Raises StoreDamaged."""
-    return [job.id for job in read_batch_jobs(connection, under_way=True) if job.judge == judge]
+def read_batch_jobs(connection: sqlite3.Connection) -> list[BatchJob]:
+    """Return all jobs for a vendor, newest first. Raises StoreDamaged."""
+    rows = connection.execute(f"{_JOB} WHERE {_IS_FOR_VENDOR} ORDER BY created_at DESC, id").fetchall()
+    return [_job(row) for row in rows]
 
 
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
@@ -238,26 +234,30 @@ def requests_of_batch(connection: sqlite3.Connection, job_id: str, batch: int) -
     ).fetchall()
 
 
-def memories_asked(connection: sqlite3.Connection, job_id: str, *states: str) -> Mapping[int, Set[str]]:
-    """Return the contents of whole memories that requests in these states ask for, by question. Raises StoreDamaged."""
-    rows = connection.execute("SELECT question, ask, state FROM job_request WHERE job = ?", (job_id,)).fetchall()
-    chosen = [(question, ask) for question, ask, state in rows if state in states]
-    asks = read_asks(connection, job_id, {ask for _, ask in chosen})
+def memories_answered(connection: sqlite3.Connection, job_id: str) -> Mapping[int, Set[str]]:
+    """Return the contents of whole memories in requests that were answered, by question. Raises StoreDamaged."""
+    rows = connection.execute("SELECT question, ask FROM job_request WHERE job = ? AND state = 'answered'", (job_id,))
+    answered = rows.fetchall()
+    asks = read_asks(connection, job_id, {ask for _, ask in answered})
     found: dict[int, set[str]] = {}
-    for question, ask in chosen:
+    for question, ask in answered:
         found.setdefault(question, set()).update(piece.memory for piece in asks[ask].pieces)
     return found
 
 
-def contents_under_way(connection: sqlite3.Connection, job_id: str) -> Mapping[str, frozenset[str]]:
-    """Return the contents (of whole memories) that a job is having judged, by turn key.
+UnderWay = Mapping[str, Mapping[str, Set[str]]]
+"""Job -> turn key -> contents of whole memories that it is having judged."""
+
+
+def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
+    """Return what the jobs of this judge (its key) that have not ended are having judged, the newest job first.
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
-    found: dict[str, set[str]] = {}
-    for key, memory in connection.execute(_UNDER_WAY, (job_id,)):
-        found.setdefault(key, set()).add(memory)
-    return {key: frozenset(memories) for key, memories in found.items()}
+    found: dict[str, dict[str, set[str]]] = {}
+    for job, key, memory in connection.execute(_UNDER_WAY, (judge,)):
+        found.setdefault(job, {}).setdefault(key, set()).add(memory)
+    return found
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:

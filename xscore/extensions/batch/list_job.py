@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows, list_plan
 from xscore.extensions.batch.job_rows import JobCommand
 from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, warn_of_plan
@@ -94,7 +95,8 @@ def plan_live_list(
     if only is None:
         refuse_empty_scope(found.everything, found.candidates, found.scope)
     prepared = prepare_questions(parts, enumerate(questions.all), found)
-    plan = list_plan.plan_list(prepared, parts.judge.forecast, list_plan.jobs_under_way(parts))
+    others = job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity))
+    plan = list_plan.plan_list(prepared, parts.judge.forecast, others)
     warn_of_plan(parts, plan)
     return found, plan
 

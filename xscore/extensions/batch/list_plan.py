@@ -20,7 +20,7 @@ from xscore.extensions.batch.job_rows import (
     JobQuestion,
     JobRecipe,
     RequestName,
-    contents_under_way,
+    UnderWay,
 )
 from xscore.pipeline import budget_messages, question_list
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
@@ -105,10 +105,6 @@ def job_question(prepared: PreparedQuestion, *, context: str = "task") -> JobQue
     )
 
 
-UnderWay = Mapping[str, Mapping[str, frozenset[str]]]
-"""Job -> turn key -> contents that it is having judged."""
-
-
 class ListPlan(Struct):
     """What a list would take."""
 
@@ -144,7 +140,7 @@ class ListPlan(Struct):
     def count_elsewhere(self, prepared: PreparedQuestion, others: UnderWay) -> frozenset[str]:
         """Return the misses of a question that running batches judge."""
         misses = {miss.content_hash for miss in prepared.pool.misses} if others else set[str]()
-        theirs = {job: misses & work.get(prepared.key, frozenset()) for job, work in others.items()}
+        theirs = {job: misses & work.get(prepared.key, set()) for job, work in others.items()}
         self.elsewhere_jobs += tuple(job for job, met in theirs.items() if met and job not in self.elsewhere_jobs)
         found = frozenset[str]().union(*theirs.values())
         self.elsewhere += len(found)
@@ -186,13 +182,6 @@ def plan_list(
             found = forecast(prepared.turn, pool)
         plan.estimate = found if plan.estimate is None else plan.estimate + found
     return plan
-
-
-def jobs_under_way(parts: PipelineParts) -> UnderWay:
-    """Return what running batches of the same judge have judged."""
-    connection, is_model = parts.store.connection, parts.judge.is_model
-    jobs = job_rows.jobs_under_way(connection, judge_key(parts.judge.identity)) if is_model else []
-    return {job: contents_under_way(connection, job) for job in jobs}
 
 
 def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:

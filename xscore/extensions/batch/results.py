@@ -203,6 +203,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
     changed: dict[str, object] = {
         "model": job.judge_spec,
         "is_named": True,
+        "wire": "chat",
         "context": recipe.context,
         "tests": recipe.tests,
         "reasons": "relevant" if recipe.reasons_from > 0 else "all",
@@ -250,7 +251,7 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, sco
 async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> RankedList:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
     connection, lost = parts.store.connection, _lost_by_job(parts, job)
-    answered = job_rows.memories_asked(connection, job.id, "answered")
+    answered = job_rows.memories_answered(connection, job.id)
 
     def why_absent(number: int, content: str) -> Unjudged:
         detail = "it was not asked by this job, or has not come back yet"

@@ -21,7 +21,6 @@ from xscore.extensions.batch.list_plan import (
     ListPlan,
     average_cost,
     batch_judge_factory,
-    jobs_under_way,
     new_job,
     plan_list,
 )
@@ -89,16 +88,17 @@ def draft_job(
     scope or a question that cannot be, NothingMatched for a scope that names nothing there is.
     """
     factory, connection = batch_judge_factory(parts), parts.store.connection
+    parts = replace(parts, judge=factory)
     everything = fetch_list_memories(parts, scope, only=only)
     if only is None:
         refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
     found, drafts = everything.of_repository(), factory.experienced()
-    before = frozenset(job_rows.jobs_under_way(connection, judge_key(factory.identity)))
+    others = job_rows.contents_under_way(connection, judge_key(factory.identity))
     asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
     plan = plan_list(
         prepare_questions(parts, enumerate(questions.all), found),
         parts.judge.forecast,
-        jobs_under_way(parts),
+        others,
         batch=asked,
         context=parts.settings.judge.context,
     )
@@ -111,7 +111,7 @@ def draft_job(
         plan=plan,
         asked=asked,
         job=job,
-        before=before,
+        before=frozenset(others),
         of_user=len(everything.candidates) - len(found.candidates),
         batches=_count_batches(*size[:2], plan.to_judge, model.chars_per_token, limits),
         cost_usd=live_usd if batch_usd is None else batch_usd,
@@ -123,7 +123,7 @@ def draft_job(
 def save_job(parts: PipelineParts, draft: JobDraft) -> str:
     """Commit the job and return its id. Raises StoreError where another job was committed since it was planned."""
     with database.transaction(parts.store.connection) as connection:
-        if set(job_rows.jobs_under_way(connection, draft.job.judge)) - draft.before:
+        if job_rows.contents_under_way(connection, draft.job.judge).keys() - draft.before:
             raise StoreError(
                 "another job was submitted meanwhile", hint="Run it again: what that one asks is left out."
             )
