@@ -47,6 +47,17 @@ def read_named_file(path: Path, *, max_bytes: int, follow: bool) -> bytes:
     return _whole(os.open(path, flags), max_bytes)
 
 
+def read_input_file(path: Path, *, max_bytes: int, hint: str) -> bytes:
+    """Read the regular file, or what a link leads to, that a person named. Raises UsageError."""
+    try:
+        return read_named_file(path, max_bytes=max_bytes, follow=True)
+    except FileRefused as error:
+        why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
+        raise UsageError(f"{path} {why}", hint=hint) from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+
+
 def _whole(descriptor: int, max_bytes: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, read_named_file
+from xscore.platform.files import read_input_file
 from xscore.platform.text import one_line
 
 MAX_BYTES = 50_000_000
@@ -38,17 +38,11 @@ Line = TypeVar("Line", bound=HasId)
 
 def read_lines_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of the file, or for `-` of standard input. Raises UsageError."""
-    try:
-        if str(path) != STDIN:
-            return read_named_file(path, max_bytes=max_bytes, follow=True)
-        data = sys.stdin.buffer.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            raise FileRefused("too_large")
-    except FileRefused as error:
-        why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
-        raise UsageError(f"{name_lines_file(path)} {why}", hint=_NAME_ONE) from error
-    except OSError as error:
-        raise UsageError(f"{name_lines_file(path)} cannot be read: {error.strerror}", hint=_NAME_ONE) from error
+    if str(path) != STDIN:
+        return read_input_file(path, max_bytes=max_bytes, hint=_NAME_ONE)
+    data = sys.stdin.buffer.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UsageError(f"standard input has more than {max_bytes:,} bytes", hint=_NAME_ONE)
     return data
 
 

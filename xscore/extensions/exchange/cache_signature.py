@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform.errors import StoreUntrusted, UsageError
-from xscore.platform.files import FileRefused, read_named_file
+from xscore.platform.files import read_input_file
 
 KEY_BYTES = 32
 MAX_BYTES = 1_000_000_000
@@ -70,7 +70,7 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        found = _read_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT)
+        found = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT)
         if path.stat().st_mode & 0o077:
             raise UsageError(f"{path} holds a key and others may open it", hint=f"Run `chmod 600 {path}`.")
         return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
@@ -118,18 +118,8 @@ def _signature(body: bytes, key: ExchangeKey) -> str:
 
 
 def _split(path: Path) -> tuple[re.Match[bytes], bytes]:
-    data = _read_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
+    data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
     header = _HEADER.match(data)
     if header is None:
         raise UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
     return header, data[header.end() :]
-
-
-def _read_file(path: Path, *, max_bytes: int, hint: str) -> bytes:
-    try:
-        return read_named_file(path, max_bytes=max_bytes, follow=True)
-    except FileRefused as error:
-        why = "is not a file" if str(error) == "not_a_file" else f"is larger than {max_bytes:,} bytes"
-        raise UsageError(f"{path} {why}", hint=hint) from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error

@@ -99,7 +99,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Each has a line of its own, so the header lists none."""
 
 
-class SnapshotRestored(Struct, frozen=True, kw_only=True):
+class SnapshotRestored(Struct, kw_only=True):
     """Result of restoring a snapshot."""
 
     added: int = 0
@@ -174,15 +174,16 @@ def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = No
     Raises UsageError for a memory that has the id of one that comes from the index. Erased memories that must stay
     forgotten are left out and counted.
     """
-    connection = store.connection
-    run = _Restore(connection, store.now_or_clock(now), store.settings.allow_pii)
+    connection, moment = store.connection, store.now_or_clock(now)
+    done, to_link = SnapshotRestored(), list[str]()
     with database.transaction(connection):
         erased = {id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
         memories = [one for one in snapshot.memories if one.id not in erased]
         gone = {one.id for one in snapshot.memories} & erased
         for one in sorted(memories, key=lambda one: one.status is MemoryStatus.ACTIVE):
-            run.restore_memory(one)
-        link_mentions(connection, run.to_link)
+            if _restore_memory(store, one, done, now=moment):
+                to_link.append(one.id)
+        link_mentions(connection, to_link)
         connection.executemany(
             _USE, [(one.importance, one.created_at, one.accessed_at, one.access_count, one.id) for one in memories]
         )
@@ -192,49 +193,33 @@ def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = No
         for trace in fresh:
             payload = {"memories": list(trace.memories)}
             emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
-        return SnapshotRestored(
-            added=run.added,
-            changed=run.changed,
-            unchanged=run.unchanged,
-            edges=connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges)).rowcount,
-            retrievals=len(fresh),
-            repository_maps=_keep_maps(connection, snapshot.repository_maps),
-            redacted=run.redacted,
-            forgotten=len(gone),
-        )
+        done.edges = connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges)).rowcount
+        done.retrievals, done.forgotten = len(fresh), len(gone)
+        done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
+    return done
 
 
-class _Restore(Struct):
-    connection: sqlite3.Connection
-    now: float
-    allow_pii: bool
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    redacted: int = 0
-    to_link: list[str] = field(default_factory=list)
-
-    def restore_memory(self, saved: SavedMemory) -> None:
-        """Write one memory where it differs from what is stored."""
-        # A user's own exchange was stored with personal data, so it comes back with them.
-        is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
-        made, redacted = remake_memory(saved, allow_pii=self.allow_pii or is_own_exchange)
-        memory = replace(made, accessed_at=saved.accessed_at, access_count=saved.access_count)
-        self.redacted += redacted
-        before = next(iter(memory_rows.select_memories(self.connection, "id = ?", (memory.id,))), None)
-        if before and before.source is MemorySource.INDEX:
-            raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
-        threads = self.connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
-        cited = evidence.citations_of(self.connection, [memory.id]).get(memory.id, ())
-        if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
-            self.unchanged += 1
-            return
-        write_memory(self.connection, memory, before=before, now=self.now, thread=saved.thread, link=False)
-        if needs_linking(memory, before):
-            self.to_link.append(memory.id)
-        evidence.attach_citations(self.connection, memory.id, saved.citations)
-        self.added += before is None
-        self.changed += before is not None
+def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored, *, now: float) -> bool:
+    """Write one memory where it differs from what is stored; return whether it is to be linked."""
+    connection = store.connection
+    # A user's own exchange was stored with personal data, so it comes back with them.
+    is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
+    made, redacted = remake_memory(saved, allow_pii=store.settings.allow_pii or is_own_exchange)
+    memory = replace(made, accessed_at=saved.accessed_at, access_count=saved.access_count)
+    done.redacted += redacted
+    before = next(iter(memory_rows.select_memories(connection, "id = ?", (memory.id,))), None)
+    if before and before.source is MemorySource.INDEX:
+        raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
+    threads = connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
+    cited = evidence.citations_of(connection, [memory.id]).get(memory.id, ())
+    if before == memory and threads == [(saved.thread,)] and cited == saved.citations:
+        done.unchanged += 1
+        return False
+    write_memory(connection, memory, before=before, now=now, thread=saved.thread, link=False)
+    evidence.attach_citations(connection, memory.id, saved.citations)
+    done.added += before is None
+    done.changed += before is not None
+    return needs_linking(memory, before)
 
 
 def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
