@@ -23,20 +23,48 @@ def put(store: Store, *memories: Memory, thread: str = "") -> None:
 
 
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
-    """X03: all layers and kinds, active and stale, take part; superseded and archived do not."""
-    live = [function(f"m{i}", layer=layer, status=status) for i, layer in enumerate(Layer) for status in _LIVE]
-    dead = [
-        function(f"d{i}", status=status) for i, status in enumerate((MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED))
-    ]
-    put(store, *(m for m in live if m.status is MemoryStatus.ACTIVE and m.layer is not Layer.USER), *dead)
+    """X03, H10: all layers, active and stale, take part and are counted; superseded and archived do not."""
+    put(store, *(function(layer, layer=layer) for layer in Layer if layer is not Layer.USER))
+    put(store, function("stale", status=MemoryStatus.STALE), function("old", status=MemoryStatus.SUPERSEDED))
+    put(store, function("archived", status=MemoryStatus.ARCHIVED))
     own = store.user_connection(create=True)
     assert own is not None
     with database.transaction(own):
-        memory_writer.put_memories(
-            own, [memory for memory in live if memory.layer is Layer.USER and memory.status is MemoryStatus.ACTIVE]
-        )
-    put(store, function("stale", status=MemoryStatus.STALE))
-    assert {candidate.entity for candidate in store.pool()} == {f"m{i}" for i in range(6)} | {"stale"}
+        memory_writer.put_memories(own, [function(Layer.USER, layer=Layer.USER)])
+    fetched = store.fetch()
+    assert {candidate.entity for candidate in fetched.candidates} == {*Layer, "stale"}
+    assert {one.layer: one.memories for one in fetched.layers} == dict.fromkeys(Layer, 1) | {Layer.GRAPH: 2}
+    assert all(one.fetch_ms >= 0 and not one.is_late and not one.problem for one in fetched.layers)
+
+
+def test_a_layer_past_its_deadline_is_named_and_whole(store: Store) -> None:
+    """H13, K8: a deadline of nothing makes a large layer late; not one of its memories is missing."""
+    put(store, *(function(f"f{i}", path=f"{i}.py") for i in range(5_000)))
+    fetched = store.fetch(deadline_s=0.0)
+    assert len(fetched.candidates) == 5_000
+    assert [report.layer for report in fetched.layers if report.is_late] == [Layer.GRAPH]
+
+
+def test_a_user_store_that_cannot_be_read_is_named(store: Store, user_dir: Path) -> None:
+    """A11: the turn goes on without the user layer and says why."""
+    (user_dir / "user.db").write_bytes(b"no database at all " * 100)
+    reports = {report.layer: report for report in store.fetch().layers}
+    assert [layer for layer, report in reports.items() if report.problem] == [Layer.USER]
+    assert store.memories(["m_x"]) == {}
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_without_user_learning_the_user_store_is_never_touched(store: Store, tmp_path: Path, exists: bool) -> None:
+    """P07: neither opened nor made."""
+    poisoned = tmp_path / "else" / "user.db"
+    poisoned.parent.mkdir(mode=0o700)
+    if exists:
+        poisoned.write_bytes(b"whoever opens this fails")
+    with Store.open(store.root, user_data_dir=poisoned.parent, user_learning=False, trust=True) as opened:
+        assert opened.user_connection(create=True) is None
+        assert not any(report.problem for report in opened.fetch().layers)
+        assert opened.vectors("terms-1") == []
+    assert poisoned.exists() is exists
 
 
 def test_only_this_threads_own_exchanges_stay_out(store: Store) -> None:
@@ -171,6 +199,3 @@ def test_ten_thousand_candidates_are_cheap(store: Store) -> None:
             store.connection, [function(f"f{i}", path=f"p/{i // 10}.py", start_line=i % 10) for i in range(10_000)]
         )
     assert_cheap(store.pool, loops=3)
-
-
-_LIVE = (MemoryStatus.ACTIVE,)

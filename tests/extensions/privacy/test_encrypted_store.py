@@ -9,7 +9,6 @@ import pytest
 
 from tests.statements import facts, prefer, preferences, say
 from tests.store.sealed import HEADER, PLANTED, opened, says, sealed
-from xscore.cache.group_commit import GroupCommit
 from xscore.extensions.privacy import encryption
 from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
 from xscore.extensions.recovery import rebuild
@@ -27,12 +26,6 @@ with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path
     for number in range(20):
         say(store, f"heron {sys.argv[3]} says {number}", now=30.0)
 """
-
-
-@pytest.fixture(autouse=True)
-def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep every test away from the keyring of whoever runs it."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
@@ -98,17 +91,6 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     with opened(tmp_path / "r", user_dir) as store:
         assert len(facts(store)) == 45
     assert says(path.parent) == []
-
-
-async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
-    """Jobs of the writer's thread are committed, and another connection sees them."""
-    path = sealed(tmp_path / "r", user_dir)
-    keys = opening.key_source(user_dir)
-    async with GroupCommit(path, keys) as commits:
-        await commits.submit(lambda connection: connection.execute("INSERT INTO meta VALUES ('heron', 'a heron')"))
-        with closing(connect_store(path, keys)) as reader:
-            assert reader.execute("SELECT value FROM meta WHERE key = 'heron'").fetchone() == ("a heron",)
-        assert says(path.parent) == []
 
 
 def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:

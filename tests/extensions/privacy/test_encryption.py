@@ -44,12 +44,6 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture(autouse=True)
-def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep every test away from the keyring of whoever runs it."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-
-
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
     """P04: no SQLite header, and planted words in no file of the store, journal included, also while at work."""
     path = filled(tmp_path / "r", user_dir)
