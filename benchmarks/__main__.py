@@ -32,6 +32,7 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = (
     Benchmark("cached_turn", "CPU of a fully cached turn over 10,000 memories"),
     Benchmark("layers", "CPU of the local stages of a fully cached turn over 1,000 to 100,000 memories"),
+    Benchmark("cost_table", "the README's table: what a first question costs, by estimate"),
     Benchmark("judgments", "reading and writing judgments, a million of them"),
     Benchmark("calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"),
     Benchmark("fanout", "20,000 candidates at a second a call: share of the ideal rate, CPU beyond the calls"),

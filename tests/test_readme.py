@@ -1,7 +1,10 @@
 """The README is executed: its commands parse, its example runs, its links lead somewhere."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -78,6 +81,22 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of the documents names a file that is there."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
+    """The first row is computed anew, but for the seconds of this machine; the others hold its price a memory."""
+    program = [sys.executable, str(ROOT / "benchmarks" / "cost_table.py"), "--sizes", "1000"]
+    done = subprocess.run(
+        program, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    table = [line.strip("| ").split(" | ") for line in README[README.index("| memories |") :].splitlines()]
+    heads, _, *computed = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[:3])
+    assert (table[0], table[2][:-1]) == (heads, computed[0][:-1])
+    for cells in table[3:5]:
+        times = int(cells[0].replace(",", "")) / 1_000
+        for cell, small in zip(cells[1:-1], computed[0][1:-1], strict=True):
+            usd, unit = (float(one.split(", ")[0].removeprefix("$")) for one in (cell, small))
+            assert usd == pytest.approx(times * unit, rel=0.05)
 
 
 def test_the_readme_lists_every_manual() -> None:

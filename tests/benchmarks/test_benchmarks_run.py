@@ -10,6 +10,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 PROGRAMS: dict[str, tuple[str, ...]] = {
     "cached_turn": ("--runs", "1"),
+    "cost_table": ("--sizes", "100"),
     "calls_cpu": ("--calls", "40", "--rounds", "1"),
     "fanout": ("--candidates", "200", "--latency-s", "0.01"),
     "fanout_memory": ("--candidates", "200"),

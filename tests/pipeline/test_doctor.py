@@ -11,6 +11,7 @@ from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
+from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.reports import DoctorFinding
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, OpenAISettings, Secret, Settings
 
@@ -59,8 +60,17 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
     hosts = {"typesafe": HostAccess("", Secret(KEY), "TYPESAFE_API_KEY")}
     found = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
     assert found["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
-    assert "stated by the host: 1,200 requests, 13,800,000 tokens a minute" in found["judge limits"].detail
+    declared = DECISION_HOSTS["typesafe"].limits.in_words()
+    assert declared and f"stated by the host: {declared} a minute" in found["judge limits"].detail
     assert "typesafe/jev-1.14.0" in found["judge price"].detail
+
+
+async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> None:
+    """Each model of `judge.fallback` has its lines; one that cannot be used is something to mend."""
+    found = await lines(shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical")))
+    assert found["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert found["fallback 1 key"].ok and "openai/gpt-6-luna" in found["fallback 1 price"].detail
+    assert not found["fallback 2"].ok and "ANTHROPIC_API_KEY" in found["fallback 2"].hint
 
 
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:

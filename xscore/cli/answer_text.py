@@ -125,6 +125,14 @@ def render_unjudged(answer: Answer) -> str:
     )
 
 
+def render_judges(answer: Answer) -> str:
+    """Say who scored how many, where another judge took over; empty if one scored all."""
+    if len(answer.judges) < 2:
+        return ""
+    each = ((share, share.judged + share.cached + share.carried) for share in answer.judges)
+    return f"scored by {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"
+
+
 def render_traffic(answer: Answer) -> str:
     """Render the limits that the judge's host stated and how calls in flight changed; empty if no call was made."""
     went = answer.traffic

@@ -193,6 +193,7 @@ def print_turn(
     terminal.notes(answer.warnings)
     terminal.lines(answer_text.render_near_misses(answer))
     terminal.lines(answer_text.render_unjudged(answer))
+    terminal.lines(answer_text.render_judges(answer))
     if terminal.verbose:
         terminal.lines(answer_text.render_traffic(answer))
     if wants_answer and answer.primary is None:

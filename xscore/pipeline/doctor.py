@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from xscore.cache import capabilities
 from xscore.extension import implementations
+from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
@@ -23,7 +24,7 @@ from xscore.providers.host_facts import is_model_listed
 from xscore.providers.hosts import is_loopback, vendor_settings
 from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
-from xscore.providers.spec import ModelSpec, connect_provider, host_access
+from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_access, host_with_key
 from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
@@ -57,6 +58,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         DoctorFinding("store", True, f"{parts.store.path}{read_only}"),
         *_own_store(parts),
         *_judge(parts, calls),
+        *_fallbacks(parts),
         *probed,
         *_answerer(parts),
         *await _extensions(parts),
@@ -162,6 +164,19 @@ class _CheckedModel(Struct, frozen=True):
             f"refuses {', '.join(known.without)}" if known.without else "",
         ]
         return self.line("capability", f"{'; '.join(filter(None, found))} (found {age_text(now - known.probed_at)})")
+
+
+def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Report each model that takes over what the judge leaves; a judge by words needs none."""
+    names = [name for name in parts.settings.judge.fallback if name != LEXICAL and parts.judge.is_model]
+    for number, name in enumerate(names, 1):
+        try:
+            spec, _ = choose_judge(settings_judged_by(name, parts.settings))
+            host = host_with_key(spec, parts.settings)
+        except (NoUsableModel, UsageError) as error:
+            yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
+        else:
+            yield from _CheckedModel(f"fallback {number}", spec.provider, spec.model, host).findings(parts.settings)
 
 
 def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:

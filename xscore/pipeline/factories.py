@@ -120,6 +120,11 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     return with_wire(found, settings), ()
 
 
+def settings_judged_by(name: str, settings: Settings) -> Settings:
+    """Return the settings with this model as the judge, as if the user had named it."""
+    return replace(settings, judge=replace(settings.judge, model=name, is_named=True))
+
+
 def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
     """Return how this model of OpenAI's judges: through decisions or through chat (`judge.wire`, `openai-chat:`)."""
     if spec.provider == CHAT_OF_OPENAI:

@@ -131,7 +131,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     if not in_scope:
         said = "It was left out by --glob, --type or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
-    outcomes = _stored_outcomes(parts, past, candidates, is_model=receipt.judge.is_model)
+    judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
+    outcomes = _stored_outcomes(parts, past, candidates, judges if receipt.judge.is_model else ())
     changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
@@ -139,7 +140,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     for place, ranked in enumerate(ranking.in_order(), 1):
         if ranked.candidate.id in in_scope:  # the best placed, where several bear the name
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
-            reasons = pool.stored_reasons(parts.store, past.turn_key, past.judge, stored)
+            reasons = pool.stored_reasons(parts.store, past.turn_key, judges, stored)
             cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
             shown = to_selected(ranked, reasons, threshold=cut, below_threshold=is_below)
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
@@ -165,11 +166,12 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
 
 
 def _stored_outcomes(
-    parts: PipelineParts, past: PastTurn, candidates: Sequence[Candidate], *, is_model: bool
+    parts: PipelineParts, past: PastTurn, candidates: Sequence[Candidate], judges: Sequence[str]
 ) -> tuple[Outcome, ...]:
-    if not is_model:
+    """Return what these judges said, by their keys; none: what words say now."""
+    if not judges:
         return lexical_outcomes(parts, past.turn, candidates)
-    known = pool.known_judgments(parts.store, past.turn_key, past.judge)
+    known = pool.known_judgments(parts.store, past.turn_key, *judges)
     return tuple(
         Outcome(one, known[one.content_hash], Origin.CACHED)
         if one.content_hash in known

@@ -94,24 +94,25 @@ def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
     return lambda path: bool(rules.verdict(path))
 
 
-def known_judgments(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
-    """Return every judgment of this turn by this judge (its key), by content hash: of two draws their mean.
+def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, Judgment]:
+    """Return every judgment of this turn by these judges (their keys), by content hash: of two draws their mean.
 
-    Raises StoreDamaged.
+    Where several judged the same content, the first of them counts. Raises StoreDamaged.
     """
-    connections = store.connections_of_a_turn()
-    found, *others = [read_judgments(connection, (turn_key, judge, FIRST_DRAW)) for connection in connections]
-    for other in others:
-        found |= other
-    for connection in connections:
-        again = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
-        found |= {one: found[one].averaged_with(second) for one, second in again.items() if one in found}
+    found: dict[str, Judgment] = {}
+    for judge in reversed(judges):
+        for connection in store.connections_of_a_turn():
+            own = read_judgments(connection, (turn_key, judge, FIRST_DRAW))
+            again = read_judgments(connection, (turn_key, judge, SECOND_DRAW))
+            found |= own
+            found |= {one: own[one].averaged_with(second) for one, second in again.items() if one in own}
     return found
 
 
-def stored_reasons(store: Store, turn_key: str, judge: str, hashes: Iterable[str]) -> Mapping[str, str]:
-    """Return the stored reasons of these contents, by content hash."""
+def stored_reasons(store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]) -> Mapping[str, str]:
+    """Return the reasons that these judges (their keys) gave of these contents, by content hash."""
     wanted, found = list(hashes), dict[str, str]()
-    for connection in store.connections_of_a_turn() if wanted else ():
-        found |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), wanted)
+    for judge in judges if wanted else ():
+        for connection in store.connections_of_a_turn():
+            found |= read_reasons(connection, (turn_key, judge, FIRST_DRAW), wanted)
     return found

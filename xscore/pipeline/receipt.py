@@ -17,6 +17,7 @@ from xscore.prompts.judge import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
+    JudgeIdentity,
     Judgment,
     Origin,
     Outcome,
@@ -33,6 +34,7 @@ from xscore.records.receipt import (
     Coverage,
     Expected,
     JudgeInfo,
+    JudgeShare,
     PrimaryInfo,
     ScoreLine,
     SecondDraws,
@@ -58,6 +60,29 @@ def count_coverage(outcomes: Sequence[Outcome], candidates: int) -> Coverage:
     count = Counter(outcome.origin for outcome in outcomes)
     return Coverage(
         candidates, count[Origin.JUDGED], count[Origin.CACHED], count[Origin.CARRIED], count[Origin.UNJUDGED]
+    )
+
+
+def judge_shares(
+    outcomes: Sequence[Outcome], judge: JudgeIdentity, taken_over: Mapping[str, JudgeIdentity]
+) -> tuple[JudgeShare, ...]:
+    """Count what each judge scored, the turn's own first. taken_over: content hash -> who else scored it."""
+    counts = {judge: Counter[Origin]()}
+    others = [one for one in outcomes if one.candidate.content_hash in taken_over] if taken_over else []
+    for one in others:
+        counts.setdefault(taken_over[one.candidate.content_hash], Counter())[one.origin] += 1
+    counts[judge] = Counter(one.origin for one in outcomes) - sum(counts.values(), Counter())
+    return tuple(
+        JudgeShare(
+            provider=who.provider,
+            model=who.model,
+            host=who.host,
+            key=judge_key(who),
+            judged=given[Origin.JUDGED],
+            cached=given[Origin.CACHED],
+            carried=given[Origin.CARRIED],
+        )
+        for who, given in counts.items()
     )
 
 
@@ -137,7 +162,8 @@ def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
         return {}
     pool, parts = run.opened.pool, run.parts
     stored = [one.candidate.content_hash for one in shown if not pool.judged_here(one.candidate, one.origin)]
-    return stored_reasons(parts.store, run.opened.key, judge_key(parts.judge.identity), stored)
+    judges = dict.fromkeys((parts.judge.identity, *run.taken_over.values()))
+    return stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
 
 
 def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
@@ -184,6 +210,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         second_draws=_count_second_draws(run),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
         ranked_by=run.ranked_by,
+        judges=judge_shares(run.outcomes, parts.judge.identity, run.taken_over),
         exit_code=_exit_code(coverage, run),
     )
 

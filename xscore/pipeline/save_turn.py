@@ -6,19 +6,26 @@ Trade-off: the user's own store is written after the repository's; a kill in bet
 
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.receipt import find_reasons, score_lines
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
-from xscore.records.receipt import Answer, ScoreLine, TurnFigures
+from xscore.records.receipt import Answer, TurnFigures
 from xscore.store import turns
+
+if TYPE_CHECKING:
+    from xscore.pipeline.ranking import Ranking
+    from xscore.pipeline.turn import TurnRun
 
 
 def save_turn(
@@ -109,7 +116,15 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
         raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
 
 
-def write_scores(path: Path, lines: Iterable[ScoreLine]) -> None:
-    """Write the lines. Raises UsageError where the file cannot be written; the turn itself is kept."""
+def write_scores(run: "TurnRun", finished: Answer, ranking: "Ranking") -> Answer:
+    """Write `--all-scores`; if that fails, warn in the receipt, since the turn was paid for."""
+    assert run.options.all_scores is not None
+    ranked = [] if run.ranked_by else ranking.in_order()
+    lines = score_lines(run.outcomes, ranked, find_reasons(run, ranked))
     text = "".join(json.dumps(record_json(line), ensure_ascii=False) + "\n" for line in lines)
-    write_atomically(path, text.encode())
+    try:
+        write_atomically(run.options.all_scores, text.encode())
+    except UsageError as error:
+        warnings = (*finished.warnings, f"--all-scores: {error.message}")
+        return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)
+    return finished

@@ -20,13 +20,9 @@ from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import (
     BudgetExhausted,
-    CallTimedOut,
-    ConnectionFailed,
     NoUsableModel,
     ProviderError,
     StoreError,
-    Unreachable,
-    UsageError,
     XscoreError,
 )
 from xscore.platform.event_loop import ensure_event_loop
@@ -41,6 +37,7 @@ from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.fusion import RenderedContext
+    from xscore.pipeline.pool import Pool
     from xscore.pipeline.resources import TurnResources
     from xscore.scorer.judge import Judge
 
@@ -48,8 +45,6 @@ FORECAST_FROM_S = 20.0
 """Announce judging that will take this long."""
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
-OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
-"""Kinds of errors that say the host was not reached; any other is about the key, the model or the request."""
 
 
 async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
@@ -110,6 +105,8 @@ class TurnRun(Struct):
     forecast: JudgeEstimate | None = None
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
+    taken_over: dict[str, JudgeIdentity] = {}
+    """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
     ranked_by: str = ""
     """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
@@ -148,14 +145,14 @@ class TurnRun(Struct):
         finished = receipt.make_receipt(self, self.ranking)
         with self._answer_comes_first():
             ranked = () if self.ranked_by else self.ranking.ranked
-            scores = (entry.score for entry in ranked)
+            scores = (entry.score for entry in ranked if entry.candidate.content_hash not in self.taken_over)
             self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
             said = save_turn(self.parts, finished, self.ranking.selection, self.figures, isolated=self.options.isolated)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
             warning = _with_hint(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
             return replace(finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code)
-        return self._write_scores(finished, self.ranking)
+        return write_scores(self, finished, self.ranking) if self.options.all_scores else finished
 
     async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
         """Tell the listener, if there is one, and return its warning."""
@@ -204,20 +201,24 @@ class TurnRun(Struct):
         parts.observer.stage("judge")
         with self.stopwatch.stage("judge"):
             if self.resources is None or not opened.pool.misses:
-                await self._judge_by(NoJudge(UnjudgedCause.REPLAY))
+                self.outcomes = await self.judge_by(NoJudge(UnjudgedCause.REPLAY), opened.pool)
                 return
             deadline = self.deadline
             self.resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
             judge = await self._open_judge(self.resources)
-            await self._judge_by(judge)
+            self.outcomes = await self.judge_by(judge, opened.pool)
             await self._draw_again(judge)
+            if any(isinstance(one.result, Unjudged) for one in self.outcomes):
+                from xscore.pipeline.fallback import take_over
+
+                await take_over(self)
             lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
             if UnjudgedCause.DEADLINE in lost and (why := self.resources.why_unanswered()):
                 self.warnings.append(why)
             try:
                 parts.judge.close()
             except StoreError as error:  # it can be probed again; the judgments are worth more
-                self._warn(f"what the host can do was not remembered: {error.message}", error.hint)
+                self.warn(f"what the host can do was not remembered: {error.message}", error.hint)
         if not isinstance(judge, NoJudge):
             self.warnings += (*judge.warnings(), *self.resources.warnings())
 
@@ -233,14 +234,16 @@ class TurnRun(Struct):
         self.interrupted = self.interrupted or drawn.interrupted
         self.warnings += drawn.warnings
 
-    async def _judge_by(self, judge: "Judge | NoJudge") -> None:
+    async def judge_by(self, judge: "Judge | NoJudge", pool: "Pool") -> tuple[Outcome, ...]:
+        """Give every candidate of a pool an outcome, within the deadline."""
         parts = self.parts
         bounds = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         if self.resources is not None:
             usage = self.resources.usage
             bounds = replace(bounds, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
-        judged: JudgedPool = await judge_pool(self.opened.pool, judge, self.opened.turn, bounds)
-        self.outcomes, self.interrupted = judged.outcomes, judged.interrupted
+        judged: JudgedPool = await judge_pool(pool, judge, self.opened.turn, bounds)
+        self.interrupted = judged.interrupted
+        return judged.outcomes
 
     async def _open_judge(self, resources: "TurnResources") -> "Judge | NoJudge":
         """Open the judge; probe its host first if needed.
@@ -264,29 +267,26 @@ class TurnRun(Struct):
             take_back_cancellation(asyncio.current_task())
             return NoJudge(UnjudgedCause.INTERRUPTED)
         except (ProviderError, NoUsableModel) as error:
-            is_offline = error.kind in OFFLINE and not self.options.isolated
-            if len(opened.pool.misses) == len(opened.pool.candidates) and not is_offline:
+            from xscore.pipeline.fallback import can_go_on
+
+            if len(opened.pool.misses) == len(opened.pool.candidates) and not can_go_on(self, error):
                 raise
-            self._warn(f"the judge could not be asked: {error.message}", error.hint)
+            self.warn(f"the judge could not be asked: {error.message}", error.hint)
             return NoJudge(UnjudgedCause.PROVIDER, error.message)
         if parts.judge.is_model and judge.identity != parts.judge.identity:
-            self._take_as_judge(judge.identity)
+            # the turn names the judge that its first contact found to answer under the name it was asked by
+            self.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
+            turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
         return judge
-
-    def _take_as_judge(self, identity: JudgeIdentity) -> None:
-        """Let the turn name the judge that its first contact found to answer under the name it was asked by."""
-        parts = self.parts
-        self.parts = replace(parts, judge=replace(parts.judge, identity=identity))
-        turns.set_judge(parts.store.connection, self.opened.turn.id, judge_key(identity))
 
     def _rank(self) -> None:
         parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
-            if why := self._why_unreached():
+            if why := self._why_words_rank():
                 self.ranked_by = "lexical"
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
-                self._warn(
+                self.warn(
                     f"{why}, so no model judged: the lexical judge ranked instead",
                     f"`xscore continue {turn.id}` judges when the host can be reached.",
                 )
@@ -300,16 +300,12 @@ class TurnRun(Struct):
         if self.options.ranked is not None:
             self.options.ranked(turn, self.ranking)
 
-    def _why_unreached(self) -> str:
-        """Say why nothing was judged, if the host was not reached in time; empty in all other cases."""
-        causes = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
-        if not self._nothing_judged or not self.parts.judge.is_model or self.options.isolated:
+    def _why_words_rank(self) -> str:
+        if not self._nothing_judged:
             return ""
-        if causes == {UnjudgedCause.DEADLINE}:
-            return "the deadline came before anything was judged"
-        kinds = self.resources.usage.failures if self.resources else set()
-        is_offline = UnjudgedCause.PROVIDER in causes and kinds and kinds <= OFFLINE
-        return f"{self.parts.judge.identity.host} could not be reached" if is_offline else ""
+        from xscore.pipeline.fallback import why_words_rank
+
+        return why_words_rank(self)
 
     @property
     def found_nothing(self) -> bool:
@@ -351,10 +347,10 @@ class TurnRun(Struct):
         if self.interrupted or self._nothing_judged:
             return
         if self.found_nothing and not self.options.answer_anyway:
-            self._warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
+            self.warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
             return
         if self.ranking is not None and not self.ranking.selection.kept:
-            self._warn("nothing was chosen, so the answer rests on the task alone")
+            self.warn("nothing was chosen, so the answer rests on the task alone")
         import asyncio
 
         from xscore.pipeline.answering import ask_primary
@@ -379,25 +375,13 @@ class TurnRun(Struct):
                 return
             except XscoreError as error:
                 self.primary_failed = True
-                self._warn(f"the answering call failed: {error.message}", error.hint)
+                self.warn(f"the answering call failed: {error.message}", error.hint)
                 return
         self.answer_text, said = answered
         self.warnings += said
 
-    def _write_scores(self, finished: Answer, ranking: Ranking) -> Answer:
-        """Write `--all-scores`; if that fails, warn, since the answer was paid for."""
-        if self.options.all_scores is None:
-            return finished
-        ranked = [] if self.ranked_by else ranking.in_order()
-        lines = receipt.score_lines(self.outcomes, ranked, receipt.find_reasons(self, ranked))
-        try:
-            write_scores(self.options.all_scores, lines)
-        except UsageError as error:
-            warnings = (*finished.warnings, f"--all-scores: {error.message}")
-            return replace(finished, warnings=warnings, exit_code=finished.exit_code or error.exit_code)
-        return finished
-
-    def _warn(self, message: str, hint: str = "") -> None:
+    def warn(self, message: str, hint: str = "") -> None:
+        """Add a warning to the receipt."""
         self.warnings.append(_with_hint(message, hint))
 
 

@@ -54,6 +54,19 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     at the vendor's price); empty: nothing was."""
 
 
+class JudgeShare(Struct, frozen=True, kw_only=True):
+    """How many candidates one judge scored: the turn's own, or one that took over what it left."""
+
+    provider: str
+    model: str
+    host: str
+    key: str
+    """Of its judgments in the cache."""
+    judged: int
+    cached: int
+    carried: int
+
+
 class PrimaryInfo(Struct, frozen=True):
     """The answering model."""
 
@@ -190,8 +203,18 @@ class Answer(Struct, frozen=True, kw_only=True):
     excluded_files: int = 0
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""
+    judges: tuple[JudgeShare, ...] = ()
+    """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old receipt."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
+
+    def __post_init__(self) -> None:
+        for name in ("judged", "cached", "carried") if self.judges else ():
+            if getattr(self.coverage, name) != sum(getattr(share, name) for share in self.judges):
+                raise BrokenReceipt(
+                    f"the receipt does not add up: {name} by {self.judges}",
+                    hint="This is a bug of xscore; please report it.",
+                )
 
 
 class ScoreLine(Struct, frozen=True):

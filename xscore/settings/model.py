@@ -40,6 +40,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with no key for OpenAI: `typesafe:jev-1.14.0`, then `anthropic:claude-haiku-5-5`."""
     wire: Literal["auto", "decisions", "decisions-score", "chat"] = "auto"
     """How a model of OpenAI's judges: through `/v1/decisions`, or by chat prompts. `auto`: decisions for `gpt-6-luna` at OpenAI's own host. `decisions-score`: every decision model rates on five levels instead of saying yes or no."""
+    fallback: tuple[str, ...] = ("lexical",)
+    """Who takes over, in order, what the judge left because its host failed, refused or could not be read: models like `model`, and `lexical`, which ranks all by words where the host was not reached and nothing was judged."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
     """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
     pack_tokens: Annotated[int, Meta(ge=200)] | None = None
@@ -209,7 +211,7 @@ class IndexSettings(SettingsGroup, frozen=True):
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
     """Files with a longer line are excluded (minified or generated)."""
-    window_lines: RepoMay[Positive] = 60
+    window_lines: Fixed[int] = 60
     """Lines of a text window."""
     git: bool = True
     """Ask git for the files, the diff and recent changes."""

@@ -110,7 +110,7 @@ async def rank_questions(
 def _ranked_rows(parts: PipelineParts, prepared: PreparedQuestion, settled: Sequence[Outcome]) -> list[ResultRow]:
     chosen = rank(parts, settled, prepared.turn).selection.kept
     hashes = [one.candidate.content_hash for one in chosen]
-    reasons = kept.stored_reasons(parts.store, prepared.key, judge_key(parts.judge.identity), hashes)
+    reasons = kept.stored_reasons(parts.store, prepared.key, [judge_key(parts.judge.identity)], hashes)
     return [
         ResultRow(
             id=prepared.question.id,

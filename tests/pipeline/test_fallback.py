@@ -1,0 +1,174 @@
+"""`judge.fallback`: who takes over what the judge left, at real hosts; and who does not."""
+
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.pipeline.test_decision_turns import TASK, questions_of
+from tests.pipeline.test_unreached import nowhere
+from tests.servers.decision_server import DecisionServer
+from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import BrokenReceipt
+from xscore.records.judgment import UnjudgedCause
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, ProviderSettings, Settings
+
+SCORES = table({"::total": 95, "::discount": 85, "Discounts": 72}, default=4)
+FIRST, SECOND = "decisions:first-1", "systemone:second-1"
+
+
+@pytest.fixture
+def hosts() -> Iterator[tuple[DecisionServer, DecisionServer]]:
+    """The host of the judge and that of the model that takes over; both score by the same table."""
+    with DecisionServer(score=SCORES) as first, DecisionServer(score=SCORES) as second:
+        yield first, second
+
+
+def settings_for(first: str, second: str, *, fallback: tuple[str, ...] = (SECOND, "lexical"), **judge: Any) -> Settings:
+    """The first judges in requests of three memories, the second takes over."""
+    judging = JudgeSettings(
+        model=FIRST, is_named=True, probe=False, pack_size=3, concurrency=1, attempts=1, fallback=fallback, **judge
+    )
+    access = DecisionSettings(hosts={"decisions": HostAccess(first), "systemone": HostAccess(second)})
+    return Settings(judge=judging, decisions=access, budget=BudgetSettings(max_usd=Decimal(1)))
+
+
+async def ask(root: Path, settings: Settings, turn: Turn = TASK) -> Answer:
+    """Play one turn without an answer."""
+    async with Pipeline.open(root, settings) as pipeline:
+        return await pipeline.ask(turn, answer=False)
+
+
+def given(answer: Answer) -> list[tuple[str, int, int, int]]:
+    """Who scored how many: newly, from the cache, carried over."""
+    return [(share.model, share.judged, share.cached, share.carried) for share in answer.judges]
+
+
+def failing_after(server: DecisionServer, requests: int, status: int) -> None:
+    """Have a host answer so many requests, and refuse all others."""
+    server.status = lambda body: (status, "no") if server.requests > requests else None
+
+
+@pytest.mark.parametrize("status", [401, 404, 500], ids=["key refused", "no route", "host broken"])
+async def test_what_a_failing_host_left_is_judged_by_the_next(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer], status: int
+) -> None:
+    """Everything has a score, each memory is paid once, each judgment is its judge's, and a repeat is free."""
+    first, second = hosts
+    failing_after(first, 1, status)
+    settings = settings_for(first.url, second.url)
+    answer = await ask(shop, settings)
+    total = answer.coverage.candidates
+    assert (answer.coverage.judged, answer.coverage.unjudged, answer.exit_code) == (total, 0, 0)
+    assert given(answer) == [("first-1", 3, 0, 0), ("second-1", total - 3, 0, 0)]
+    assert second.questions == total - 3
+    assert {memory.entity for memory in answer.selected} >= {"total", "discount"}
+    async with Pipeline.open(shop, settings) as pipeline:
+        rows = dict(
+            pipeline.store.connection.execute(
+                "SELECT judge, count(*) FROM query JOIN judgment ON query_id = id GROUP BY 1"
+            )
+        )
+        for memory in ("shop/prices.py::total", "README.md::Shop", "shop/cart.py::Cart.add"):
+            assert (await pipeline.explain(memory)).outcome != "unjudged"
+    assert rows == {share.key: share.judged for share in answer.judges}
+    first.status = lambda body: (401, "no")
+    again = await ask(shop, settings)
+    assert given(again) == [("first-1", 0, 3, 0), ("second-1", 0, total - 3, 0)]
+    assert second.questions == total - 3
+
+
+async def test_a_host_that_is_back_judges_what_was_left_to_another(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
+    """What another model said is never taken for the judge's own."""
+    first, second = hosts
+    answer = await ask(shop, settings_for(nowhere(), second.url))
+    total = answer.coverage.candidates
+    assert given(answer)[1:] == [("second-1", total, 0, 0)]
+    assert (answer.ranked_by, answer.exit_code) == ("", 0)
+    healthy = await ask(shop, settings_for(first.url, second.url))
+    assert given(healthy) == [("first-1", total, 0, 0)]
+
+
+async def test_one_refused_memory_is_asked_of_the_next(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
+    """A refusal goes no further than the memory: the other judge is asked about that one alone."""
+    first, second = hosts
+    first.status = lambda body: (400, "bad") if any('name="discount"' in text for text in questions_of(body)) else None
+    answer = await ask(shop, settings_for(first.url, second.url))
+    assert given(answer)[1:] == [("second-1", 1, 0, 0)]
+    assert list(second.judged) == ["shop/prices.py::discount"]
+
+
+async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path) -> None:
+    """A model without a host and one that is dead are passed over with a warning; at last words rank, marked."""
+    chain = ("fireworks:nobody", SECOND, "lexical")
+    answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=chain))
+    assert (answer.ranked_by, answer.exit_code) == ("lexical", 1)
+    assert any("`fireworks:nobody` could not take over" in said for said in answer.warnings)
+    assert given(answer) == [("first-1", 0, 0, 0)]
+    assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates}
+
+
+async def test_without_words_in_the_chain_nothing_ranks(shop: Path) -> None:
+    """An empty chain leaves what could not be judged, exit 3."""
+    answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=()))
+    assert (answer.ranked_by, answer.selected, answer.exit_code) == ("", (), 3)
+
+
+async def test_by_default_no_model_takes_over(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+    """Memories go to no host that the user did not name for them."""
+    first, second = hosts
+    failing_after(first, 1, 401)
+    answer = await ask(shop, settings_for(first.url, second.url, fallback=JudgeSettings().fallback))
+    assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: answer.coverage.candidates - 3}
+    assert second.requests == 0
+
+
+async def test_the_cap_holds_for_all_judges_together(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+    """Who takes over reserves under the same cap, and is refused where no room is left: exit 4."""
+    first, second = hosts
+    failing_after(first, 1, 401)
+    settings = settings_for(first.url, second.url)
+    whole = replace(
+        settings,
+        judge=replace(settings.judge, model="decisions:jev-1.14.0", fallback=("systemone:jev-1.14.0",)),
+        provider=ProviderSettings(price="vendor"),
+        budget=BudgetSettings(max_usd=Decimal("0.0001")),
+    )
+    answer = await ask(shop, whole)
+    assert (answer.exit_code, set(answer.unjudged.by_cause)) == (4, {"budget"})
+    assert Decimal(0) < (answer.judge_usage.cost_usd or 0) <= Decimal("0.0001")
+    assert given(answer)[0] == ("jev-1.14.0", 3, 0, 0) and sum(share.judged for share in answer.judges) > 3
+
+
+async def test_the_deadline_holds_for_all_judges_together(
+    shop: Path, hosts: tuple[DecisionServer, DecisionServer]
+) -> None:
+    """A silent second host takes no longer than what the first left of the deadline."""
+    first, second = hosts
+    failing_after(first, 1, 401)
+    second.latency_s = 60.0
+    settings = settings_for(first.url, second.url)
+    began = time.monotonic()
+    answer = await ask(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5)))
+    assert time.monotonic() - began < 10
+    assert answer.unjudged.by_cause == {UnjudgedCause.DEADLINE: answer.coverage.candidates - 3}
+
+
+async def test_shares_that_do_not_add_up_cannot_exist(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
+    """A receipt in which a judge scored more than was judged is an error, never an answer."""
+    answer = await ask(shop, settings_for(hosts[0].url, hosts[1].url))
+    (share,) = answer.judges
+    assert share.key and share.judged == answer.coverage.judged
+    with pytest.raises(BrokenReceipt):
+        replace(answer, judges=(replace(share, judged=share.judged + 1),))
