@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import MakeRepo
 from tests.servers import OpenAIServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
@@ -188,6 +189,49 @@ async def test_a_question_that_the_host_rejects_is_found_by_halves(shop: Path, s
     assert server.requests <= 12
 
 
+@pytest.mark.parametrize(("status", "most"), [(307, 5), (400, 5), (200, 2)])
+async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
+    shop: Path, server: DecisionServer, status: int, most: int
+) -> None:
+    """A redirect, a 400 or a page for everything, after a good probe, is not taken apart to the last memory."""
+    page = b"<html>Sign in</html>"
+    server.status = lambda body: (status, "no") if status != 200 and server.requests > 1 else None
+    server.spoil = lambda reply: page if status == 200 and server.requests > 1 else reply
+    answer = await ask(shop, settings_for(server, probe=True))
+    assert (answer.coverage.judged, answer.unjudged.by_cause) == (
+        0,
+        {UnjudgedCause.PROVIDER: answer.coverage.candidates},
+    )
+    assert 1 < server.requests <= 1 + most
+
+
+@pytest.fixture
+def parts(make_repo: MakeRepo) -> Path:
+    """A repository of 160 small functions."""
+    text = "".join(f"def part_{n:03}(value):\n    return value + {n:03}\n\n\n" for n in range(160))
+    return make_repo({"parts.py": text})
+
+
+async def test_what_a_host_takes_is_learned_from_what_it_finds_too_large(parts: Path, server: DecisionServer) -> None:
+    """A size that was turned down once is not sent again: other requests of that size are halved unsent."""
+    server.most_tokens = 780
+    answer = await ask(parts, settings_for(server, pack_size=8, concurrency=1))
+    assert answer.coverage.unjudged == 0
+    assert 1 <= server.refused <= 8 < 40 <= server.requests, (server.refused, server.requests)
+
+
+async def test_refusals_that_outrun_the_answers_end_nothing(parts: Path, server: DecisionServer) -> None:
+    """A bad memory in most requests, refused at once while good ones take their time, costs only itself."""
+    bad = [f'name="part_{n:03}"' for n in range(0, 160, 20)]
+
+    def refuse(body: dict[str, Any]) -> tuple[int, str] | None:
+        return (400, "bad input") if any(name in text for text in questions_of(body) for name in bad) else None
+
+    server.status, server.latency_s = refuse, 0.05
+    answer = await ask(parts, settings_for(server, pack_size=20, concurrency=8))
+    assert answer.unjudged.by_cause == {UnjudgedCause.PROVIDER: len(bad)}
+
+
 async def test_a_request_that_is_too_large_is_halved(shop: Path, server: DecisionServer) -> None:
     """A 413 ends in smaller requests, not in unjudged memories."""
     server.most_tokens = 900
@@ -222,6 +266,22 @@ async def test_the_judge_is_the_model_that_answers(shop: Path, server: DecisionS
     after = await ask(shop, settings)
     assert (after.judge.model, after.coverage.unjudged) == (server.model, 0)
     assert after.coverage.cached == moved.coverage.unjudged, "what the other model said was paid for, and is its own"
+
+
+async def test_a_host_that_names_another_model_each_time_is_judged_by_the_name_asked_for(
+    shop: Path, server: DecisionServer
+) -> None:
+    """Names that change in every reply tell nothing: one turn stops, as for a model that moved, the next judges."""
+    server.spoil = lambda reply: {**reply, "model": f"jev-{server.requests}"}
+    settings = settings_for(server, probe=True, pack_size=3)
+    stopped = await ask(shop, settings)
+    assert stopped.coverage.unjudged > 0
+    requests = server.requests
+    judged = await ask(shop, settings)
+    assert (judged.judge.model, judged.coverage.unjudged) == ("jev-1.14.0", 0)
+    assert any("names another model in reply after reply" in warning for warning in judged.warnings)
+    assert (await ask(shop, settings)).coverage.cached == judged.coverage.candidates
+    assert server.requests - requests == judged.coverage.candidates / 3
 
 
 async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest, PassingTime
 from tests.servers import Fault, OpenAIServer
-from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited, error_kinds
+from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited, UnreadableResponse, error_kinds
 from xscore.providers.attempts import MAX_REFUSALS, OUTCOME_CANCELLED, Metered, Retrying, may_retry
 from xscore.providers.limits import Limited
 from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
@@ -98,6 +98,14 @@ async def test_a_passing_trouble_is_tried_again(judging: MakeRequest, time_passe
     assert (await retrying.complete(judging())).text
     assert len(provider.requests) == 4
     assert time_passes.slept == [0.5, 1.0, 2.0]
+
+
+async def test_a_host_of_the_wrong_kind_is_asked_twice(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A reply that is not in the dialect is asked for once more, however many attempts there are."""
+    provider = _script(*["unreadable_response"] * 5)
+    with pytest.raises(UnreadableResponse):
+        await Retrying(provider, attempts=5, sleep=time_passes.sleep).complete(judging())
+    assert len(provider.requests) == 2
 
 
 async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_passes: PassingTime) -> None:

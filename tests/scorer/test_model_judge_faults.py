@@ -15,7 +15,7 @@ from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider, ScriptRule
 from xscore.records.calls import Completion, Finish, Request
 from xscore.records.judgment import Judgment, Unjudged
-from xscore.scorer.model_judge import GiveUpRule
+from xscore.scorer.giving_up import GiveUpRule
 
 
 @pytest.fixture

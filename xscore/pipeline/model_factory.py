@@ -110,7 +110,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
         """Return the factory that knows this of its host: its judge is the model that answers there."""
-        answered_by = capability.answered_by if capability and self.layout else ""
+        answered_by = capability.judge if capability and self.layout else ""
         identity = replace(self.identity, model=answered_by) if answered_by else self.identity
         return replace(self, capability=capability, identity=identity, drafted=[])
 
@@ -127,7 +127,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         )
         model = JudgeModel(
             name=model_name(self.spec),
-            answered_by=self.capability.answered_by if self.capability and self.layout else "",
+            answered_by=self.capability.judge if self.capability and self.layout else "",
             reasoning=traits.reasoning,
             reasoning_reserve=traits.reasoning_reserve,
             temperature=traits.temperature,
@@ -201,6 +201,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         warnings: tuple[str, ...] = ()
         if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
             priors, warnings = await factory.guesses(resources, turn, pool)
+        if factory.capability is not None and factory.capability.has_no_steady_name:
+            said = f"{self.host} names another model in reply after reply"
+            warnings = (*warnings, f"{said}; scores are kept under the name asked for, `{self.spec.model}`")
         named = (turn_key, factory.identity, sample)
         write, claims = resources.writer(*named), resources.claims(*named)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}

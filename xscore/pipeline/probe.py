@@ -93,7 +93,8 @@ def known_capability(connection: Connection, provider: Provider, model: str, *, 
     known = capabilities.read_capability(connection, provider=provider.name, host=provider.host, model=model)
     if known is None or not known.probed_at:
         return known
-    longest = REMEMBERED_HERE_S if is_loopback(provider.host) else REMEMBERED_S
+    is_brief = is_loopback(provider.host) or known.has_no_steady_name
+    longest = REMEMBERED_HERE_S if is_brief else REMEMBERED_S
     return known if 0 <= now - known.probed_at < longest else None
 
 

@@ -2,8 +2,9 @@
 
 Retrying depends on the type of error, never on its message. It wraps the limits, so each attempt takes its own
 tokens, budget and ledger row, and no slot is held during a wait. A 429 is no failed attempt: the call waits as long as
-the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. Metering is innermost, so it times each call
-separately. Trade-off: without adaptive concurrency inside, each call handles a storm of 429s on its own.
+the host asks, plus jitter, and queues again, up to `MAX_REFUSALS` times. An unreadable reply is asked for once more.
+Metering is innermost, so it times each call separately. Trade-off: without adaptive concurrency inside, each call
+handles a storm of 429s on its own.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited
+from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited, UnreadableResponse
 from xscore.platform.tokens import size
 from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
 from xscore.providers.hosts import is_loopback
@@ -25,6 +26,8 @@ from xscore.records.calls import CallRecord, Completion, Request, Usage
 
 MAX_REFUSALS = 20
 """Give up a call after this many 429s."""
+MOST_UNREADABLE = 2
+"""Give up a call after this many replies that are not in the dialect: a host of the wrong kind stays one."""
 JITTER_SHARE = 0.25
 """Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
 OUTCOME_OK = "ok"
@@ -61,14 +64,15 @@ class Retrying(ProviderWrapper):
             if on_text is not None:
                 on_text(piece)
 
-        failed = refused = 0
+        failed = refused = unreadable = 0
         while True:
             try:
                 return await self.provider.complete(request, None if on_text is None else show)
             except ProviderError as error:
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
-                is_last = failed >= self._attempts or refused >= MAX_REFUSALS
+                unreadable += isinstance(error, UnreadableResponse)
+                is_last = failed >= self._attempts or refused >= MAX_REFUSALS or unreadable >= MOST_UNREADABLE
                 if is_last or shown or not may_retry(error):  # a retry would show the same text twice
                     raise
                 last = error

@@ -83,8 +83,14 @@ class DecisionProvider(HostConnection):
             with expecting_tokens(ANSWER_TOKENS * len(request.reply_ids)):
                 reply = await self.exchange(self.declared.route, body, call)
         completion = clean_completion(self.read(reply.data, reply.headers, request), secret=self.key)
-        limits = completion.limits if completion.limits != RateLimits() else self._capability.limits
-        self._capability = replace(self._capability, model=request.model, limits=limits, answered_by=completion.model)
+        known, name = self._capability, completion.model
+        self._capability = replace(
+            known,
+            model=request.model,
+            limits=completion.limits if completion.limits != RateLimits() else known.limits,
+            answered_by=name,
+            renamed=known.renamed + (known.answered_by not in ("", name)),
+        )
         return completion
 
     def fields(self, request: Request) -> dict[str, Any]:

@@ -113,6 +113,10 @@ class ReplyForm(StrEnum):
     TEXT = "text"
 
 
+MOST_RENAMED = 2
+"""A model that moves on is renamed once in the life of a `Capability`."""
+
+
 class Capability(Struct, frozen=True, kw_only=True):
     """What one host can do with one model."""
 
@@ -131,9 +135,21 @@ class Capability(Struct, frozen=True, kw_only=True):
     """Reasoning tokens per judgment in the probe."""
     answered_by: str = ""
     """The model that a decision host named in its latest reply, where `model` may be a moving alias."""
+    renamed: Annotated[int, Meta(ge=0)] = 0
+    """How often that name has changed since the probe."""
     limits: RateLimits = field(default_factory=RateLimits)
     shared_form_failed_at: Annotated[float, Meta(ge=0)] = 0.0
     """Unix seconds at which the model gave no usable score to prompts that questions share; 0: never seen."""
+
+    @property
+    def has_no_steady_name(self) -> bool:
+        """Whether the host names now this model and now that, so that its names tell no judge from another."""
+        return self.renamed >= MOST_RENAMED
+
+    @property
+    def judge(self) -> str:
+        """The model whose judgments these are, as the host names it; empty: the one asked for."""
+        return "" if self.has_no_steady_name else self.answered_by
 
 
 class ConcurrencyStep(Struct, frozen=True):

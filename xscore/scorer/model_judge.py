@@ -7,6 +7,7 @@ Trade-off: valid scores of a reply are kept and only the rest is asked again, am
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from math import inf
 
 from msgspec import Struct, field
 
@@ -17,7 +18,6 @@ from xscore.platform.errors import (
     PromptTooLong,
     ProviderError,
     RequestRejected,
-    Unreachable,
     XscoreError,
 )
 from xscore.prompts.judge import turn_block
@@ -30,12 +30,15 @@ from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
+from xscore.scorer.giving_up import MOST_LARGE_REJECTED, GiveUpRule, OneAtATime
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
 from xscore.scorer.replies import ParsedReply, parse_completion
 
 JudgingResult = Judgment | Unjudged
+ALIKE = 0.75
+"""A request of this share of one that was too long is taken for too long as well: estimates are no more exact."""
 
 
 class ReplyFaults(Struct):
@@ -64,35 +67,6 @@ class ReplyFaults(Struct):
         return "; ".join(part for part in (wrong, again) if part)
 
 
-class GiveUpRule(Struct):
-    """When a host takes, or a model scores, so little that nothing more is paid for."""
-
-    most_rejected: int = 8
-    """Requests turned down in a row, without an answer between them: the host will take none."""
-    most_unscored: int = 4
-    """Memories or replies that came to nothing before there was any score: the model will give none."""
-    has_answer: bool = False
-    has_score: bool = False
-    rejected: int = 0
-    unscored: int = 0
-
-    def count_reply(self, *, scored: bool) -> None:
-        """Count an answer. scored: it held a usable score."""
-        self.has_answer, self.rejected = True, 0
-        self.has_score = self.has_score or scored
-
-    def is_over_after(self, error: ProviderError) -> bool:
-        """Whether no other prompt will fare better, this one rejected."""
-        self.rejected += isinstance(error, RequestRejected | PromptTooLong)
-        no_host = isinstance(error, Unreachable) and not self.has_answer
-        return self.rejected >= self.most_rejected or error.stops_run or no_host
-
-    def is_over_after_unscored(self, count: int) -> bool:
-        """Whether the model gives no score, with these that came to nothing."""
-        self.unscored += 0 if self.has_score else count
-        return not self.has_score and self.unscored >= self.most_unscored
-
-
 class JudgingRun(Struct):
     """One pass over the candidates."""
 
@@ -100,7 +74,10 @@ class JudgingRun(Struct):
     priors: Mapping[str, float]
     """By content hash of the memory."""
     waiting: PackQueue
-    rule: GiveUpRule = field(default_factory=GiveUpRule)
+    rule: GiveUpRule
+    sends: OneAtATime
+    too_long: tuple[float, str] = (inf, "")
+    """Tokens of the shortest request that the host found too long, and its words."""
     _parts: PartTally = field(default_factory=PartTally)
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
@@ -197,7 +174,9 @@ class ModelJudge:
         packs = self._packs(candidates)
         workers = max(1, min(self._concurrency, len(candidates)))
         line = PackQueue(packs, self._claims, workers=workers)
-        run = JudgingRun(turn_block(turn, context=self._context), self._priors_by_content(packs), line)
+        rule = GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
+        priors = self._priors_by_content(packs)
+        run = JudgingRun(turn_block(turn, context=self._context), priors, line, rule, OneAtATime(rule))
         waiting = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(line.look())
         batches = fan_out(
@@ -300,8 +279,15 @@ class ModelJudge:
 
     async def _send(self, run: JudgingRun, ask: PackPrompt) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         request, codes = self._drafts.request(ask, run.turn_text)
+        least, detail = run.too_long
+        if request.input_tokens >= ALIKE * least and len(ask.pieces) > 1 and self._drafts.layout.is_independent:
+            # the host has turned down a request of this size: send its halves at once
+            return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         try:
-            completion = await self._provider.complete(request)
+            async with run.sends.sending():
+                if self._stop.cause is not None:
+                    return self._unsent(run, ask), ()
+                completion = await self._provider.complete(request)
         except BudgetExhausted as error:
             self._stop.set(UnjudgedCause.BUDGET, error.message)
             return run.lose(ask.pieces, UnjudgedCause.BUDGET, error.message), ()
@@ -309,7 +295,7 @@ class ModelJudge:
             return self._unsent(run, ask), ()
         except ProviderError as error:
             self.faults.asked_again += ask.is_again
-            return self._after_error(run, ask, error)
+            return self._after_error(run, ask, error, tokens=request.input_tokens)
         self.faults.asked_again += ask.is_again
         return await self._after_reply(run, ask, codes, completion)
 
@@ -341,12 +327,14 @@ class ModelJudge:
         return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail)
 
     def _after_error(
-        self, run: JudgingRun, ask: PackPrompt, error: ProviderError
+        self, run: JudgingRun, ask: PackPrompt, error: ProviderError, *, tokens: int
     ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         detail = f"{error.kind}: {error.message}"
         if isinstance(error, PromptTooLong):
+            run.too_long = min(run.too_long, (tokens, detail))
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
-        if run.rule.is_over_after(error):  # any prompt, not this one: an empty account may say so in prose
+        if run.rule.is_over_after(error, in_flight=run.sends.in_flight):
+            # no prompt would fare better: an empty account may say so in prose
             self._stop.set(UnjudgedCause.PROVIDER, detail)
         elif isinstance(error, RequestRejected):
             return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))

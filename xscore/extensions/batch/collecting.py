@@ -28,7 +28,8 @@ from xscore.platform.errors import ProviderError, UnreadableResponse
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.drafts import dealt_ids
-from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
+from xscore.scorer.giving_up import GiveUpRule
+from xscore.scorer.model_judge import ReplyFaults
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts
 from xscore.scorer.replies import parse_completion
 

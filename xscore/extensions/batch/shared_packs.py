@@ -33,8 +33,9 @@ from xscore.records.judgment import ClaimState, Judgment, UnjudgedCause
 from xscore.records.receipt import StageUsage
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
+from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
-from xscore.scorer.model_judge import GiveUpRule, ReplyFaults
+from xscore.scorer.model_judge import ReplyFaults
 from xscore.scorer.packs import Pack
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import EMPTY_REPLY, parse_completion
