@@ -5,8 +5,8 @@
 Ours: the judging of a turn at `pack_size=1`, 64 calls in flight: prompts, claims, budget, ledger, limits, retries,
 parsing, judgments committed. Stack: the same requests through `Retrying(Limited(Metered(provider)))` alone. Anchors:
 the SDK's low-level `client.post` on its aiohttp transport, and the SDK as its introduction shows it. Interleaved,
-medians of the ratios within a round; the first round warms up and is not counted. Ends with 1 where ours takes more than 1.3
-times the CPU of the bare calls or makes fewer than 2 times the calls a second of the default client.
+medians of the ratios within a round; the first round warms up and is not counted. Ends with 1 where ours takes more
+than 1.3 times the CPU of the bare calls or makes fewer than 2 times the calls a second of the default client.
 """
 
 import argparse
