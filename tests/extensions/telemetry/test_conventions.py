@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import sqlite3
 from decimal import Decimal
 
 import pytest
@@ -14,14 +15,14 @@ from opentelemetry.semconv.schemas import Schemas
 from xscore.extensions.telemetry.attributes import (
     OPERATIONS,
     SCHEMA_URL,
-    StageSpan,
-    TracedTurn,
     call_attributes,
     stage_attributes,
     turn_attributes,
 )
+from xscore.pipeline.parts import ClosedTurn, Stopwatch
 from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.receipt import Coverage, Latency, TurnFigures
+from xscore.records.turn import Turn
 
 MOVED = "Moved to the [OpenTelemetry GenAI semantic conventions repository]"
 """Said of every GenAI name since 1.42: they are kept elsewhere, under the same name."""
@@ -34,11 +35,12 @@ FIGURES = TurnFigures(
     command="ask", judge="openai:m", is_model=True, coverage=Coverage(2, 2, 0, 0, 0), unjudged_by_cause={}, kept=1,
     threshold=0.7, near=1, scores=(), latency=Latency(), expected=None,
 )  # fmt: skip
-LAP = StageSpan("judge", 1.0, 2.0, "budget")
-TURN = TracedTurn(
-    id="t", thread="s", command="ask", began=1.0, ended=2.0, laps=(LAP,), calls=(CALL,), figures=FIGURES, error="x"
-)
-OF_CALL, OF_TURN, OF_STAGE = call_attributes(CALL, thread="s"), turn_attributes(TURN), stage_attributes(TURN, LAP)
+CLOSED = ClosedTurn(
+    turn=Turn(task="x", thread="s", id="t"), command="ask", stopwatch=Stopwatch(), now=2.0, figures=FIGURES,
+    connection=sqlite3.connect(":memory:"),
+)  # fmt: skip
+OF_CALL = call_attributes(CALL, thread="s")
+OF_TURN, OF_STAGE = turn_attributes(CLOSED, [CALL], error="x"), stage_attributes("t", "judge", error="budget")
 NAMES = {*OF_CALL, *OF_TURN, *OF_STAGE}
 
 

@@ -11,7 +11,6 @@ from tests.servers.collector import Collector
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.telemetry import notify
-from xscore.extensions.telemetry.attributes import StageSpan, TracedTurn
 from xscore.extensions.telemetry.spans import LEFT_ALONE, NOT_TAKEN
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer
@@ -95,19 +94,3 @@ async def test_a_silent_collector_is_not_waited_for(
         (answer,) = await ask(shop, server)
     assert [warning for warning in answer.warnings if "did not take" in warning]
     assert answer.exit_code == 0
-
-
-def turn_of(number: int) -> TracedTurn:
-    """A turn of one stage."""
-    lap = StageSpan("judge", 1_790_000_000.0, 1_790_000_001.0)
-    return TracedTurn(
-        id=f"t_{number}",
-        thread="s_1",
-        command="ask",
-        began=lap.began,
-        ended=lap.ended,
-        laps=(lap,),
-        calls=(),
-        figures=None,
-        error="",
-    )

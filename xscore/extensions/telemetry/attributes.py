@@ -6,16 +6,22 @@ package that is installed. Trade-off: the GenAI names are still in development; 
 schema.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import PureWindowsPath
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from xscore.records.calls import CallRecord
-from xscore.records.receipt import TurnFigures
 
+if TYPE_CHECKING:
+    from xscore.pipeline.parts import ClosedTurn
+
+NAME = "xscore"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.42.0"
 OPERATIONS = {"judge": "chat", "primary": "chat", "probe": "chat", "embed": "embeddings"}
 """Stage of a call -> `gen_ai.operation.name`."""
@@ -23,61 +29,40 @@ ANSWERED = "ok"
 Attributes = dict[str, str | int | float | bool]
 
 
-class StageSpan(Struct, frozen=True):
-    """One stage of a turn, from its first moment to its last."""
+class SpanRecord(Struct, frozen=True, kw_only=True):
+    """One span of a turn, ready to be written."""
 
-    stage: str
-    """`index`, `pool`, `cache`, `judge`, `select`, `primary`."""
+    name: str
+    attributes: Attributes
     began: float
     """Unix seconds."""
     ended: float
     error: str = ""
-    """The turn ended in it, for this reason."""
-
-
-class TracedTurn(Struct, frozen=True, kw_only=True):
-    """A turn that has ended, well or not."""
-
-    id: str
-    thread: str
-    command: str
-    began: float
-    """Unix seconds."""
-    ended: float
-    laps: tuple[StageSpan, ...]
-    calls: tuple[CallRecord, ...]
-    """Every attempt."""
-    figures: TurnFigures | None
-    """None: it has no receipt."""
-    error: str
     """Why it did not end well: the `kind` of an error, `cancelled`, `interrupted`, …; empty: it did."""
-    exit_code: int = 0
-    """Of a turn that has a receipt."""
+    below: int | None = None
+    """Place of the span above it, among the spans of the turn; None: it is the turn's own."""
+    is_call: bool = False
 
 
-def turn_attributes(turn: TracedTurn) -> Attributes:
+def turn_attributes(closed: "ClosedTurn", calls: Sequence[CallRecord], *, error: str) -> Attributes:
     """Return the figures of a turn; a sum with an unpriced call is left out."""
-    costs = [call.cost_usd for call in turn.calls if call.cost_usd is not None]
+    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     told: dict[str, str | int | float | bool | None] = {
-        "xscore.turn.id": turn.id,
-        "gen_ai.conversation.id": turn.thread or None,
-        "error.type": turn.error or None,
-        "xscore.command": turn.command or None,
-        "xscore.calls": sum(call.outcome == ANSWERED for call in turn.calls),
-        "xscore.attempts": len(turn.calls),
-        "xscore.cost_usd": float(sum(costs, Decimal(0))) if len(costs) == len(turn.calls) else None,
+        "xscore.turn.id": closed.turn.id,
+        "gen_ai.conversation.id": closed.turn.thread or None,
+        "error.type": error or None,
+        "xscore.command": closed.command or None,
+        "xscore.calls": sum(call.outcome == ANSWERED for call in calls),
+        "xscore.attempts": len(calls),
+        "xscore.cost_usd": float(sum(costs, Decimal(0))) if len(costs) == len(calls) else None,
     }
-    if turn.figures is not None:
-        figures, coverage = turn.figures, turn.figures.coverage
+    if closed.figures is not None:
+        figures = closed.figures
         told |= {
             "xscore.judge": _judge_name(figures.judge),
             "xscore.judge.is_model": figures.is_model,
-            "xscore.exit_code": turn.exit_code,
-            "xscore.coverage.candidates": coverage.candidates,
-            "xscore.coverage.judged": coverage.judged,
-            "xscore.coverage.cached": coverage.cached,
-            "xscore.coverage.carried": coverage.carried,
-            "xscore.coverage.unjudged": coverage.unjudged,
+            "xscore.exit_code": closed.exit_code,
+            **{f"xscore.coverage.{name}": count for name, count in asdict(figures.coverage).items()},
             "xscore.kept": figures.kept,
             "xscore.near_threshold": figures.near,
             "xscore.threshold": figures.threshold,
@@ -85,9 +70,9 @@ def turn_attributes(turn: TracedTurn) -> Attributes:
     return _known(told)
 
 
-def stage_attributes(turn: TracedTurn, lap: StageSpan) -> Attributes:
+def stage_attributes(turn_id: str, stage: str, *, error: str) -> Attributes:
     """Name the stage and its turn."""
-    return _known({"xscore.turn.id": turn.id, "xscore.stage": lap.stage, "error.type": lap.error or None})
+    return _known({"xscore.turn.id": turn_id, "xscore.stage": stage, "error.type": error or None})
 
 
 def call_attributes(call: CallRecord, *, thread: str) -> Attributes:

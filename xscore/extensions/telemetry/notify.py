@@ -8,25 +8,35 @@ turn that is killed outright is not traced.
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 
 from xscore.costs.ledger import calls_of_turn
-from xscore.extensions.telemetry.attributes import StageSpan, TracedTurn
+from xscore.extensions.telemetry.attributes import (
+    ANSWERED,
+    NAME,
+    OPERATIONS,
+    SpanRecord,
+    call_attributes,
+    model_name,
+    stage_attributes,
+    turn_attributes,
+)
 from xscore.pipeline.parts import ClosedTurn, TurnListener
 from xscore.platform.errors import StoreError, XscoreError
+from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
 """Most that sending a turn may take, …"""
-MORE_S_A_CALL = 0.000_5
-"""… and this much more for each of its calls, of which a collector takes some thousands a second."""
+MORE_S_A_SPAN = 0.000_5
+"""… and this much more for each of its spans, of which a collector takes some thousands a second."""
 _NOTHING_JUDGED, _NOT_KEPT, _INTERRUPTED = 3, 6, 130
 _ENDS = {_NOTHING_JUDGED: "nothing_judged", 4: "budget", _NOT_KEPT: "store", 7: "answer_failed", 130: "interrupted"}
 """Exit codes that are errors of a turn; 1, some unjudged, is none."""
-SendTurn = Callable[[TracedTurn], str]
-"""Makes spans of a turn; may block. Returns what went wrong, or an empty string."""
+SendSpans = Callable[[Sequence[SpanRecord]], str]
+"""Writes the spans of a turn; may block. Returns what went wrong, or an empty string."""
 
 
 def otlp_listener() -> TurnListener:
@@ -37,41 +47,63 @@ def otlp_listener() -> TurnListener:
     return trace_listener(OtlpSender().send)
 
 
-def trace_listener(send: SendTurn) -> TurnListener:
+def trace_listener(send: SendSpans) -> TurnListener:
     """Return a listener that hands every turn to this function, in a thread."""
 
     async def on_closed(closed: ClosedTurn) -> str:
         if not isinstance(closed.error, Exception | asyncio.CancelledError | None):
             return ""
         try:
-            turn = _traced(closed)
+            spans = spans_of_turn(closed)
         except (StoreError, sqlite3.Error):
             return "telemetry: the calls of this turn cannot be read"
-        said = await _send_in_thread(send, turn)
+        said = await _send_in_thread(send, spans)
         return f"telemetry: {said}" if said else ""
 
     return on_closed
 
 
-def _traced(closed: ClosedTurn) -> TracedTurn:
-    watch, shift = closed.stopwatch, closed.now - monotonic()
-    error = _error_kind(closed)
-    ended_in = _ended_in(closed)
-    return TracedTurn(
-        id=closed.turn.id,
-        thread=closed.turn.thread,
-        command=closed.command,
-        began=watch.started + shift,
-        ended=monotonic() + shift,
-        laps=tuple(
-            StageSpan(name, began + shift, ended + shift, error if name == ended_in else "")
-            for name, (began, ended) in watch.laps.items()
-        ),
-        calls=tuple(calls_of_turn(closed.connection, closed.turn.id)),
-        figures=closed.figures,
-        error=error,
-        exit_code=closed.exit_code,
-    )
+def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
+    """Return the span of the turn, those of its stages below it, and those of its calls below their stages."""
+    shift, error, ended_in = closed.now - monotonic(), _error_kind(closed), _ended_in(closed)
+    calls = calls_of_turn(closed.connection, closed.turn.id)
+    spans = [
+        SpanRecord(
+            name=f"{NAME} {closed.command}".strip(),
+            attributes=turn_attributes(closed, calls, error=error),
+            began=closed.stopwatch.started + shift,
+            ended=monotonic() + shift,
+            error=error,
+        )
+    ]
+    places: dict[str, int] = {}
+    for stage, (began, ended) in closed.stopwatch.laps.items():
+        places[stage] = len(spans)
+        failed = error if stage == ended_in else ""
+        attributes = stage_attributes(closed.turn.id, stage, error=failed)
+        spans.append(
+            SpanRecord(
+                name=f"{NAME} {stage}",
+                attributes=attributes,
+                began=began + shift,
+                ended=ended + shift,
+                error=failed,
+                below=0,
+            )
+        )
+    for call in calls:
+        spans.append(
+            SpanRecord(
+                name=f"{OPERATIONS[call.stage]} {model_name(call.provider, call.model)}",
+                attributes=call_attributes(call, thread=closed.turn.thread),
+                began=call.started_at,
+                ended=call.started_at + call.duration_s,
+                error="" if call.outcome == ANSWERED else call.outcome,
+                below=places.get("primary" if call.stage == Stage.PRIMARY else "judge", 0),
+                is_call=True,
+            )
+        )
+    return spans
 
 
 def _error_kind(closed: ClosedTurn) -> str:
@@ -95,21 +127,21 @@ def _ended_in(closed: ClosedTurn) -> str:
     return "judge" if is_judging else "primary"
 
 
-async def _send_in_thread(send: SendTurn, turn: TracedTurn) -> str:
+async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
     """Send in a daemon thread, which the process need not wait for; wait for it as long as patience holds."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[str] = loop.create_future()
 
     def work() -> None:
         try:
-            said = send(turn)
+            said = send(spans)
         except (OSError, RuntimeError, TypeError, ValueError) as failed:  # of an exporter: variables, hosts
             said = str(failed)
         with suppress(RuntimeError):  # the loop is closed: no one is waiting
             loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(said))
 
     threading.Thread(target=work, name="tracing", daemon=True).start()
-    patience_s = PATIENCE_S + MORE_S_A_CALL * len(turn.calls)
+    patience_s = PATIENCE_S + MORE_S_A_SPAN * len(spans)
     try:
         async with asyncio.timeout(patience_s):
             return await done

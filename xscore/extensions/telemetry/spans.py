@@ -11,17 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xscore.extensions.telemetry.attributes import (
-    ANSWERED,
-    OPERATIONS,
-    SCHEMA_URL,
-    Attributes,
-    TracedTurn,
-    call_attributes,
-    model_name,
-    stage_attributes,
-    turn_attributes,
-)
+from xscore.extensions.telemetry.attributes import NAME, SCHEMA_URL, SpanRecord
 from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.text import one_line
 
@@ -31,7 +21,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Tracer, TracerProvider
 
-NAME = "xscore"
 EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 BATCH = 512
 """Spans a request to the collector."""
@@ -40,8 +29,6 @@ TIMEOUT_S = 0.75
 that a collector which refuses is not asked again."""
 NOT_TAKEN = "did not take the spans of this turn"
 LEFT_ALONE = "the collector failed before, so the spans of this turn were not sent"
-_STAGE_OF_CALL = {"judge": "judge", "probe": "judge", "primary": "primary", "embed": "judge"}
-"""Which stage of the turn a call belongs below."""
 
 
 def import_exporter() -> None:
@@ -55,14 +42,14 @@ def import_exporter() -> None:
         ) from error
 
 
-def provider_sender(provider: "TracerProvider") -> Callable[[TracedTurn], str]:
+def provider_sender(provider: "TracerProvider") -> Callable[[Sequence[SpanRecord]], str]:
     """Return what makes spans with a program's own tracer provider, below the span that is current now."""
     from opentelemetry import context
 
     tracer, around = _tracer(provider), context.get_current()
 
-    def send(turn: TracedTurn) -> str:
-        write_spans(tracer, turn, around)
+    def send(spans: Sequence[SpanRecord]) -> str:
+        write_spans(tracer, spans, around)
         return ""
 
     return send
@@ -77,7 +64,7 @@ class OtlpSender:
     def __init__(self) -> None:
         self._has_failed = False
 
-    def send(self, turn: TracedTurn) -> str:
+    def send(self, spans: Sequence[SpanRecord]) -> str:
         """Export one turn; block until the collector has it or has failed. Return why it was not sent."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import SpanExportResult
@@ -88,8 +75,8 @@ class OtlpSender:
         said: list[str] = []
         exporter = OTLPSpanExporter(timeout=TIMEOUT_S, session=_recording_session(said.append))
         try:
-            spans = spans_of(turn)
-            batches = (spans[start : start + BATCH] for start in range(0, len(spans), BATCH))
+            made = readable_spans(spans)
+            batches = (made[start : start + BATCH] for start in range(0, len(made), BATCH))
             taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
         finally:
             exporter.shutdown()  # type: ignore[no-untyped-call]  # theirs has no types
@@ -118,7 +105,7 @@ def _recording_session(record: Callable[[str], None]) -> "requests.Session":
     return RecordingSession()
 
 
-def spans_of(turn: TracedTurn) -> "Sequence[ReadableSpan]":
+def readable_spans(spans: Sequence[SpanRecord]) -> "Sequence[ReadableSpan]":
     """Make the spans of a turn under a provider of our own, sampled as the environment says."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -130,48 +117,24 @@ def spans_of(turn: TracedTurn) -> "Sequence[ReadableSpan]":
     ended = InMemorySpanExporter()
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(ended))
-    write_spans(_tracer(provider), turn, None)
+    write_spans(_tracer(provider), spans, None)
     return ended.get_finished_spans()
 
 
-def write_spans(tracer: "Tracer", turn: TracedTurn, around: "Context | None") -> None:
+def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context | None") -> None:
     """Start and end every span of a turn at its own times. around: where the turn belongs; None: it stands alone."""
     from opentelemetry.context import Context
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
-    def span(
-        name: str, told: Attributes, *, below: Context, times: tuple[float, float], error: str, is_call: bool = False
-    ) -> Context:
-        began, ended = (int(at * 1e9) for at in times)
-        kind = SpanKind.CLIENT if is_call else SpanKind.INTERNAL
-        one = tracer.start_span(name, below, kind, told, start_time=began)
-        if error:
-            one.set_status(Status(StatusCode.ERROR, error))
-        one.end(ended)
-        return set_span_in_context(one, below)
-
-    context = Context() if around is None else around
-    name = f"{NAME} {turn.command}".strip()
-    whole = span(name, turn_attributes(turn), below=context, times=(turn.began, turn.ended), error=turn.error)
-    stages = {
-        lap.stage: span(
-            f"{NAME} {lap.stage}",
-            stage_attributes(turn, lap),
-            below=whole,
-            times=(lap.began, lap.ended),
-            error=lap.error,
-        )
-        for lap in turn.laps
-    }
-    for call in turn.calls:
-        span(
-            f"{OPERATIONS[call.stage]} {model_name(call.provider, call.model)}",
-            call_attributes(call, thread=turn.thread),
-            below=stages.get(_STAGE_OF_CALL[call.stage], whole),
-            times=(call.started_at, call.started_at + call.duration_s),
-            error="" if call.outcome == ANSWERED else call.outcome,
-            is_call=True,
-        )
+    written: list[Context] = []
+    for one in spans:
+        above = (around or Context()) if one.below is None else written[one.below]
+        kind = SpanKind.CLIENT if one.is_call else SpanKind.INTERNAL
+        span = tracer.start_span(one.name, above, kind, one.attributes, start_time=int(one.began * 1e9))
+        if one.error:
+            span.set_status(Status(StatusCode.ERROR, one.error))
+        span.end(int(one.ended * 1e9))
+        written.append(set_span_in_context(span, above))
 
 
 def _tracer(provider: "TracerProvider") -> "Tracer":
