@@ -60,7 +60,7 @@ def test_saying_an_inferred_preference_makes_it_certain(store: Store) -> None:
     assert (memory.source, memory.confidence, memory.evidence_count) == (MemorySource.EXPLICIT, 1.0, 2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(-9, 9).filter(bool)), max_size=12))
 def test_confidence_stays_in_its_bounds(steps: list[tuple[str, int]]) -> None:
     """Whatever is observed in whatever order, there is one value, with a confidence in 0..1."""
