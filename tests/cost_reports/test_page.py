@@ -177,17 +177,6 @@ def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
     assert "of the threshold" not in page
 
 
-def test_unpriced_is_not_free() -> None:
-    """Calls without a price are called unpriced, not $0."""
-    base = report_of(1, 1)
-    spent = replace(base.spent, cost_usd=Decimal(0), unpriced=9)
-    line = replace(base.turns[0], spent=spent, cost_by_model={})
-    page = Reader(render_page(replace(base, spent=spent, turns=(line,)))).text
-
-    assert "unpriced" in page
-    assert "no call of these turns has a known price" in page
-
-
 def test_a_line_says_what_is_not_in_its_dollars() -> None:
     """Each line marks estimated dollars and attempts without a price; a told turn counts them."""
     base = report_of(1, 1)
@@ -197,6 +186,9 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     report = replace(base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=())
     page = render_page(report)
 
+    bare = render_page(replace(report, turns=(replace(line, cost_by_model={}),)))
+
+    assert "no call of these turns has a known price" in bare
     assert "<td>~$0.456+?" in page
     assert "<td>$1.27+?" in page
     assert "~$0.456 + 2 unpriced · 15 chosen" in page

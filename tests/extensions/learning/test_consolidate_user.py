@@ -19,6 +19,8 @@ from xscore.settings import MemorySettings, validate_group
 from xscore.store.lookup import list_observations, list_projects, project_pseudonym
 from xscore.store.store import Store
 
+WORDS = "use we prefer Prisma Node.js not for in on Tests: always (x) a, b.".split()  # noqa: SIM905  read as words
+
 
 def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
     """Consolidate what the user's share is, with settings of the test."""
@@ -193,27 +195,7 @@ def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) 
 
 @given(
     st.sampled_from([Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN]),
-    st.lists(
-        st.sampled_from(
-            [
-                "use",
-                "we",
-                "prefer",
-                "Prisma",
-                "Node.js",
-                "not",
-                "for",
-                "in",
-                "on",
-                "Tests:",
-                "always",
-                "(x)",
-                "a,",
-                "b.",
-            ]
-        ),
-        min_size=1,
-    ),
+    st.lists(st.sampled_from(WORDS), min_size=1),
 )
 def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> None:
     """L02: the value read off the promoted memory is the value it was promoted for, so that a second run agrees."""
