@@ -22,6 +22,7 @@ MEMORIES = (
     entity("Adapter.send", "src/requests/adapters.py", 5, 9),
     entity("get_auth", "src/requests/auth.py", 1, 4),
     entity("Install > Linux", "README.md", 3, 8),
+    entity("Copyright Encode Ltd.", "LICENSE.md", 1, 9),
 )
 
 

@@ -28,6 +28,9 @@ MAX_NAMED_SPANS = 3
 """Name at most this many changed spans or redacted lines; count the rest."""
 
 
+FAILURES_HEADING, DECISIONS_HEADING = "Known failure patterns:", "Latest decisions:"
+
+
 class Section(StrEnum):
     """A section of a bundle, in their order."""
 
@@ -157,8 +160,8 @@ class BundleLayout(Struct, frozen=True):
         if not self.pieces:
             return lines
         for heading, found in (
-            ("Known failure patterns:", self.beside.failure_patterns),
-            ("Latest decisions:", self.beside.decisions),
+            (FAILURES_HEADING, self.beside.failure_patterns),
+            (DECISIONS_HEADING, self.beside.decisions),
         ):
             lines += [heading, *(f"- {escape_tags(collapse_blanks(line))}" for line in found)] if found else []
         return lines

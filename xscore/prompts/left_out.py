@@ -25,7 +25,7 @@ class LeftOutCause(IntEnum):
     BELOW = 2
 
 
-_HEADINGS = {
+HEADINGS = {
     LeftOutCause.NO_ROOM: "Chosen, but without room in the budget or in their layer's share; ask for what you need:",
     LeftOutCause.NO_PLACE: "Passed as well, but all places were taken:",
     LeftOutCause.BELOW: "Near, but below the threshold:",
@@ -67,7 +67,7 @@ def in_order(left_out: Iterable[LeftOut]) -> list[LeftOut]:
 def left_out_lines(left_out: Iterable[LeftOut], budget: int) -> list[str]:
     """Return headings and a line for each memory (path:lines, entity, score, reason), within a budget of tokens."""
     ordered = in_order(left_out)
-    opens = {next(group).candidate.id: _HEADINGS[cause] for cause, group in groupby(ordered, lambda one: one.cause)}
+    opens = {next(group).candidate.id: HEADINGS[cause] for cause, group in groupby(ordered, lambda one: one.cause)}
 
     def size(one: LeftOut) -> int:
         return _tokens(opens.get(one.candidate.id, ""), _line(one))

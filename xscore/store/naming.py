@@ -72,7 +72,7 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
                 return found
     in_file = f"{_IN_FILE} ORDER BY start_line, id"
     whole = [id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)]
-    return whole or _column(connection, _BEARERS, name)
+    return whole or (_column(connection, _BEARERS, name) if name else [])
 
 
 def near_names(connection: sqlite3.Connection, name: str) -> list[str]:

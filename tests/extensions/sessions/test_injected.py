@@ -11,7 +11,8 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Impor
 from xscore.extensions.sessions.exchange_builder import spoken_text, without_recall
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import Bundle, BundleEntry
+from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Candidate, Kind, Layer, Memory
 from xscore.records.turn import Turn
@@ -46,7 +47,29 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         )
         ranked = Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
         entries.append(BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header"))
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0).text
+    near = [
+        LeftOut(
+            candidate._replace(path=path, entity=f"RECALLED.{cause.name}"),
+            cause,
+            0.6,
+            reason="RECALLED reason",
+            title="RECALLED title",
+        )
+        for cause in LeftOutCause
+        for path in ("", "src/b.py")
+    ]
+    beside = BesideMemories(
+        task=TASK,
+        near=tuple(near),
+        failure_patterns=("RECALLED pattern",),
+        decisions=("RECALLED choice",),
+        branch="RECALLED",
+        commit="RECALLED",
+        history=("RECALLED before",),
+    )
+    return render_bundle(
+        entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0, beside=beside
+    ).text
 
 
 def whole_prompt() -> str:

@@ -12,7 +12,9 @@ import re
 from msgspec.structs import replace
 
 from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
+from xscore.prompts.bundle_parts import DECISIONS_HEADING, FAILURES_HEADING
 from xscore.prompts.fences import well_formed
+from xscore.prompts.left_out import HEADINGS
 from xscore.records.memory import Kind
 
 _WRAPPED = "task|feedback|user_message|answer|user_query"
@@ -32,7 +34,9 @@ _OURS = {
     "memory": r"<memory id=\"[^\"\n]*\"(?: score=\"[^\"\n]*\")?>",
     "code": r"<code file=\"[^\"\n]*\" entity=\"[^\"\n]*\"(?: score=\"[^\"\n]*\")?>",
     "header": r"<header file=\"[^\"\n]*\">",
-    "omitted": r"<omitted>(?=\nChosen as well)",
+    "past_answers": r"<past_answers>(?=\n[\[<])",
+    "governance": rf"<governance>(?=\n(?:{FAILURES_HEADING}|{DECISIONS_HEADING})\n)",
+    "omitted": rf"<omitted>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",
     "current_file": r"<current_file path=\"[^\n]*\">",
     "session_summary": r"<session_summary>(?=\n)",
     "session": r"<session>(?=\n<)",
@@ -51,11 +55,14 @@ _OPENING = re.compile(
 _CAPTION = re.compile(rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b")
 """The line above each memory of a bundle."""
 _BUNDLE_LINE = re.compile(
-    r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$|Chosen as well, but "
-    r"|and \d+ more$|\s*$"
+    r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$"
+    rf"|\d+ more passed |{'|'.join([FAILURES_HEADING, DECISIONS_HEADING, *HEADINGS.values()])}|\s*$"
 )
 """A line of a bundle's Markdown outside its fences."""
-_BUNDLE_HEADS = ("# System context", "# Evidence", "## Semantic Memory Context", "## Left out", "## Decision History")
+_BUNDLE_HEADS = (
+    *("# System context", "# Evidence", "# Past answers", "# Governance", "# Left out", "## Semantic Memory Context"),
+    *("## Known Failure Patterns", "## Decision History"),
+)
 _LABEL = re.compile(
     r"^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?|Earlier in this session:"
     r"|Saved state to go on from:|Current file:|Uncommitted change:|Errors:|You were working on .{0,300}ago\))$",
