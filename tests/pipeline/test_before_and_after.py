@@ -70,8 +70,8 @@ async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -
         outside = await pipeline.explain("shop/cart.py::Cart.add")
         with pytest.raises(NothingMatched, match="called `nothing`"):
             await pipeline.explain("nothing")
-        with pytest.raises(NothingMatched, match="no turn t_0"):
-            await pipeline.explain("shop/prices.py::total", turn_id="t_0")
+        with pytest.raises(NothingMatched, match="no turn t_none"):
+            await pipeline.explain("shop/prices.py::total", turn_id="t_none")
     assert (chosen.outcome, chosen.rank) == ("selected", 1)
     assert chosen.memory is not None and chosen.memory.raw_score == 0.95
     assert near.outcome == "near_miss" and "short of the threshold" in near.words

@@ -31,6 +31,7 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import name_forms, unknown_name
+from xscore.store.turn_history import find_turn_id
 from xscore.store.turns import PastTurn
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
@@ -64,9 +65,10 @@ def _namesakes(others: Mapping[str, Memory]) -> list[str]:
 
 
 def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
-    past = turns.past_turn(parts.store.connection, turn_id)
+    connection = parts.store.connection
+    past = turns.past_turn(connection, find_turn_id(connection, turn_id) if turn_id else "")
     if past is None:
-        raise NothingMatched(f"there is no turn {turn_id}" if turn_id else "there is no turn yet", hint=hint)
+        raise NothingMatched("there is no turn yet", hint=hint)
     return past
 
 

@@ -288,7 +288,7 @@ class TurnRun(Struct):
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self.warn(
                     f"{why}, so no model judged: the lexical judge ranked instead",
-                    f"`xscore continue {turn.id}` judges when the host can be reached.",
+                    f"`xscore continue {turn.id}` has the model judge.",
                 )
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
             self.ranking = rank(parts, outcomes, turn, thresholds=thresholds)
