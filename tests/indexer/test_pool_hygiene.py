@@ -43,6 +43,8 @@ def test_an_export_of_what_stands_above_is_no_memory() -> None:
     text = "'use strict';\n\nfunction spread(f) {\n  return f;\n}\n\nmodule.exports = spread;\n"
     assert named("lib/spread.js", text) == ["spread"]
     assert len(named("lib/a.js", text.replace("= spread", "= wrap(spread)"))) == 2
+    two = "class Axios {\n  get() {\n    return 1;\n  }\n}\n\nfunction bind(f) {\n  return f;\n}\n\nexport default "
+    assert named("lib/Axios.js", f"{two}Axios;\n") == ["Axios", "Axios.get", "bind"]
 
 
 def test_imports_of_a_test_file_are_no_memory() -> None:
@@ -59,6 +61,13 @@ def test_a_heading_alone_goes_with_the_section_below(rule: str) -> None:
     text = f"# One\n\nwords here\n\n## Two\n\n{rule}\n\n## Three\n\nmore words\n\n## Four\n"
     assert named("a.md", text) == ["One", "One > Three", "One > Four"]
     assert pieces_of("a.md", text)["One > Three"].text.startswith("## Two")
+
+
+def test_labels_above_the_first_heading_go_with_its_section() -> None:
+    """`.. currentmodule:: click` and `.. _options:` are no memory; words above a heading are one."""
+    text = ".. _options:\n\n.. currentmodule:: click\n\nOptions\n=======\n\nWords of options.\n"
+    assert named("docs/options.rst", text) == ["Options"]
+    assert named("docs/options.rst", "Words first.\n\n" + text) == ["Words first.", "Options"]
 
 
 def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:

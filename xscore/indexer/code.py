@@ -67,10 +67,11 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
     """Return the rows outside every entity; a run that says nothing of its own goes to an entity beside it."""
     lines, runs, row = facts.lines, list[tuple[int, int]](), 0
     last: Entity | None = None
+    idle = _IDLE_WORDS | {top.definition.name for top in tops}
     for entity in [*tops, None]:
         upto = entity.start - 1 if entity is not None else len(lines) - 1
         start, end = trim_rows(lines, row, upto)
-        beside = _neighbour(facts, start, end, last, entity) if start <= end else None
+        beside = _neighbour(facts, (start, end), idle, last, entity) if start <= end else None
         if beside is not None and beside is last:
             last.end = end
         elif beside is not None:
@@ -82,15 +83,17 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
     return runs
 
 
-def _neighbour(facts: FileFacts, start: int, end: int, last: Entity | None, following: Entity | None) -> Entity | None:
+def _neighbour(
+    facts: FileFacts, run: tuple[int, int], idle: frozenset[str], last: Entity | None, following: Entity | None
+) -> Entity | None:
     """Return the entity that takes a run of rows which says nothing; None: the run is a memory of its own.
 
-    Nothing is said by brackets, by keywords (`else:`), by names of the entity before (`export default Name`), by a
-    heading comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
+    Nothing is said by brackets, by keywords (`else:`), by names of entities (`export default Name`), by a heading
+    comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
     """
-    text = "\n".join(facts.lines[start : end + 1])
+    (start, end), text = run, "\n".join(facts.lines[run[0] : run[1] + 1])
     words = set(re.findall(r"\w+", text))
-    if last is not None and words <= _IDLE_WORDS | {last.definition.name}:
+    if last is not None and words <= idle:
         return last
     is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
     if following is not None and (is_comment or words <= _IDLE_WORDS):

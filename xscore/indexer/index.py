@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "4"
+INDEX_VERSION = "5"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""

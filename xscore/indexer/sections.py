@@ -99,6 +99,8 @@ MAX_REFERENCES = 50
 """Names that one section may refer to."""
 _UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}\s*\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
+_MARK = re.compile(r"\.\. (?:_[^:]+:|[\w:-]+::)|:[\w-]+:\s*\Z")
+"""A label, directive or field of reStructuredText: above the first heading it says nothing by itself."""
 _SETEXT = re.compile(r" {0,3}([=-])\1*\s*\Z")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 _NAMED = re.compile(r"`{1,2}([^`\n]{2,120})`{1,2}")
@@ -142,8 +144,11 @@ def prose_references(text: str) -> list[NameUse]:
 def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSpan]:
     trail: list[Heading] = []
     first = headings[0][0] if headings else len(lines)
-    spans = [(name_rows(lines, 0, max(first - 1, 0)), 0, first - 1)]
-    start = first
+    spans: list[NamedSpan] = []
+    start = 0
+    if not headings or any(line.strip() and not _MARK.match(line) for line in lines[:first]):
+        spans.append((name_rows(lines, 0, max(first - 1, 0)), 0, first - 1))
+        start = first
     for heading, (following, _, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
         row, level, _ = heading
         trail = [*(one for one in trail if one[1] < level), heading]
