@@ -7,7 +7,6 @@ are judged once, what another job is having judged is left to it, and prompts ar
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,7 +29,7 @@ from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.errors import UsageError
 from xscore.prompts.judge import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
-from xscore.providers.prices import batch_price
+from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
 from xscore.records.memory import Candidate
@@ -208,22 +207,13 @@ def confirm_plan(parts: PipelineParts, plan: ListPlan) -> None:
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
-    """Return the cost by the vendor's Batch API; None where the tables state no such price."""
-    calls, host = parts.judge.calls, parts.judge.identity.host
-    if calls is None:
+    """Return the cost of as many average calls by the Batch API; None where the tables state no such price."""
+    calls, host, count = parts.judge.calls, parts.judge.identity.host, estimate.calls
+    if calls is None or not count:
         return Decimal(0)
-    price = partial(batch_price, calls.model.name, host)
-    return average_cost(estimate.calls, estimate.input_tokens, estimate.output_tokens, price)
-
-
-def average_cost(
-    calls: int, input_tokens: int, output_tokens: int, price: Callable[[Usage], Decimal | None]
-) -> Decimal | None:
-    """Price the average call and multiply, as a live estimate does; None: no price is known."""
-    if not calls:
-        return Decimal(0)
-    each = price(Usage(input_tokens=-(-input_tokens // calls), output_tokens=-(-output_tokens // calls)))
-    return None if each is None else each * calls
+    average = Usage(input_tokens=-(-estimate.input_tokens // count), output_tokens=-(-estimate.output_tokens // count))
+    each = PriceList(parts.settings.provider.price).batch(calls.model.name, host, average)
+    return None if each is None else each * count
 
 
 def new_job(

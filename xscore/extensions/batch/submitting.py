@@ -6,9 +6,8 @@ the money; live judging covers them. Trade-off: if another process commits a job
 again, so that no two pay for the same.
 """
 
+import math
 from decimal import Decimal
-from functools import partial
-from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from xscore.extensions.batch.job_rows import BatchJob, JobCommand
 from xscore.extensions.batch.list_plan import (
     BatchPlanner,
     ListPlan,
-    average_cost,
+    batch_cost,
     batch_judge_factory,
     new_job,
     plan_list,
@@ -35,7 +34,6 @@ from xscore.pipeline.question_list import (
 )
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.providers.prices import batch_price, call_price
 from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope
 
@@ -103,17 +101,16 @@ def draft_job(
         context=parts.settings.judge.context,
     )
     job = new_job(parts, drafts, command=command, digest=questions.digest, scope=scope, only=only, plan=plan)
-    model, provider = drafts.model, factory.identity.provider
-    size = len(asked.requests), plan.input_tokens, plan.output_tokens
-    batch_usd = average_cost(*size, partial(batch_price, model.name, factory.host))
-    live_usd = average_cost(*size, partial(call_price, provider, model.name, factory.host))
+    estimate = plan.estimate
+    live_usd = estimate.cost_usd if estimate else Decimal(0)
+    batch_usd = batch_cost(parts, estimate) if estimate else Decimal(0)
     return JobDraft(
         plan=plan,
         asked=asked,
         job=job,
         before=frozenset(others),
         of_user=len(everything.candidates) - len(found.candidates),
-        batches=_count_batches(*size[:2], plan.to_judge, model.chars_per_token, limits),
+        batches=_count_batches(len(asked.requests), plan, drafts.model.chars_per_token, limits),
         cost_usd=live_usd if batch_usd is None else batch_usd,
         live_usd=live_usd,
         caps=list_caps_left(parts),
@@ -131,10 +128,8 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
     return draft.job.id
 
 
-def _count_batches(requests: int, input_tokens: int, memories: int, chars_per_token: float, limits: BatchLimits) -> int:
+def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
     """Return about how many batches a list takes."""
-    size = ESCAPED * chars_per_token * input_tokens + SCHEMA_BYTES * memories + FRAME_BYTES * requests
-    shares = [requests / limits.requests, size / limits.bytes]
-    if limits.input_tokens:
-        shares.append(input_tokens / limits.input_tokens)
-    return ceil(max(shares))
+    size = ESCAPED * chars_per_token * plan.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
+    shares = [requests / limits.requests, size / limits.bytes, plan.input_tokens / (limits.input_tokens or math.inf)]
+    return math.ceil(max(shares))
