@@ -32,6 +32,18 @@ def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
     return f"{counted(coverage.unjudged, 'candidate')} of {coverage.candidates:,} unjudged ({by_cause})"
 
 
+RUN_AGAIN = "run the same command again to go on; what was judged costs nothing again"
+LIST_ENDED = {
+    "interrupted": f"interrupted: {RUN_AGAIN}",
+    "budget": f"the cap came first: raise it, then {RUN_AGAIN}",
+    "deadline": f"the deadline came first: {RUN_AGAIN}",
+    "provider": f"the judge could not be asked any more: {RUN_AGAIN}",
+    "store": f"the store failed: mend it, then {RUN_AGAIN}",
+    "replay": "leave out --replay to have the rest judged",
+}
+"""Why a list ended early, and what to do."""
+
+
 def describe_tokens(tokens_in: int, tokens_out: int) -> str:
     """`98k in / 1.2k out`."""
     return f"{format_tokens(tokens_in)} in / {format_tokens(tokens_out)} out"

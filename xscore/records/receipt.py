@@ -38,6 +38,14 @@ class Coverage(Struct, frozen=True):
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
 
 
+def list_exit_code(coverage: Coverage, ended: str) -> int:
+    """Return what a list of questions ends with. ended: why it ended early; empty: it did not."""
+    early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1, "store": 6}.get(ended)
+    if early:
+        return early
+    return 3 if coverage.unjudged == coverage.candidates > 0 else int(coverage.unjudged > 0)
+
+
 class JudgeInfo(Struct, frozen=True, kw_only=True):
     """The judge, and what it was shown besides the memories."""
 

@@ -5,7 +5,7 @@ A live list has a line per question, what is unjudged, its cost, and what to do 
 
 from collections.abc import Iterable, Sequence
 
-from xscore.cli.phrases import describe_tokens, describe_unjudged
+from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.terminal import faint, render_facts, render_table
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.extensions.batch.records import Batch, JobStatus, ListReport, QuestionSummary
@@ -78,7 +78,8 @@ def next_step(found: JobStatus) -> str:
     if found.is_pending:
         return f"`xscore batch wait {found.job}` waits for the rest"
     if found.unjudged:
-        return "`xscore batch run QUERIES.jsonl` asks for the unjudged by live calls"
+        judge = found.judge.replace("openai:", "openai-chat:", 1)  # a batch has chat prompts, whatever live calls have
+        return f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by live calls"
     return ""
 
 
@@ -128,14 +129,6 @@ def _job_cost(found: JobStatus) -> str:
 LINES_SHOWN = 50
 """Questions named on a terminal; all of them stand in the JSON and in the file of results."""
 QUESTION_ID_CHARS = 24
-RUN_LIST_AGAIN = "run the same command again to go on; what was judged costs nothing again"
-LIVE_ENDED_WORDS = {
-    "interrupted": f"interrupted: {RUN_LIST_AGAIN}",
-    "budget": f"the budget came first: raise --max-usd, then {RUN_LIST_AGAIN}",
-    "deadline": f"the deadline came first: {RUN_LIST_AGAIN}",
-    "provider": f"the judge could not be asked any more: {RUN_LIST_AGAIN}",
-    "replay": "leave out --replay to have the rest judged",
-}
 
 
 def live_job_json(found: ListReport) -> dict[str, Json]:
@@ -165,9 +158,9 @@ def render_live_account(found: ListReport) -> str:
         lines.append(f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which questions.")
     if found.ended:
         detail = f" ({one_line(found.detail)})" if found.detail and found.ended in ("budget", "provider") else ""
-        lines.append(f"{LIVE_ENDED_WORDS[found.ended]}{detail}.")
+        lines.append(f"{LIST_ENDED[found.ended]}{detail}.")
     elif found.coverage.unjudged:
-        lines.append(f"{RUN_LIST_AGAIN[0].upper()}{RUN_LIST_AGAIN[1:]}.")
+        lines.append(f"{RUN_AGAIN[0].upper()}{RUN_AGAIN[1:]}.")
     if found.out:
         lines.append(f"{counted(found.rows, 'row')} in {one_line(found.out)}")
     return "\n".join([*lines, faint(_live_cost(found))])

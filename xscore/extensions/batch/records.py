@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from xscore.records.calls import Completion
-from xscore.records.receipt import Coverage, StageUsage
+from xscore.records.receipt import Coverage, StageUsage, list_exit_code
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
@@ -191,6 +191,4 @@ class ListReport(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """What the command ends with."""
-        nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
-        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1}.get(self.ended)
-        return early or (3 if nothing else 1 if self.coverage.unjudged else 0)
+        return list_exit_code(self.coverage, self.ended)

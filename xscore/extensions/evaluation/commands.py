@@ -12,7 +12,7 @@ import click
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import run_turn
 from xscore.cli.options import LIST_OPTIONS, Flags, command
-from xscore.cli.phrases import describe_tokens, describe_unjudged
+from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.terminal import bold, faint, render_table
 from xscore.costs.budget_messages import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.metrics import CalibrationBin
@@ -56,13 +56,6 @@ MEASURES = {
     "MRR": "reciprocal_rank",
     "nDCG": "ndcg",
 }
-EVALUATION_ENDED_WORDS = {
-    "budget": "the cap came first: raise it and run the same again (what was judged costs nothing again)",
-    "deadline": "the deadline came first: run the same again to go on from what was judged",
-    "interrupted": "interrupted: run the same again to go on from what was judged",
-    "provider": "the judge could not be asked any more: run the same again to go on from what was judged",
-    "store": "the store failed: mend it, then run the same again to go on from what was judged",
-}
 
 
 def _render_evaluation(found: Evaluation, *, verbose: bool) -> str:
@@ -97,10 +90,9 @@ def render_evaluation_account(found: Evaluation) -> str:
 def _why(found: Evaluation) -> str:
     cap = found.cap
     if cap is None:
-        return EVALUATION_ENDED_WORDS[found.ended]
+        return LIST_ENDED[found.ended]
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
-    on = f"raise {CAP_SETTINGS[cap.of]}{later}; then run the same again, what was judged costs nothing again"
-    return f"the cap came first: {cap_left_rounded(cap)}; {on}"
+    return f"the cap came first: {cap_left_rounded(cap)}; raise {CAP_SETTINGS[cap.of]}{later}; then {RUN_AGAIN}"
 
 
 def _figures(found: Evaluation, judge: JudgeQuality) -> str:

@@ -1,4 +1,4 @@
-"""The results of an evaluation, per question and in total, and its row in the store.
+"""The results of an evaluation, per question and in total.
 
 Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold up), which is what
 a task would be given, and how it *ranked* everything by final score, down to k. A question that was cut short counts in
@@ -7,11 +7,9 @@ neither. Unjudged candidates are in no ranking; they are counted.
 
 from collections.abc import Sequence
 from decimal import Decimal
-from sqlite3 import Connection
 from statistics import fmean
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import (
@@ -22,22 +20,11 @@ from xscore.extensions.evaluation.metrics import (
     entity_ref,
 )
 from xscore.pipeline.ranking import Ranking
-from xscore.platform import database
+from xscore.platform.text import counted
 from xscore.records.calls import Usage
 from xscore.records.judgment import Ranked
-from xscore.records.receipt import Coverage, EvaluationLine
+from xscore.records.receipt import Coverage, list_exit_code
 from xscore.records.reports import CapLeft
-
-
-def record_evaluation(connection: Connection, line: EvaluationLine) -> None:
-    """Keep an evaluation in a transaction of its own."""
-    with database.transaction(connection):
-        connection.execute(
-            "INSERT INTO evaluation (id, at, questions, judge, cases, k, recall, precision, hit, reciprocal_rank, ndcg,"
-            " candidates, unjudged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            astuple(line),
-        )
-
 
 GOLD_NAMED = 5
 """Gold entities that no candidate is, named in the warning."""
@@ -114,9 +101,7 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """What the command ends with."""
-        nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
-        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1, "store": 6}.get(self.ended)
-        return early or (3 if nothing else 1 if self.coverage.unjudged else 0)
+        return list_exit_code(self.coverage, self.ended)
 
     @property
     def worst(self) -> tuple[QuestionResult, ...]:
@@ -157,20 +142,16 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
     """Say which gold entities no candidate is, in one sentence; nothing where all are."""
     absent = [
-        f"{one.id}: {gold.path}::{gold.name}" if gold.name else f"{one.id}: {gold.path}"
+        f"{one.id}: {gold.path}::{gold.name}".removesuffix("::")
         for one in results
         for gold in one.missed
         if not gold.is_candidate
     ]
     if not absent:
         return ()
-    shown = ", ".join(absent[:GOLD_NAMED]) + (
-        f" and {len(absent) - GOLD_NAMED} more" if len(absent) > GOLD_NAMED else ""
-    )
-    why = "not in the index, or out of scope"
-    if len(absent) == 1:
-        return (f"1 gold entity is no candidate ({why}) and counts as missed: {shown}",)
-    return (f"{len(absent)} gold entities are no candidates ({why}) and count as missed: {shown}",)
+    count, more = counted(len(absent), "gold entity", "gold entities"), len(absent) - GOLD_NAMED
+    shown = ", ".join(absent[:GOLD_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (f"{count} not among the candidates (not in the index, or out of scope), and so missed: {shown}",)
 
 
 def labelled_scores(ranking: Ranking, gold: Sequence[EntityRef]) -> list[LabelledScore]:

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from operator import add
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
@@ -24,6 +24,7 @@ from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import confirm_list_cost, list_caps_left
 from xscore.pipeline.ranking import Ranking, rank
+from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import Origin, Outcome, UnjudgedCause
@@ -193,7 +194,8 @@ class _EvaluationRun(Struct):
             unjudged=found.coverage.unjudged,
             **asdict(found.found.chosen),
         )
-        quality.record_evaluation(self.turns.parts.store.connection, line)
+        with database.transaction(self.turns.parts.store.connection) as connection:
+            connection.execute(f"INSERT INTO evaluation VALUES ({', '.join('?' * 13)})", astuple(line))
         return line.id
 
 
