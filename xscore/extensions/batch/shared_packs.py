@@ -7,17 +7,15 @@ cheaper way. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
-from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.extensions.batch.shared_prompts import (
-    QuestionReplies,
     SharedUnit,
     plan_shared_units,
     read_questions,
@@ -28,8 +26,8 @@ from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.catalog import model_settings
 from xscore.providers.prices import call_price
 from xscore.providers.provider import Provider
-from xscore.records.calls import Completion, Finish, Request, Usage
-from xscore.records.judgment import ClaimState, Judgment, UnjudgedCause
+from xscore.records.calls import Completion, Request, Usage
+from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.receipt import StageUsage
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out
@@ -38,9 +36,8 @@ from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
 from xscore.scorer.packs import Pack
 from xscore.scorer.repair import PackPrompt
-from xscore.scorer.replies import EMPTY_REPLY, parse_completion
+from xscore.scorer.replies import ParsedCompletion, parse_completion
 
-T = TypeVar("T")
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question alone."""
 MAX_WITHOUT_SHARED_SCORE = 4
@@ -125,71 +122,50 @@ class SharedPackJudge(Struct):
 
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
         """Return the questions that the pack is claimed for; those of which others know a part judge it alone."""
-        shares = await gather_or_raise(self.askings[one].claims.claim([hashes], at_most=1) for one in unit.questions)
+        claims = [self.askings[number].claims for number in unit.questions]
+        shares = await asyncio.gather(*(one.claim([hashes], at_most=1) for one in claims))
         ours: list[int] = []
-        for number, (claimed,) in zip(unit.questions, shares, strict=True):
+        for number, its_claims, (claimed,) in zip(unit.questions, claims, shares, strict=True):
             if claimed.share is ClaimState.OURS and not claimed.known:
                 ours.append(number)
             elif claimed.share is ClaimState.OURS:
-                self.askings[number].claims.release(hashes)
+                its_claims.release(hashes)
         return ours
 
     async def _send(self, ask: PackPrompt, numbers: Sequence[int]) -> None:
-        request, codes = shared_request(self.drafts, ask, [self.askings[number].turn_text for number in numbers])
+        askings = [self.askings[number] for number in numbers]
+        request, codes = shared_request(self.drafts, ask, [one.turn_text for one in askings])
         try:
             completion = await self.provider.complete(request)
-        except (ProviderError, BudgetExhausted) as error:
-            self._after_error(error)
+        except BudgetExhausted as error:
+            self.stop.set(UnjudgedCause.BUDGET, error.message)
             return
-        replies = self._read(request, completion)
-        found = {
-            number: parse_completion(
-                ask,
-                codes,
-                completion,
-                priors=self.askings[number].priors,
-                read=lambda *_, code=code: replies.by_question[code],
+        except ProviderError as error:
+            if not isinstance(error, NotSent) and self.rule.is_over_after(error):
+                self.stop.set(UnjudgedCause.PROVIDER, error.message)
+            return
+        replies = read_questions(completion.text, request.reply_questions, frozenset(request.reply_ids))
+        self.faults.count(replies.whole)
+        found = [
+            parse_completion(
+                ask, codes, completion, priors=one.priors, read=lambda *_, code=code: replies.by_question[code]
             )
-            for code, number in zip(request.reply_questions, numbers, strict=True)
-        }
-        await gather_or_raise(
-            self._keep(number, [judgment for _, judgment in parsed.judged]) for number, parsed in found.items()
-        )
-        is_useful = any(parsed.judged for parsed in found.values())
+            for code, one in zip(request.reply_questions, askings, strict=True)
+        ]
+        await asyncio.gather(*(self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True)))
+        is_useful = any(parsed.judged for parsed in found)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
             self.stop.set(UnjudgedCause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
-        whole = [self.askings[number].turn_text for number, parsed in found.items() if not parsed.missing]
+        whole = [one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing]
         alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
         self.answered(SharedReply(request, completion, tuple(alone), len(numbers)))
 
-    def _read(self, request: Request, completion: Completion) -> QuestionReplies:
-        if completion.finish is Finish.REFUSAL:
-            return QuestionReplies(dict.fromkeys(request.reply_questions, EMPTY_REPLY), EMPTY_REPLY)
-        replies = read_questions(completion.text, request.reply_questions, frozenset(request.reply_ids))
-        self.faults.count(replies.whole)
-        return replies
-
-    async def _keep(self, number: int, judgments: Sequence[Judgment]) -> None:
+    async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
+        judgments = [judgment for _, judgment in parsed.judged]
         if judgments:
             await self.askings[number].write(judgments)
         self.judged[number].update(judgment.content_hash for judgment in judgments)
-
-    def _after_error(self, error: ProviderError | BudgetExhausted) -> None:
-        if isinstance(error, BudgetExhausted):
-            self.stop.set(UnjudgedCause.BUDGET, error.message)
-        elif not isinstance(error, NotSent) and self.rule.is_over_after(error):
-            self.stop.set(UnjudgedCause.PROVIDER, error.message)
-
-
-async def gather_or_raise(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run these concurrently; if one fails, cancel the others and raise its error."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 PREFIX_STEP_TOKENS = 128
