@@ -26,6 +26,7 @@ from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.decision_server import DecisionServer
 from tests.servers.loopback import LoopbackServer
 from tests.servers.openai_server import OpenAIServer
+from tests.statements import prefer
 from xscore.extensions.batch.ask_list import AskListOptions
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
@@ -181,3 +182,26 @@ async def test_a_decision_model_is_asked_one_question_a_request(steps: Path) -> 
         async with Pipeline.open(steps, settings) as pipeline:
             again = await pipeline.ask(Turn(task=listed(3).all[1].task), answer=False)
         assert again.coverage.cached == again.coverage.candidates and again.judge_usage.calls == 0
+
+
+async def test_the_users_own_memories_are_shared_too_and_judged_in_the_users_store(
+    steps: Path, server: OpenAIServer
+) -> None:
+    """Their pack is asked about by several questions at once; their scores are in no store but the user's."""
+    server.score = true_score
+    async with Pipeline.open(steps, settings_for(server)) as pipeline:
+        own = prefer(pipeline.store, "style", "Prefers early returns over nested branches").memory
+    found, answers = await asked(steps, settings_for(server), listed(3))
+    prompts = [server.prompt(body) for body in server.counts.bodies]
+    assert sum("early returns" in prompt for prompt in prompts) == 1 and set(shared_calls(server)) == {3}
+    assert all(answer.coverage.judged == answer.coverage.candidates for answer in answers)
+    assert found.judged_together == sum(answer.coverage.candidates for answer in answers)
+    counts = "SELECT count(*) FROM judgment JOIN content ON content.id = content_id WHERE hash = ?"
+    async with Pipeline.open(steps, settings_for(server)) as pipeline:
+        users = pipeline.store.user_connection()
+        assert users is not None
+        assert users.execute(counts, (own.content_hash,)).fetchone() == (3,)
+        assert pipeline.store.connection.execute(counts, (own.content_hash,)).fetchone() == (0,)
+    server.reset()
+    await asked(steps, settings_for(server), listed(3))
+    assert server.counts.requests == 0
