@@ -304,8 +304,6 @@ class BatchSettings(SettingsGroup, frozen=True):
     """Requests of one batch; None: what the vendor takes (OpenAI 50,000, Anthropic 100,000)."""
     max_bytes: Fixed[int | None] = None
     """Bytes of one batch; None: what the vendor takes (OpenAI 200 MB, Anthropic 256 MB)."""
-    enqueued_tokens: Positive | None = None
-    """Input tokens that may wait at the vendor, over all batches of this store; unset: no limit."""
     poll_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 60.0
     """Seconds between two checks of `xscore batch wait`."""
     ray_address: str = "local"

@@ -61,9 +61,13 @@ async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
 
 async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None:
     """What was sent is entered, and why the rest is not sent is said."""
-    with bureau("openai", judge={"pack_size": 1}, batch={"enqueued_tokens": 4_000}) as office:
+    with bureau("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as office:
         job = await office.submit(shop, questions(2))
-        assert (await office.advance(shop, job)).planned
+
+        def full(said: str) -> None:
+            office.book.trouble(Step.CREATE, Trouble.BUSY)
+
+        assert (await office.advance(shop, job, note=full)).planned
         connection = connect_store(shop / ".xscore" / "memory.db")
         ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
         with database.transaction(connection):

@@ -126,7 +126,7 @@ async def test_prompts_asked_again_are_counted_when_they_are_sent(shop: Path, of
     office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
     job = await office.submit(shop, questions(3))
     standing = await office.advance(shop, job)
-    office.batch = {"enqueued_tokens": 1}
+    office.batch = {"max_bytes": 1}
     while standing.sent:
         standing = await office.advance(shop, job)
     assert standing.planned == 2 and not any("asked again" in said for said in standing.remarks)

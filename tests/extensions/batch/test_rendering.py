@@ -218,7 +218,6 @@ def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> N
     """An empty batch says what its first request lacked, so that nobody tries for ever."""
     for limits, what in (
         (BatchLimits(requests=5, bytes=100), "bytes"),
-        (replace(WIDE, input_tokens=10), "tokens"),
         (replace(WIDE, usd=Decimal("0.0000001")), "dollars"),
     ):
         filled, lines = scene.fill(limits)

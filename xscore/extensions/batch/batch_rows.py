@@ -56,22 +56,10 @@ def custom_id(mark: str, name: RequestName) -> str:
     return f"{mark}-q{name[0]}-a{name[1]}"
 
 
-def enqueued_tokens(connection: sqlite3.Connection, job: str) -> int:
-    """Return our estimate of the input tokens that wait at the job's host for its model."""
+def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
+    """Return the requests of the smallest batch that the vendor had no room for since the last collected one."""
     row = connection.execute(
-        "SELECT coalesce(sum(input_tokens), 0) FROM batch JOIN job ON job.id = batch.job JOIN job AS ours"
-        " ON ours.id = ? AND ours.judge_spec = job.judge_spec"
-        " AND json_extract(ours.plan, '$.host') = json_extract(job.plan, '$.host')"
-        " WHERE state IN ('marked', 'created')",
-        (job,),
-    ).fetchone()
-    return int(row[0])
-
-
-def smallest_refused_tokens(connection: sqlite3.Connection, job: str) -> int | None:
-    """Return the tokens of the smallest batch that the vendor had no room for since the last collected one."""
-    row = connection.execute(
-        "SELECT min(input_tokens) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
+        "SELECT min(requests) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
         " AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state = 'collected')",
         (job, QUEUE_FULL),
     ).fetchone()

@@ -15,7 +15,6 @@ class BatchLimits(Struct, frozen=True, kw_only=True):
 
     requests: int
     bytes: int
-    input_tokens: int | None = None
     usd: Decimal | None = None
 
 
@@ -126,7 +125,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     set_aside_usd: Decimal
     max_usd: Decimal | None
     held_back: str = ""
-    """Why what is planned was not sent, in words: `budget: …`, `enqueued tokens: …`; empty: nothing is held back."""
+    """Why what is planned was not sent, in words; empty: nothing is held back."""
     over_budget: bool = False
     problem: str = ""
     """What the vendor's Batch API said when it was looked at last; empty: nothing was wrong."""

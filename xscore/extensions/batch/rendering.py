@@ -55,16 +55,14 @@ class BatchInput(Struct):
     most_usd: Decimal | None = Decimal(0)
     """What they may cost at most; None: the model has no known price."""
     limit: str = ""
-    """What had no room for the next request: `requests`, `bytes`, `tokens`, `dollars`; empty: all went in."""
+    """What had no room for the next request: `requests`, `bytes`, `dollars`; empty: all went in."""
 
-    def exceeded(self, size: int, request: Request, usd: Decimal | None, limits: BatchLimits) -> str:
+    def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
         """Name what has no room for another request; empty: there is room. size: bytes. usd: its highest price."""
         if len(self.taken) >= limits.requests:
             return "requests"
         if self.bytes + size > limits.bytes:
             return "bytes"
-        if limits.input_tokens is not None and self.input_tokens + request.input_tokens > limits.input_tokens:
-            return "tokens"
         if limits.usd is None or usd is None or self.most_usd is None:
             return ""
         return "dollars" if self.most_usd + usd > limits.usd else ""
@@ -76,7 +74,6 @@ def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> B
     return BatchLimits(
         requests=min(vendors.requests, wanted.max_requests or vendors.requests),
         bytes=min(most_bytes, MAX_ENCRYPTED_BYTES) if _is_encrypted(store) else most_bytes,
-        input_tokens=wanted.enqueued_tokens,
     )
 
 
@@ -122,7 +119,7 @@ class BatchRenderer:
                         continue
                     request, _ = self._drafts.request(ask, self._turns[question])
                     line, usd = self._host.line(custom_id(mark, name), self._host.body(request)), self._bound(request)
-                    filled.limit = filled.exceeded(len(line), request, usd, limits)
+                    filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
                     filled.taken.append(name)

@@ -107,19 +107,17 @@ class BatchSender:
     def _render(self, lines: IO[bytes], planned: list[RequestName], mark: str) -> BatchInput:
         context = self.context
         limits = batch_limits(context.host.limits, context.settings.batch, context.store)
-        waiting = batch_rows.enqueued_tokens(context.connection, context.job.id)
-        refused = batch_rows.smallest_refused_tokens(context.connection, context.job.id)
-        learned = None if refused is None else refused // DIVISOR_AFTER_FULL
-        most = [one for one in (limits.input_tokens, learned) if one is not None]
+        refused = batch_rows.smallest_refused(context.connection, context.job.id)
+        if refused is not None:  # the vendor's queue was full: send less, and one batch at a time
+            if batch_rows.read_batches(context.connection, context.job.id, only_open=True):
+                self.held_back = "the vendor had no room for more"
+                return BatchInput()
+            limits = replace(limits, requests=max(1, min(limits.requests, refused // DIVISOR_AFTER_FULL)))
         tightest = context.ledger.tightest_cap(context.connection, now=context.clock())
         usd = None if tightest is None else max(Decimal(0), tightest.left_usd)
-        room = replace(limits, input_tokens=max(0, min(most) - waiting) if most else None, usd=usd)
-        filled = self._renderer.fill(lines, planned, mark=mark, limits=room)
-        if not filled.taken and filled.limit == "tokens" and learned is not None and not waiting:
-            # what we learned leaves room for no request at all: try a single one
-            filled = self._renderer.fill(lines, planned, mark=mark, limits=replace(limits, requests=1, usd=usd))
+        filled = self._renderer.fill(lines, planned, mark=mark, limits=replace(limits, usd=usd))
         if not filled.taken and filled.limit:
-            self._hold_back(filled.limit, waiting, learned)
+            self._hold_back(filled.limit)
         return filled
 
     def _mark(self, filled: BatchInput, number: int, mark: str) -> Batch | None:
@@ -140,13 +138,10 @@ class BatchSender:
             batch_rows.insert_batch(connection, batch, filled.taken)
             return batch
 
-    def _hold_back(self, limit: str, waiting: int = 0, learned: int | None = None) -> None:
+    def _hold_back(self, limit: str) -> None:
         if limit == "dollars":
             tightest = self.context.ledger.tightest_cap(self.context.connection, now=self.context.clock())
             self.held_back = "no request fits " + (describe_cap(tightest) if tightest else "the caps")
             self.over_budget = True
-        elif limit == "tokens":
-            why = "which had no room for more" if learned is not None else "and no more may (batch.enqueued_tokens)"
-            self.held_back = f"{waiting:,} input tokens wait at the vendor, {why}"
         else:
             self.held_back = f"not one request fits a batch's limit of {limit} (batch.max_{limit})"

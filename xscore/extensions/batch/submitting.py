@@ -6,8 +6,8 @@ the money; live judging covers them. Trade-off: if another process commits a job
 again, so that no two pay for the same.
 """
 
-import math
 from decimal import Decimal
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -131,5 +131,4 @@ def save_job(parts: PipelineParts, draft: JobDraft) -> str:
 def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
     """Return about how many batches a list takes."""
     size = ESCAPED * chars_per_token * plan.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
-    shares = [requests / limits.requests, size / limits.bytes, plan.input_tokens / (limits.input_tokens or math.inf)]
-    return math.ceil(max(shares))
+    return ceil(max(requests / limits.requests, size / limits.bytes))
