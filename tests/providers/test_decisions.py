@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from openai.types.decision import Decision
 from openai.types.decision_create_params import DecisionCreateParams
 from typesafe_sdk._schemas.models import SystemOneRequest, SystemOneResponse
@@ -23,6 +21,7 @@ from xscore.platform.errors import (
     UnreadableResponse,
     UsageError,
 )
+from xscore.prompts.decision import LEVELS
 from xscore.prompts.judge import turn_block
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.decisions import DecisionProvider, connect
@@ -89,44 +88,19 @@ async def test_what_the_sdk_would_read_is_read(server: DecisionServer, wire: str
     assert (reply.foreign, reply.void) == (0, 0)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.floats() | st.sampled_from(["noul", "score", "refusal", "0.9"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "noul", "x"]), inner),
-    max_leaves=6,
+@pytest.mark.parametrize(
+    "spoiled", ['"label": 0.5, "label"', '"probability": 0.5, "probability"', '"label": {}, "x"', '"label": [], "x"']
 )
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 21), JSON), max_size=8), st.booleans(), st.data())
-def test_mutated_answers_never_score_a_wrong_memory(
-    changes: list[tuple[int, object]], as_list: bool, data: st.DataObject
-) -> None:
-    """Whatever stands in a reply, a score is one that the host gave for that very question, within 0..1."""
-    request = request_of(DecisionForm.PREDICATE)
-    honest = {name: at / 20 for at, name in enumerate(request.reply_ids)}
-    provider = provider_at("http://127.0.0.1:1", "decisions" if as_list else "systemone")
-    body: dict[str, Any] = {"model": "m", "usage": {"input_tokens": 5}}
-    named = {name: {"type": "noul", "noul": score} for name, score in honest.items()}
-    body["answers"] = [{"name": name, **one} for name, one in named.items()] if as_list else named
-    touched = set()
-    for at, value in changes:
-        name = f"m{at}"
-        touched.add(name)
-        if as_list and at < len(body["answers"]):
-            touched.add(f"m{at + 1}")
-            body["answers"][at] = value
-        elif not as_list:
-            body["answers"][name] = value
-    scores = {}
-    try:
-        completion = provider.read(json.dumps(body).encode(), {}, request)
-        scores = dict(parse_answers(completion.text, request.reply_ids).scores)
-    except ProviderError:
-        pass
-    for name, score in scores.items():
-        assert 0 <= score <= 100
-        assert name in touched or score == pytest.approx(100 * honest[name])
-    assert set(honest) - touched <= set(scores) or not scores
+def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> None:
+    """Which level was meant, nobody can tell, so its question has no score and the others keep theirs."""
+    request, labels = request_of(DecisionForm.SCORE), [name for name, _ in LEVELS]
+    shares = [{"label": label, "probability": float(label == "needed"), "value": 1} for label in labels]
+    answers = [{"name": name, "type": "score", "probabilities": shares} for name in request.reply_ids]
+    data = json.dumps({"model": "m", "answers": answers})
+    data = data.replace(spoiled.partition(":")[0], spoiled, 1)
+    completion = provider_at("http://127.0.0.1:1", "decisions").read(data.encode(), {}, request)
+    reply = parse_answers(completion.text, request.reply_ids)
+    assert set(request.reply_ids) - reply.scores.keys() == {request.reply_ids[0]}
 
 
 @pytest.mark.parametrize(

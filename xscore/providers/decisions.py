@@ -264,7 +264,8 @@ def _shares(given: object, levels: Sequence[str]) -> list[float] | None:
     if isinstance(given, dict):  # System One: by the level's number
         values = [given.get(str(number)) for number in range(len(levels))]
     elif isinstance(given, list):
-        by_label = {one.get("label"): one.get("probability") for one in given if isinstance(one, Mapping)}
+        clear = [one for one in given if isinstance(one, dict) and not _repeated(one)]
+        by_label = {label: one.get("probability") for one in clear if isinstance(label := one.get("label"), str)}
         values = [by_label.get(name) for name in levels]
     else:
         return None

@@ -1,0 +1,254 @@
+"""Damaged replies of a decision host, on both wires and in both forms, over whole turns against a real host.
+
+A reply is damaged as a tree of JSON (entries removed, repeated, renamed, moved, replaced) and then as bytes. What a
+turn may make of it is worked out here from the bytes that were sent, apart from the code under test: a memory may have
+a score only where the reply states one valid value under that memory's name, once.
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tests.conftest import MakeRepo
+from tests.proof.faults_scene import Ended, accounted, by_truth, harbours
+from tests.servers.decision_server import DecisionServer
+from xscore.pipeline.build import Pipeline
+from xscore.prompts.decision import LEVELS
+from xscore.providers.scripted import shown_memories
+from xscore.records.turn import Turn
+from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, Settings, validate_group
+
+MEMORIES = 12
+EACH_WIRE_AND_FORM = pytest.mark.parametrize(
+    ("wire", "form"), [(wire, form) for wire in ("decisions", "systemone") for form in ("auto", "decisions-score")]
+)
+
+
+class Pairs(list[Any]):
+    """A JSON object as its pairs, so that a name can stand in it twice."""
+
+
+WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
+"""An example is two turns, and shrinking takes minutes."""
+JUNK: tuple[Any, ...] = (
+    *(math.nan, math.inf, 1.2, -0.1, 1.0000001, 0, 1, 0.5, 10**400, True, False, None, "0.9", "", "m1") * 2,
+    *([0.9], [], Pairs(), Pairs([("probability", 0.9)]), Pairs([("type", "refusal")]), "refusal", "score", "noul"),
+    *("x" * 70_000, [[[[[[[[[[]]]]]]]]]]),
+)
+NAMES = ("m1", "m2", "m12", "m13", "somebody", "", "M1", "m1 ", "answers", "type", "noul", "probability", "\ud800")
+PLACES = st.floats(0, 1, exclude_max=True)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["remove", "repeat", "repeat as", "rename", "replace", "move"]),
+        PLACES,
+        PLACES,
+        st.integers(0, len(JUNK) - 1),
+        st.sampled_from(NAMES),
+    ),
+    max_size=12,
+)
+CUTS = st.tuples(
+    st.sampled_from(["", "", "", "", "", "", "end", "put", "nest"]),
+    PLACES,
+    st.sampled_from([b"", b"0", b"9", b'"', b"}", b",", b"-", b"[", b"\xff", b"{"]),
+)
+"""Most replies stay JSON: of one that is not, nothing is believed."""
+
+
+def tree(value: Any) -> Any:
+    """Return a reply as lists and pairs that can be changed."""
+    if isinstance(value, dict):
+        return Pairs([name, tree(one)] for name, one in value.items())
+    return [tree(one) for one in value] if isinstance(value, list) else value
+
+
+def written(value: Any) -> str:
+    """Return it as JSON."""
+    if isinstance(value, Pairs):
+        return "{" + ", ".join(f"{json.dumps(name)}: {written(one)}" for name, one in value) + "}"
+    return "[" + ", ".join(map(written, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def entries(value: Any) -> list[tuple[list[Any], int]]:
+    """Return the place of every entry of every list and object, but the model's name."""
+    found = []
+    for at, one in enumerate(value if isinstance(value, list) else ()):
+        inner = one[1] if isinstance(value, Pairs) else one
+        if not (isinstance(value, Pairs) and one[0] == "model"):
+            found += [(value, at), *entries(inner)]
+    return found
+
+
+def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
+    """Take one step of damage at one of these places."""
+    kind, place, other, number, name = step
+    (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])  # a later step may change it
+    named, elsewhere = isinstance(holder, Pairs), int(other * len(holder))
+    match kind:
+        case "remove":
+            del holder[at]
+        case "repeat":
+            holder.insert(elsewhere, deepcopy(holder[at]))
+        case "repeat as":
+            holder.insert(elsewhere, [holder[at][0], junk] if named else junk)
+        case "rename" if named:
+            holder[at] = [name, holder[at][1]]
+        case "replace":
+            holder[at] = [holder[at][0], junk] if named else junk
+        case "move":
+            holder.insert(elsewhere, holder.pop(at))
+
+
+def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, bytes]) -> bytes:
+    """Return the bytes of a reply after these steps, cut or with bytes put in."""
+    whole = tree(reply)
+    for step in steps:
+        there = entries(whole)
+        inner = [entry for entry in there if entry[0] is not whole]
+        if there:
+            change(inner if inner and step[2] < 0.95 else there, step)  # seldom the whole reply
+    data = written(whole).encode()
+    kind, place, put = cut
+    start = data.find(b'"answers"') % len(data)  # the model's name, before it, stays
+    at = start + int(place * (len(data) - start))
+    tails = {"end": b"", "put": put + data[at + 1 :], "nest": b"[" * 5_000}
+    return data[:at] + tails[kind] if kind in tails else data
+
+
+def single(pairs: Any, name: str) -> Any:
+    """Return the one value under a name; None where there is none or more than one."""
+    found = [value for key, value in pairs if key == name] if isinstance(pairs, Pairs) else []
+    return found[0] if len(found) == 1 else None
+
+
+def is_probability(value: object) -> bool:
+    """Whether it is a number in 0..1."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def stated_values(answer: Any) -> set[float]:
+    """Return the scores that an answer may be read as."""
+    if not isinstance(answer, Pairs) or len({name for name, _ in answer}) < len(answer):
+        return set()
+    found = {float(single(answer, name)) for name in ("noul", "probability") if is_probability(single(answer, name))}
+    given = single(answer, "probabilities")
+    if isinstance(given, Pairs):
+        shares = [single(given, str(number)) for number in range(len(LEVELS))]
+    else:
+        given = given if isinstance(given, list) else []
+        labelled = [(single(one, "label"), single(one, "probability")) for one in given]
+        shares = [next((p for label, p in labelled if label == name), None) for name, _ in LEVELS]
+    if given and len(given) == len(LEVELS) and all(map(is_probability, shares)) and abs(sum(shares) - 1) <= 0.0201:
+        found.add(sum(share * middle for share, (_, middle) in zip(shares, LEVELS, strict=True)) / sum(shares))
+    return found
+
+
+def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
+    """Return what a reply states of each question that it answers once."""
+    try:
+        whole = json.loads(data.decode(), object_pairs_hook=Pairs)
+    except (ValueError, RecursionError):
+        return {}
+    answers = single(whole, "answers")
+    if isinstance(answers, Pairs):
+        return {name: stated_values(single(answers, name)) for name in names}
+    if not isinstance(answers, list):
+        return {}
+    if len(answers) == len(names) and all(single(one, "name") is None for one in answers):
+        return {name: stated_values(one) for name, one in zip(names, answers, strict=True)}
+    own = [(single(one, "name"), one) for one in answers]
+    return {name: stated_values(single(Pairs(own), name)) for name in names}
+
+
+class Host:
+    """The loopback host, which damages replies while told to and keeps what it has stated of each memory."""
+
+    def __init__(self, server: DecisionServer) -> None:
+        self.server = server
+        self.damage: Callable[[dict[str, Any]], bytes] | None = None
+        self.spoiled = 0
+        self.stated: dict[str, set[float]] = {}
+        server.spoil = self._spoil
+
+    def begin(self, damage: Callable[[dict[str, Any]], bytes], times: int) -> None:
+        """Damage so many replies, and forget what was stated before."""
+        self.stated, self.spoiled, self.times, self.damage = {}, 0, times, damage
+
+    def _spoil(self, reply: dict[str, Any]) -> bytes:
+        is_spoiled = self.damage is not None and self.spoiled < self.times
+        self.spoiled += is_spoiled
+        data = self.damage(reply) if is_spoiled and self.damage else json.dumps(reply).encode()
+        asked = self.server.bodies.pop()["questions"]
+        named = asked.items() if isinstance(asked, dict) else [(one["name"], one) for one in asked]
+        places = {name: shown_memories(one["instructions"])[0] for name, one in named}
+        for name, values in stated(data, list(places)).items():
+            self.stated.setdefault(f"{places[name].path}::{places[name].entity}", set()).update(values)
+        return data
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of twelve memories."""
+    return harbours(make_repo)
+
+
+async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> Ended:
+    """Take one turn and account for every candidate: no score but those that were stated of that very memory."""
+    answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=scores)
+    ended = Ended(answer, tuple(json.loads(line) for line in scores.read_text().splitlines()))
+    return accounted(ended, lambda line: host.stated.get(f"{line['path']}::{line['entity']}", set()))
+
+
+def search(root: Path, wire: str, form: str, examples: int) -> None:
+    """Take a turn at a host that damages its first replies, and the same turn again at an honest one."""
+    judge = {"model": f"{wire}:jev-1.14.0", "probe": False, "wire": form, "attempts": 1}
+    scores, tasks = root.parent / "scores.jsonl", 0
+    with DecisionServer(score=by_truth) as server, asyncio.Runner() as runner:
+        host = Host(server)
+        access = DecisionSettings(hosts={wire: HostAccess(server.url)})
+        opened = Pipeline.open(root, Settings(judge=validate_group(JudgeSettings, judge), decisions=access))
+        pipeline = runner.run(opened.__aenter__())
+
+        @hypothesis_settings(max_examples=examples, deadline=None, phases=WITHOUT_SHRINKING)
+        @given(STEPS, CUTS, st.integers(1, 4))
+        def survives(steps: list[Any], cut: Any, times: int) -> None:
+            nonlocal tasks
+            tasks += 1
+            task = f"mend the tides after the change of clocks, case {tasks}"
+            host.begin(lambda reply: damaged(reply, steps, cut), times)
+            first = runner.run(ask(pipeline, host, task, scores))
+            assert first.answer.coverage.candidates == MEMORIES
+            if not first.lost:
+                return
+            asked, host.damage = server.questions, None
+            again = runner.run(ask(pipeline, host, task, scores))
+            assert again.lost == set()
+            assert server.questions - asked == len(first.lost), "what was judged is not paid again"
+
+        try:
+            survives()
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+
+
+@EACH_WIRE_AND_FORM
+def test_no_damage_makes_a_score(root: Path, wire: str, form: str) -> None:
+    """Nobody is lost, becomes a zero or gets another's score, and the next turn asks for the rest alone."""
+    search(root, wire, form, 75)
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(1200)
+@EACH_WIRE_AND_FORM
+def test_ten_thousand_damages_make_no_score(root: Path, wire: str, form: str) -> None:
+    """The same for 2,500 replies of each wire and form."""
+    search(root, wire, form, 2_500)
