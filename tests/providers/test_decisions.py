@@ -20,6 +20,7 @@ from xscore.platform.errors import (
     UnknownModel,
     UnreadableResponse,
     UsageError,
+    XscoreError,
 )
 from xscore.prompts.decision import LEVELS
 from xscore.prompts.judge import turn_block
@@ -179,6 +180,66 @@ def test_each_vendor_has_its_own_variables() -> None:
     assert "OPENROUTER_API_KEY" in caught.value.hint
     with pytest.raises(UsageError):
         host_with_key(ModelSpec("decisions", "any"), found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "environ", "error", "says"),
+    [
+        ("decisions:m", {}, UsageError, "DECISIONS_BASE_URL"),
+        ("systemone:m", {"SYSTEMONE_BASE_URL": "localhost:80/v1"}, UsageError, "SYSTEMONE_BASE_URL is not"),
+        (
+            "decisions:m",
+            {"DECISIONS_BASE_URL": "https://models.example.com"},
+            AuthenticationFailed,
+            "DECISIONS_API_KEY",
+        ),
+        ("typesafe", {"TYPESAFE_API_KEY": "sk-ant-api03-x"}, AuthenticationFailed, "one of anthropic.com"),
+        ("openai-chat:m", {"OPENAI_API_KEY": "pplx-0123456789"}, AuthenticationFailed, "one of perplexity.ai"),
+        ("anthropic:m", {"ANTHROPIC_API_KEY": "sk-or-v1-012345"}, AuthenticationFailed, "one of openrouter.ai"),
+        ("openrouter:", {"OPENROUTER_API_KEY": "sk-or-v1-012345"}, UsageError, "names no model"),
+        ("fireworks", {"FIREWORKS_API_KEY": "fw_0123456789"}, UsageError, "names no known model"),
+    ],
+)
+def test_what_cannot_be_sent_is_said_before_anything_is(
+    spec: str, environ: dict[str, str], error: type[XscoreError], says: str
+) -> None:
+    """No host, no key, another vendor's key, no model: the message names the variable, and never the key."""
+    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    with pytest.raises(error) as caught:
+        host_with_key(parse_model_spec(spec), found)
+    said = f"{caught.value} {caught.value.hint}"
+    assert says in said
+    assert not any(value in said for name, value in environ.items() if name.endswith("_KEY"))
+
+
+def test_a_gateway_may_take_any_vendors_key() -> None:
+    """Only hosts of the vendors themselves refuse a key by how it begins."""
+    environ = {"OPENAI_BASE_URL": "https://gateway.example.com/v1", "OPENAI_API_KEY": "sk-ant-api03-x"}
+    found = load_settings(repo_root=None, user_file=None, environ=environ).settings
+    assert host_with_key(parse_model_spec("openai-chat:m"), found) == "gateway.example.com"
+    assert parse_model_spec("typesafe") == ModelSpec("typesafe", DECISION_HOSTS["typesafe"].model)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: str) -> None:
+    """A host that answers in the form of the other wire is told apart from one that answers nothing."""
+    server.spoil = lambda reply: {**reply, "answers": {} if isinstance(reply["answers"], list) else []}
+    provider = provider_at(server.url, wire)
+    with pytest.raises(UnreadableResponse, match="the form of the other wire"):
+        await provider.complete(request_of(DecisionForm.PREDICATE))
+    await provider.aclose()
+
+
+async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServer) -> None:
+    """Every declared host is reached by its variable, without a key on this machine, at its path and in its shape."""
+    for name, declared in DECISION_HOSTS.items():
+        if name != "llama":
+            variable = "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
+            found = load_settings(repo_root=None, user_file=None, environ={variable: server.url}).settings
+            provider = connect(name, declared.model or "m", found)
+            completion = await provider.complete(request_of(DecisionForm.PREDICATE))
+            await provider.aclose()
+            assert len(parse_answers(completion.text, tuple(f"m{at}" for at in range(99))).scores) == len(MEMBERS), name
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A loopback host of decision models on both wires: it scores each question's memory, counts, and misbehaves on demand.
 
-`/v1/decisions` is OpenAI's shape, `/v1/systemone` TypeSafe's. Limits of tokens a second and requests a minute are kept
-as vendors keep them: 429 with Retry-After. `spoil` changes a finished reply, `status` answers with an error instead.
+`/v1/decisions` is OpenAI's shape, or TypeSafe's where that comes, `/v1/systemone` TypeSafe's. Limits of tokens a second
+and requests a minute are kept as vendors keep them: 429 with Retry-After. `spoil` changes a finished reply, `status`
+answers with an error instead.
 """
 
 import asyncio
@@ -64,6 +65,8 @@ class DecisionServer(Threaded):
 
     async def _decisions(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
+        if "state" in body:  # one vendor takes TypeSafe's shape at this path
+            return await self._system_one(request)
         state = "\n".join(part["content"] for part in body["input"])
         asked = [(one["name"], one["instructions"], one) for one in body["questions"]]
 

@@ -114,6 +114,11 @@ DECISION_HOSTS: dict[str, DecisionHost] = {
 `SYSTEMONE_BASE_URL`; `llama` is a file that a server of our own serves."""
 
 
+def base_url_setting(name: str) -> str:
+    """Return where the base URL of this host is set."""
+    return "openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL"
+
+
 def decision_access(name: str, settings: "Settings") -> "HostAccess":
     """Return base URL and key of a host; a base URL without a path gets the `/v1` that both wires begin with.
 
@@ -130,6 +135,6 @@ def decision_access(name: str, settings: "Settings") -> "HostAccess":
     if not base_url:
         raise UsageError(
             f"`{name}` names a wire and no host",
-            hint=f"Set {name.upper()}_BASE_URL in the environment, such as http://localhost:11434/v1.",
+            hint=f"Set {base_url_setting(name)} in the environment, such as http://localhost:11434/v1.",
         )
     return HostAccess(base_url if urlsplit(base_url).path else f"{base_url}/v1", found.api_key, found.api_key_env)

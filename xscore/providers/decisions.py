@@ -19,6 +19,7 @@ from xscore.providers.decision_hosts import (
     DECISIONS_OF_OPENAI,
     DecisionHost,
     DecisionWire,
+    base_url_setting,
     decision_access,
 )
 from xscore.providers.host_facts import (
@@ -148,7 +149,9 @@ class DecisionProvider(HostConnection):
         else:
             answers = _by_name(found.get("answers"))
         if answers is None:
-            raise self.profile.unreadable(f"no answers in the form of the {self.profile.name} wire", call)
+            is_other = isinstance(found.get("answers"), list | dict)
+            what = "answers in the form of the other wire of decision models" if is_other else "no answers"
+            raise self.profile.unreadable(what, call)
         text = json.dumps({name: _value(answer, request.levels) for name, answer in answers.items()})
         limits = _stated_limits(headers)
         model = found.get("model")
@@ -167,7 +170,7 @@ def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
     return DialectProfile(
         name="decisions" if declared.wire is DecisionWire.DECISIONS else "System One",
         vendor=declared.vendor or "invalid",
-        setting="openai.base_url" if name == DECISIONS_OF_OPENAI else f"{name.upper()}_BASE_URL",
+        setting=base_url_setting(name),
         base_url_ends="with /v1",
         path=declared.route,
         models_path="/models",

@@ -26,6 +26,10 @@ DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
 _SOLD = re.compile(r"(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)", re.IGNORECASE)
 """Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any machine."""
+KEYS_OF = {"sk-ant-": "anthropic.com", "sk-or-": "openrouter.ai", "pplx-": "perplexity.ai", "fw_": "fireworks.ai"}
+"""How a vendor's keys begin -> its domain."""
+KEYED_DOMAINS = (*KEYS_OF.values(), "openai.com", "typesafe.ai")
+"""Vendors that take no keys but their own; a gateway may take any."""
 _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 
 
@@ -93,7 +97,8 @@ def vendor_settings(settings: "Settings", vendor: str) -> "OpenAISettings | Anth
 def usable_key(settings: "OpenAISettings | AnthropicSettings | HostAccess", *, host: str, model: str) -> str:
     """Return the key to send to this host, empty where a loopback host needs none.
 
-    Raises AuthenticationFailed where a remote host would get no key, UsageError for a key that cannot be one.
+    Raises AuthenticationFailed where a remote host would get no key or another vendor's, UsageError for a key that
+    cannot be one.
     """
     key = settings.api_key.reveal()
     if not key and not is_loopback(host):
@@ -105,5 +110,11 @@ def usable_key(settings: "OpenAISettings | AnthropicSettings | HostAccess", *, h
         raise UsageError(
             f"the key in {settings.api_key_env} holds characters that no key has",
             hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
+        )
+    owner = next((domain for start, domain in KEYS_OF.items() if key.startswith(start)), None)
+    if owner and not is_host_within(f"//{host}", owner) and any(is_host_within(f"//{host}", d) for d in KEYED_DOMAINS):
+        raise AuthenticationFailed(
+            f"the key in {settings.api_key_env} is one of {owner}, and would be sent to {host}",
+            hint=f"Set {settings.api_key_env} to a key of {host}; nothing was sent.",
         )
     return key

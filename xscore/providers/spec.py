@@ -17,7 +17,7 @@ from msgspec import Struct
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import vendor_by_family
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, decision_access
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, base_url_setting, decision_access
 from xscore.providers.hosts import host_of, usable_key, vendor_settings
 from xscore.providers.provider import Provider
 from xscore.settings import HostAccess, Settings
@@ -56,13 +56,17 @@ class ModelSpec(Struct, frozen=True):
 
 
 def parse_model_spec(text: str) -> ModelSpec:
-    """Read `provider:model`, `lexical`, or a bare model name that tells its provider; after `provider:` may be colons.
+    """Read `provider:model`, `lexical`, or a bare name: of a model that tells its provider, or of a decision vendor.
 
+    After `provider:` may be colons. A decision vendor alone means its pinned model.
     Raises UsageError for an unknown provider or a missing model.
     """
     provider, colon, model = text.strip().partition(":")
     if provider == LEXICAL and not model:
         return ModelSpec(LEXICAL, "")
+    declared = DECISION_HOSTS.get(provider)
+    if not colon and declared is not None and declared.model:
+        return ModelSpec(provider, declared.model)
     if not colon and provider not in BUILT_IN and (vendor := _vendor_of(provider)):
         return ModelSpec(vendor, provider)
     if not colon:
@@ -125,7 +129,9 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
     access = host_access(spec.provider, settings)
     if access is None:
         return connect_provider(spec, settings).host
-    host = host_of(access.base_url, setting=f"{spec.provider}.base_url")
+    is_decision_host = spec.provider in DECISION_HOSTS
+    setting = base_url_setting(spec.provider) if is_decision_host else f"{spec.provider}.base_url"
+    host = host_of(access.base_url, setting=setting)
     usable_key(access, host=host, model=spec.model)
     return host
 

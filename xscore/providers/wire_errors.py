@@ -151,7 +151,8 @@ MESSAGE_FIELDS = ("message", "detail", "error")
 HINTS: dict[type[ProviderError], str] = {
     AuthenticationFailed: "Check the key in your environment, and that {host} is the host it belongs to.",
     QuotaExhausted: "Add credit or raise the spending limit of your account at {host}.",
-    UnknownModel: "Check the name `{model}` and that {profile.setting} ends where {profile.path} begins.",
+    UnknownModel: "Check the name `{model}`, that {profile.setting} ends where {profile.path} begins, and that {host} "
+    "speaks the {profile.name} dialect.",
     RateLimited: "Lower judge.rpm, judge.tpm or judge.concurrency.",
     Overloaded: "Try again later; what was judged is kept.",
     ConnectionFailed: "Check the network; what was judged is kept.",
