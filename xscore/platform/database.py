@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
-from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource, open_encrypted, open_plain, recovery_hint
 
 IN_MEMORY = ":memory:"
@@ -101,7 +101,7 @@ def damage_if_invalid(what: str) -> Iterator[None]:
     """Turn the errors of decoding our own rows into StoreDamaged."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, BrokenReceipt) as error:
         raise StoreDamaged(
             f"the store is damaged: {what} makes no sense ({error})", hint=recovery_hint(None)
         ) from error

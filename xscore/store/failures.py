@@ -102,9 +102,18 @@ def record_failure_within(
     if not words:
         raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
     name = failure_signature(words)
-    told = _clean_details(details, allow_pii=allow_pii)
+    told = replace(
+        details,
+        rationale=_clean_detail(details.rationale, allow_pii=allow_pii),
+        resolution=_clean_detail(details.resolution, allow_pii=allow_pii),
+        paths=tuple(redact_statement(path, allow_pii=allow_pii) for path in details.paths),
+        occurrences=1,
+    )
     before = _by_name(connection, Kind.FAILURE, name)
-    memory = _make(Kind.FAILURE, name, _shortened(words), told, now=seen_at)
+    left_out = len(words) - HEAD_CHARS - TAIL_CHARS
+    if left_out > 100:
+        words = f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
+    memory = _make(Kind.FAILURE, name, words, told, now=seen_at)
     identifier = before.id if before else memory.id
     counted_as = digest("occurrence", identifier, occurrence)
     known = "SELECT 1 FROM occurrence WHERE id = ?"
@@ -221,25 +230,8 @@ def _name(memory: Memory) -> str:
     return memory.key.removeprefix(_KEYS[memory.kind])
 
 
-def _clean_details(details: MemoryDetails, *, allow_pii: bool) -> MemoryDetails:
-    return replace(
-        details,
-        rationale=_clean_detail(details.rationale, allow_pii=allow_pii),
-        resolution=_clean_detail(details.resolution, allow_pii=allow_pii),
-        paths=tuple(redact_statement(path, allow_pii=allow_pii) for path in details.paths),
-        occurrences=1,
-    )
-
-
 def _clean_detail(text: str, *, allow_pii: bool) -> str:
     return memory_writer.truncate(redact_statement(normalise_text(text), allow_pii=allow_pii), _DETAIL_CHARS)
-
-
-def _shortened(words: str) -> str:
-    left_out = len(words) - HEAD_CHARS - TAIL_CHARS
-    if left_out <= 100:
-        return words
-    return f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
 
 
 def _last_line(words: str) -> str:

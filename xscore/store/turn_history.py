@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.clock import LATEST_TIMESTAMP
-from xscore.platform.errors import BrokenReceipt, NothingMatched, StoreDamaged, UsageError
+from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
 from xscore.records.receipt import AnswerState, Coverage, ListedTurn, StageUsage
@@ -179,18 +179,11 @@ def _row(row: Sequence[object], *, now: float) -> ListedTurn:
             task=task,
             task_is_erased=not task and known == "{}",
             answer=AnswerState.KEPT if has_answer else AnswerState.ERASED if is_emptied else AnswerState.NONE,
-            coverage=None if counts[0] is None else _coverage(counts),
+            coverage=None if counts[0] is None else Coverage(*map(parse_count, counts)),
             kept=parse_count(kept),
             threshold=parse_number(threshold, most=1),
             total_s=None if total_s is None else parse_seconds(total_s),
         )
-
-
-def _coverage(counts: Sequence[object]) -> Coverage:
-    try:
-        return Coverage(*map(parse_count, counts))
-    except BrokenReceipt as error:
-        raise ValueError(error.message) from error
 
 
 def _state(state: TurnState, process: str, *, age_s: float) -> str:

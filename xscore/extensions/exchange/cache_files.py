@@ -249,19 +249,12 @@ def _import_rows(
         with database.read_snapshot(connection) if dry_run else database.transaction(connection):
             for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
                 given = list(of_turn)
-                fresh = _fresh(connection, names, given)
+                first = {row.hash: row for row in reversed(given)}  # of two with one content the first counts
+                known = read_judgments(connection, names, first)
+                fresh = [row for content, row in first.items() if content not in known]
                 found.judgments += len(given)
                 found.added += len(fresh) if dry_run or not fresh else keep(names, fresh)
                 found.turns += names != latest
                 latest = names
     found.known = found.judgments - found.added
     return found
-
-
-def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> list[ExchangeRow]:
-    """Return the rows that are not judged here, each content once."""
-    first: dict[str, ExchangeRow] = {}
-    for row in rows:
-        first.setdefault(row.hash, row)
-    known = read_judgments(connection, names, first)
-    return [row for row in first.values() if row.hash not in known]

@@ -51,7 +51,11 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
     with user_secret.user_lock(user_data_dir):
         key = encryption_key.load_or_create_encryption_key(user_data_dir)
         removed = _leftovers(path)
-        asides = [place for place in leftover_files(path.parent) if place.is_dir() and not _is_encrypted_aside(place)]
+        asides = [
+            place
+            for place in leftover_files(path.parent)
+            if place.is_dir() and not sqlite_drivers.note_path(place / STORE_FILE).exists()
+        ]
         if asides and not drop_asides:
             raise StoreError(
                 f"{asides[0]} holds a store that was set aside and would stay readable",
@@ -211,10 +215,6 @@ def _wipe(file: Path) -> None:
         file.unlink()
     except OSError as error:
         raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
-
-
-def _is_encrypted_aside(place: Path) -> bool:
-    return sqlite_drivers.note_path(place / STORE_FILE).exists()
 
 
 def _sync(place: Path) -> None:

@@ -9,10 +9,9 @@ are out of reach.
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
-from msgspec.structs import replace
 
 from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
@@ -48,7 +47,8 @@ def owe_erasure(
     owed = owed_erasures(connection)
     for server in servers:
         old = owed.get(server, ErasureRequest())
-        merged = ErasureRequest(contents=(*old.contents, *new.contents), turns=(*old.turns, *new.turns))
+        contents = tuple(dict.fromkeys([*old.contents, *new.contents]))
+        merged = ErasureRequest(contents=contents, turns=(*old.turns, *new.turns))
         connection.execute(
             "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
             (_OWED + server, msgspec.json.encode(merged).decode()),
@@ -69,22 +69,12 @@ def settle_owed_erasures(
 
     verify: ask again and count what is left. here_only: ask nobody, and owe nothing any more.
     """
-    owed = owed_erasures(connection)
+    owed, done = owed_erasures(connection), list[ServerErasure]()
     if here_only:
         done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
-    else:
-        done = _erased_by_servers(settings, owed, verify=verify)
+    elif owed:
+        (erase,) = extension.implementations("erase_shared", settings)
+        done = asyncio.run(erase(settings.shared, owed, verify=verify))
     settled = [one.server for one in done if here_only or not one.problem]
     connection.executemany("DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled])
     return tuple(done)
-
-
-def _erased_by_servers(settings: Settings, owed: Mapping[str, ErasureRequest], *, verify: bool) -> list[ServerErasure]:
-    if not owed:
-        return []
-    (erase,) = extension.implementations("erase_shared", settings)
-    whole = {
-        server: replace(request, contents=tuple(dict.fromkeys(request.contents))) for server, request in owed.items()
-    }
-    done: list[ServerErasure] = asyncio.run(erase(settings.shared, whole, verify=verify))
-    return done

@@ -159,7 +159,11 @@ async def _answered(
 
     terms: None allows several statements, which run in one transaction.
     """
-    asking = asyncio.ensure_future(_fetched(connection, statement, terms))
+
+    async def fetched() -> list[tuple[Any, ...]]:
+        return await (await connection.execute(statement.encode(), terms)).fetchall()
+
+    asking = asyncio.ensure_future(fetched())
     try:
         return await asyncio.shield(asking)
     except asyncio.CancelledError:
@@ -170,10 +174,6 @@ async def _answered(
         finally:
             await _close(connection)
         raise
-
-
-async def _fetched(connection: _PgConnection, statement: str, terms: Sequence[object] | None) -> list[tuple[Any, ...]]:
-    return await (await connection.execute(statement.encode(), terms)).fetchall()
 
 
 async def _version(connection: _PgConnection) -> int | None:
