@@ -34,7 +34,6 @@ _DETAIL_CHARS = 20_000
 """Longest cause or fix."""
 _KEYS = {Kind.FAILURE: "failure:", Kind.PATTERN: "failure_pattern:"}
 """Prefixes of the keys of a failure and of its pattern; the signature follows."""
-_KEPT = ("id", "importance", "confidence", "evidence_count", "source", "created_at", "accessed_at", "access_count")
 _NO_DETAILS = MemoryDetails()
 _NOISE = (
     (r"\x1b\[[0-9;?]*[ -/]*[@-~]", ""),
@@ -187,10 +186,17 @@ def _met_again(before: Memory, told: MemoryDetails, *, is_counted: bool, now: fl
 
 def _with_details(before: Memory, said: MemoryDetails, *, now: float) -> Memory:
     """Return the failure or pattern with other particulars; an archived or superseded one is active again."""
-    made = _make(before.kind, _name(before), statement_text(before), said, now=now)
-    kept = replace(made, title=before.title, **{field: getattr(before, field) for field in _KEPT})
+    worded = compose_text(statement_text(before), said, allow_pii=True)  # its parts are already redacted
     is_stale = before.status is MemoryStatus.STALE
-    return memory_writer.with_status(kept, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
+    made, _ = memory_writer.remake_memory(
+        before,
+        text=worded.text,
+        particulars=worded.particulars,
+        status=MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE,
+        updated_at=now,
+        allow_pii=True,
+    )
+    return replace(made, superseded_by="")
 
 
 def _update_pattern(

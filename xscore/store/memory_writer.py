@@ -60,6 +60,8 @@ STALE_MARK = "[stale: the code this cites has changed since]\n"
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Said by people and by models: code stands in their text. What a person asked is redacted as prose before."""
 _SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
+_LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
+"""Fields that stay when a memory is made again."""
 _WITHIN = " > "
 """Separates the headings or suites of an entity."""
 _OF_KEY = "layer = ? AND scope = ? AND key = ? AND key <> ''"
@@ -128,6 +130,16 @@ def make_memory(*, ordinal: int = 0, allow_pii: bool = False, **parts: Unpack[Me
         created_at=raw.created_at or raw.updated_at,
     )
     return with_status(memory, raw.status), redactor.count
+
+
+def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
+    """Make a memory again with these changes, redacted by today's rules; its id and use counts stay.
+
+    Also return how many secrets and personal data were redacted.
+    """
+    values = {name: getattr(memory, name) for name in MemoryFields.__annotations__}
+    made, redacted = make_memory(**{**values, **changes}, allow_pii=allow_pii)  # type: ignore[typeddict-item]
+    return replace(made, **{name: getattr(memory, name) for name in _LASTING}), redacted
 
 
 def with_status(memory: Memory, status: MemoryStatus) -> Memory:

@@ -185,26 +185,20 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
     title = before.title if wanted.title is None and not was_first_line else checked_line("title", wanted.title or "")
     named_by_key = before.entity == entity_for_key(before.layer, before.key)
     worded = compose_text(words, _changed_particulars(before.particulars, wanted), allow_pii=allow_pii)
-    made, redacted = memory_writer.make_memory(
-        layer=before.layer,
-        kind=before.kind,
+    made, redacted = memory_writer.remake_memory(
+        before,
         title=title or first_line_title(words),
         text=worded.text,
-        path=before.path,
         entity=entity_for_key(before.layer, key) if named_by_key else before.entity,
         particulars=worded.particulars,
         key=key,
-        scope=before.scope,
         importance=before.importance if wanted.importance is None else wanted.importance,
         confidence=before.confidence if wanted.confidence is None else wanted.confidence,
-        evidence_count=before.evidence_count,
-        source=before.source,
         status=MemoryStatus.ACTIVE if renewed and before.status is MemoryStatus.STALE else before.status,
         updated_at=now,
         allow_pii=allow_pii,
     )
-    kept = (*_KEPT, "superseded_by", "facts", "start_line", "end_line")
-    return replace(made, **{name: getattr(before, name) for name in kept}), redacted + worded.redacted
+    return made, redacted + worded.redacted
 
 
 def _changed_particulars(known: MemoryDetails, wanted: MemoryChange) -> MemoryDetails:

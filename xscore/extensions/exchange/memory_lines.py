@@ -113,15 +113,6 @@ def saved_memory(memory: Memory, citations: Sequence[Citation], *, thread: str |
     return SavedMemory(schema=MEMORY_SCHEMA, thread=thread or "", citations=tuple(citations), **values)
 
 
-def remake_memory(saved: SavedMemory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
-    """Make a saved memory again, redacted by today's rules; also return how many redactions there were."""
-    names = {*memory_writer.MemoryFields.__annotations__} - {"facts"}
-    values = {name: getattr(saved, name) for name in names}
-    values["particulars"] = MemoryDetails(**asdict(saved.particulars))
-    made, redacted = memory_writer.make_memory(**values | changes, allow_pii=allow_pii)
-    return replace(made, id=saved.id, superseded_by=saved.superseded_by, created_at=saved.created_at), redacted
-
-
 def _check_path(path: str) -> None:
     """Check that a path is inside a repository and holds no secret. Raises ValueError."""
     parts = path.split("/")
@@ -187,7 +178,7 @@ def _import_memory(
         done.forgotten += 1
         return
     said = MemoryDetails(**asdict(line.particulars))
-    made, redacted = remake_memory(
+    made, redacted = memory_writer.remake_memory(
         line,
         allow_pii=allow_pii,
         card="",
@@ -195,7 +186,7 @@ def _import_memory(
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         source=MemorySource.IMPORT,
     )
-    memory = replace(made, accessed_at=now)
+    memory = replace(made, accessed_at=now, access_count=0)
     there = _conflicting(connection, memory)
     if any(_says_the_same(other, memory) for other in there):
         done.known += 1

@@ -15,21 +15,20 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from xscore.extensions.exchange.memory_lines import (
     MEMORY_SCHEMA,
     SavedMemory,
     import_lines,
-    remake_memory,
     saved_memory,
 )
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import parse_lines, without_values
-from xscore.records.memory import Edge, Kind, MemorySource, MemoryStatus, Relation
-from xscore.store import evidence, memory_rows
+from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
+from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
@@ -204,8 +203,10 @@ def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored, *,
     connection = store.connection
     # A user's own exchange was stored with personal data, so it comes back with them.
     is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
-    made, redacted = remake_memory(saved, allow_pii=store.settings.allow_pii or is_own_exchange)
-    memory = replace(made, accessed_at=saved.accessed_at, access_count=saved.access_count)
+    said = MemoryDetails(**asdict(saved.particulars))
+    memory, redacted = memory_writer.remake_memory(
+        saved, particulars=said, allow_pii=store.settings.allow_pii or is_own_exchange
+    )
     done.redacted += redacted
     before = next(iter(memory_rows.select_memories(connection, "id = ?", (memory.id,))), None)
     if before and before.source is MemorySource.INDEX:
