@@ -138,7 +138,7 @@ def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tupl
     Also return how many secrets and personal data were redacted.
     """
     values = {name: getattr(memory, name) for name in MemoryFields.__annotations__}
-    made, redacted = make_memory(**{**values, **changes}, allow_pii=allow_pii)  # type: ignore[typeddict-item]
+    made, redacted = make_memory(**{**values, **changes}, allow_pii=allow_pii)
     return replace(made, **{name: getattr(memory, name) for name in _LASTING}), redacted
 
 

@@ -5,7 +5,6 @@ the rest of its content. Trade-off: every receipt, answer and payload is read, a
 """
 
 import json
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,7 +17,6 @@ from xscore.records.memory import MemorySource
 from xscore.store.removal import AMONG, remove_memory_rows
 from xscore.store.session_summary import save_session_summary
 
-_ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
 _QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {AMONG}"
 _REASONS = """
     SELECT query_id, content_id, text, turn_key, judge, sample, hash FROM reason
@@ -42,11 +40,9 @@ def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float,
     done["receipts"] = connection.execute(
         f"DELETE FROM receipt WHERE turn_id {AMONG}", (json.dumps(sorted(plan.deleted_turns)),)
     ).rowcount
-    done["receipts"] += _rewrite(connection, plan, ("receipt", "turn_id", "body"), _stripped_receipt)
+    done["receipts"] += _rewrite(connection, plan, ("receipt", "turn_id", "body"))
     done["sessions"] = _sessions(connection, plan)
-    done["checkpoints"] = _rewrite(
-        connection, plan, ("checkpoint", "name", "payload"), lambda _, body, plan: _without(body, plan)
-    )
+    done["checkpoints"] = _rewrite(connection, plan, ("checkpoint", "name", "payload"), drops=True)
     done["payloads"] = _payloads(connection, plan)
     for hook in extension.HOOKS["erase"]:
         done.update(extension.load(hook.target)(connection, plan.hashes, plan.lines))
@@ -107,12 +103,6 @@ def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> N
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (told, turn))
 
 
-def _stripped_receipt(turn: str, body: Any, plan: ErasurePlan) -> Any:
-    emptied = _MADE_WITH if turn in plan.turns else frozenset[str]()
-    emptied |= {"task"} if turn in plan.erased_tasks else set()
-    return _stripped({name: "" if name in emptied and value else value for name, value in body.items()}, plan)
-
-
 def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     kept = connection.execute("SELECT thread, conversation_summary, active_task FROM session").fetchall()
     gone = [
@@ -130,7 +120,9 @@ def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     """Blank the payloads of events about them. A trigger allows it only while the store says that it is erasing."""
     rows = connection.execute("SELECT id, subject, payload FROM event WHERE payload <> '{}'").fetchall()
-    gone = [(event,) for event, subject, payload in rows if subject in plan.ids or _mentions(payload, plan)]
+    ids, clean = plan.ids, _cleaner(plan, drops=True)
+    told = [(event, subject, json.loads(payload)) for event, subject, payload in rows]
+    gone = [(event,) for event, subject, payload in told if subject in ids or clean(payload) != payload]
     connection.execute("INSERT INTO meta (key, value) VALUES ('erasing', '1')")
     connection.executemany("UPDATE event SET payload = '{}' WHERE id = ?", gone)
     connection.execute("DELETE FROM meta WHERE key = 'erasing'")
@@ -138,65 +130,48 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 
 def _rewrite(
-    connection: sqlite3.Connection,
-    plan: ErasurePlan,
-    column_of: tuple[str, str, str],
-    strip: Callable[[str, Any, ErasurePlan], Any],
+    connection: sqlite3.Connection, plan: ErasurePlan, column_of: tuple[str, str, str], *, drops: bool = False
 ) -> int:
-    """Strip the JSON of each row that mentions what goes; return how many changed. column_of: table, key, column."""
-    table, key, column = column_of
+    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops: as of `_cleaner`."""
+    (table, key, column), clean = column_of, _cleaner(plan, drops=drops)
     changed: list[tuple[str, str]] = []
     for name, body in connection.execute(f"SELECT {key}, {column} FROM {table}"):
-        if name in plan.turns or name in plan.erased_tasks or _mentions(body, plan):
-            stripped = json.dumps(strip(name, json.loads(body), plan), ensure_ascii=False)
-            if stripped != json.dumps(json.loads(body), ensure_ascii=False):
-                changed.append((stripped, name))
+        before = json.loads(body)
+        after = clean(before)
+        emptied = (_MADE_WITH if name in plan.turns else set()) | ({"task"} if name in plan.erased_tasks else set())
+        after |= {part: "" for part in emptied if after.get(part)}
+        if after != before:
+            changed.append((json.dumps(after, ensure_ascii=False), name))
     connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", changed)
     return len(changed)
 
 
-def _mentions(body: str, plan: ErasurePlan) -> bool:
-    """Whether a JSON text names a memory or turn that goes, or holds an erased line."""
-    if not (plan.ids | plan.turns).isdisjoint(_ID.findall(body)):
-        return True
-    return bool(plan.lines) and any(plan.lines.found_in(said) for said in _strings(json.loads(body)))
+def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
+    """Return what empties each string of a JSON value that holds an erased line, or is of an erased memory's entry.
 
+    drops: leave such entries, and what names an erased memory or turn, out of lists and objects instead.
+    """
+    ids = plan.ids
+    gone = ids | plan.turns
 
-def _stripped(value: Any, plan: ErasurePlan, *, is_erased: bool = False) -> Any:
-    """Empty the entries of erased memories, and every string that holds an erased line."""
-    if isinstance(value, dict):
-        erased = is_erased or value.get("id") in plan.ids
-        return {
-            name: inner if name in _KEPT_FIELDS else _stripped(inner, plan, is_erased=erased)
-            for name, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_stripped(inner, plan, is_erased=is_erased) for inner in value]
-    if isinstance(value, str) and (is_erased or plan.lines.found_in(value)):
-        return ""
-    return value
+    def clean(value: Any, *, is_erased: bool = False) -> Any:
+        if isinstance(value, dict):
+            is_erased = is_erased or (not drops and value.get("id") in ids)
+            return {
+                name: inner if name in _KEPT_FIELDS and not drops else clean(inner, is_erased=is_erased)
+                for name, inner in value.items()
+                if not (drops and name in gone)
+            }
+        if isinstance(value, list):
+            pairs = [(inner, clean(inner, is_erased=is_erased)) for inner in value]
+            return [cleaned for inner, cleaned in pairs if not (drops and is_gone(inner, cleaned))]
+        if isinstance(value, str) and (is_erased or (drops and value in gone) or plan.lines.found_in(value)):
+            return ""
+        return value
 
+    def is_gone(value: Any, cleaned: Any) -> bool:
+        if isinstance(value, dict):
+            return not gone.isdisjoint({value.get("id"), value.get("exchange"), value.get("turn_id")})
+        return bool(cleaned == "" != value)
 
-def _without(value: Any, plan: ErasurePlan) -> Any:
-    """Leave out erased ids, entries of erased memories and answers, and strings that hold an erased line."""
-    if isinstance(value, dict):
-        return {name: _without(inner, plan) for name, inner in value.items() if name not in plan.ids}
-    if isinstance(value, list):
-        return [_without(inner, plan) for inner in value if not _is_erased(inner, plan)]
-    return "" if isinstance(value, str) and (value in plan.ids or plan.lines.found_in(value)) else value
-
-
-def _is_erased(value: Any, plan: ErasurePlan) -> bool:
-    """Whether an element of a list is an erased id, an entry of an erased memory or answer, or holds an erased line."""
-    if isinstance(value, dict):
-        named = {value.get("id"), value.get("exchange"), value.get("turn_id")}
-        return not named.isdisjoint(plan.ids | plan.turns)
-    return isinstance(value, str) and (value in plan.ids or bool(plan.lines.found_in(value)))
-
-
-def _strings(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
+    return clean
