@@ -78,7 +78,7 @@ def test_unjudged_are_counted_by_cause() -> None:
     partial = replace(
         ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
     )
-    assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(partial)
+    assert "10 of 812 candidates are unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(partial)
     assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_text.render_unjudged(partial)
     assert answer_text.render_unjudged(ANSWER) == ""
 

@@ -197,3 +197,14 @@ def test_an_estimate_compares_both_wires_with_words(xscore: Run, shop: Path) -> 
     assert [line.split("  ")[0] for line in lines] == ["decisions (chosen)", "chat cold", "chat warm", "lexical"]
     assert all("$" in line for line in lines)
     assert lines[0].endswith("openai-decisions/gpt-6-luna") and lines[1].endswith("openai/gpt-6-luna")
+
+
+def test_a_turn_that_is_continued_is_not_told_to_get_a_key(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """Without a key `ask` says how to have a model answer; a turn that goes on with its own judge does not."""
+    declines = {**SCRIPT, "rules": [*SCRIPT["rules"], {"entity": "greet", "refuse": True}]}
+    judge = script_flags(tmp_path / "declining.json", declines)[:2]
+    assert "To have a model judge and answer" in xscore("ask", TASK, cwd=shop).stderr
+    assert xscore("ask", TASK, "--fresh", "--no-answer", *judge, cwd=shop).returncode == 1
+    done = xscore("continue", cwd=shop)
+    assert done.returncode == 1 and "1 of" in done.stderr and "is unjudged" in done.stderr, done.stderr
+    assert "export" not in done.stderr

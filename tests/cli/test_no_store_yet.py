@@ -14,6 +14,17 @@ READING = (
     (("history", "list"), 0),
     (("status",), 0),
     (("doctor",), 0),
+    (("memory", "list"), 0),
+    (("memory", "stats"), 0),
+    (("memory", "suggest"), 0),
+    (("memory", "audit"), 0),
+    (("memory", "imported"), 0),
+    (("memory", "export"), 0),
+    (("session", "show"), 0),
+    (("session", "list"), 0),
+    (("session", "checkpoints"), 0),
+    (("graph", "related", "shop.py"), 1),
+    (("memory", "show", "m_0123456789abcdef"), 1),
     (("history", "show"), 1),
     (("explain", "shop.py::total"), 1),
     (("report", "--turn", "latest"), 1),
@@ -65,6 +76,19 @@ def test_a_folder_without_text_gets_no_store(
     (folder / "c.py").write_text("x = 1\n")
     done = xscore(*command.split(), cwd=folder)
     assert "nothing to read" not in done.stderr and (folder / ".xscore" / "memory.db").is_file()
+
+
+def test_the_doctor_finds_no_store_where_there_is_none(xscore: Run, make_repo: MakeRepo) -> None:
+    """It names the store only once there is one."""
+    folder = make_repo(SOURCE)
+
+    def store() -> str:
+        found = json.loads(xscore("doctor", "--json", cwd=folder).stdout)["findings"]
+        return str(next(one["detail"] for one in found if one["name"] == "store"))
+
+    assert store().startswith("none yet")
+    assert xscore("index", cwd=folder).returncode == 0
+    assert store() == str(folder / ".xscore" / "memory.db")
 
 
 @pytest.mark.parametrize("command", ["report", "status"])

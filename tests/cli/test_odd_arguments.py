@@ -104,3 +104,24 @@ def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, shop: Path
     done = xscore("ask", f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----", cwd=shop)
     assert done.returncode == 2 and body not in done.stderr, done.stderr
     assert "No such option" in done.stderr and "xscore ask --help" in done.stderr
+
+
+def test_files_with_odd_names_can_be_asked_about(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """A path with colons is one, and one that begins with dashes is after `--`."""
+    for name in ("a::b.py", "--help.py"):
+        (shop / name).write_text("def odd():\n    return 1\n")
+    assert xscore("ask", TASK, *scripted, cwd=shop).returncode == 0
+    for name in ("a::b.py", "a::b.py:1-2", "a::b.py::odd", "--help.py", "--help.py::odd"):
+        done = xscore("explain", "--", name, cwd=shop)
+        assert done.returncode == 0 and "::odd" in done.stdout.splitlines()[0], done.stderr
+        assert xscore("graph", "related", "--", name, cwd=shop).returncode == 0
+
+
+def test_an_argument_of_any_length_is_repeated_in_short(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """An error names both ends of what was typed."""
+    assert xscore("ask", TASK, *scripted, cwd=shop).returncode == 0
+    for command in (("explain",), ("graph", "related"), ("explain", "Basket", "--turn"), ("graph",)):
+        done = xscore(*command, "a" * 50_000 + "z", cwd=shop)
+        assert done.returncode in (1, 2) and len(done.stderr) < 2_000 and "aaaa … aaaa" in done.stderr, done.stderr[
+            :300
+        ]

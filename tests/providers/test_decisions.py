@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -26,9 +27,9 @@ from xscore.prompts.decision import LEVELS
 from xscore.prompts.judge import turn_block
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.decisions import DecisionProvider, connect
-from xscore.providers.prices import call_price
+from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.providers.spec import ModelSpec, host_with_key, parse_model_spec
-from xscore.records.calls import DecisionForm, Request, Usage
+from xscore.records.calls import DecisionForm, Request, Stage, Usage
 from xscore.scorer.decision_replies import decision_layout, parse_answers
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
@@ -259,6 +260,26 @@ def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
     host = host_with_key(ModelSpec(provider, model), found)
     cost = call_price(provider, model, host, Usage(input_tokens=40_000, cached_input_tokens=30_000))
     assert cost is not None and str((cost * 25).normalize()) == usd
+
+
+@pytest.mark.parametrize(("tokens", "usd"), [(272_000, "0.0272"), (272_001, "0.0544002")])
+def test_a_long_request_to_openai_costs_twice_and_is_reserved_at_that(tokens: int, usd: str) -> None:
+    """Above 272,000 tokens each costs double, cached ones too; what is reserved is never less than what is charged."""
+    sold = ("openai-decisions", "gpt-6-luna", "api.openai.com")
+    charged = call_price(*sold, Usage(input_tokens=tokens, cached_input_tokens=tokens - 1, output_tokens=400))
+    assert charged == Decimal(usd)
+    request = Request(
+        stage=Stage.JUDGE,
+        model=sold[1],
+        system="",
+        content=(),
+        decision=DecisionForm.PREDICATE,
+        max_output_tokens=0,
+        input_tokens=tokens,
+        reserved_input_tokens=tokens,
+    )
+    bound = cost_upper_bound(sold[0], sold[2], request)
+    assert bound is not None and charged <= bound <= Decimal("0.0545")
 
 
 def test_every_host_can_be_filled() -> None:

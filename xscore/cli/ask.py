@@ -103,10 +103,12 @@ def continue_turn(turn: str, flags: Flags) -> int:
     return _run_and_print(
         flags,
         lambda open_, answers: open_.resume(turn, answer=answers, all_scores=flags.all_scores, started=STARTED_AT),
+        hints=False,
     )
 
 
-def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]") -> int:
+def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Answer]]", *, hints: bool = True) -> int:
+    """Run a turn and print it. hints: say how to get an answer where no model gave one."""
     answers, output, settings = not flags.given["no_answer"], flags.given["output"], read_settings(flags)
     streams = not flags.terminal.as_json and output is None
     watch = TurnObserver(flags.terminal, assume_yes=flags.assume_yes, streams=streams)
@@ -122,7 +124,8 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
         return answer
 
     answer = run_turn(flags, work_and_read, settings=settings, watch=watch, late_loop=True)
-    wants_answer = answers and not settings.settings.judge.replay
+    # a turn that is continued has the models that it began with
+    wants_answer = hints and answers and not settings.settings.judge.replay
     streamed = "".join(watch.streamed)
     return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
 

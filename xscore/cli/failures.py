@@ -32,6 +32,8 @@ EXIT_CODES: dict[int, str] = {
 """`xscore --help` shows the words before the semicolon."""
 INTERRUPTED = 130
 INTERNAL = 70
+MOST_CHARS = 1_000
+"""Of an error's message; a longer one loses its middle."""
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
 
 
@@ -90,7 +92,7 @@ class _FailureReport:
         from xscore.pipeline.json_form import SCHEMA
         from xscore.store.redaction import redact
 
-        message = redact(message).text  # it may repeat what was typed
+        message = _without_middle(redact(message).text)  # it may repeat what was typed
         if self.as_json:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             try:
@@ -101,6 +103,11 @@ class _FailureReport:
                 return code
         write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
         return code
+
+
+def _without_middle(text: str) -> str:
+    """Leave the middle out of a message that repeats a very long argument."""
+    return text if len(text) <= MOST_CHARS else f"{text[: MOST_CHARS // 2]} … {text[-MOST_CHARS // 2 :]}"
 
 
 def _find_xscore_error(error: BaseException) -> XscoreError | None:

@@ -210,7 +210,7 @@ def list_memories(limit: int | None, match: str, references: tuple[str, ...], fl
     nothing; an empty store is no error.
     """
     terminal, query = flags.terminal, _registry_query(flags, match, references)
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
         found = filter_memories(store, choice_of(flags))
@@ -250,7 +250,7 @@ def _memories_json(store: "Store", found: "Sequence[Memory]") -> dict[str, Any]:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def show_memories(ids: tuple[str, ...], flags: Flags) -> None:
     """Show everything about the memories with these exact IDs: text, reasons, source, evidence, use."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         now = store.clock()
         refresh_evidence(store.connection, store.root, now=now)
         found = memories_by_id(store, ids)
@@ -266,7 +266,7 @@ STATS_HEADS = ("layer", "rows", "of", "bytes", "of ", "uses", "unused", "oldest"
 @command()
 def memory_stats(flags: Flags) -> None:
     """Count rows and bytes of each layer against its caps, with age and use. Memories of files are not counted."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found, now = layer_stats(store), store.clock()
     cells = [_stats_cells(one, now) for one in found]
     body = {"layers": [record_json(one) for one in found]}

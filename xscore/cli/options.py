@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
@@ -212,12 +212,8 @@ class Flags(Struct, frozen=True):
     given: Mapping[str, Any]
     overrides: Mapping[str, object] = {}
     """`section.name` -> value, for `load_settings`; None where the option was not given."""
-
-    @property
-    def terminal(self) -> Terminal:
-        """Return the terminal that the output options describe."""
-        as_json, quiet, verbose = (bool(self.given.get(name)) for name in ("as_json", "quiet", "verbose"))
-        return Terminal(as_json, quiet, verbose)
+    terminal: Terminal = field(default_factory=Terminal)
+    """The one of this command, which prints each note once."""
 
     @property
     def assume_yes(self) -> bool:
@@ -275,7 +271,9 @@ def command(*groups: Sequence[click.Option]) -> Callable[[Callable[..., Any]], X
                 values[str(one.name)] = values[str(one.name)] or before.get(str(one.name))
             set_color(values["color"])
             overrides = {setting: values[name] for name, one in shared.items() for setting in getattr(one, "sets", ())}
-            return function(**{str(one.name): values[str(one.name)] for one in own}, flags=Flags(values, overrides))
+            as_json, quiet, verbose = (bool(values[name]) for name in ("as_json", "quiet", "verbose"))
+            flags = Flags(values, overrides, Terminal(as_json, quiet, verbose))
+            return function(**{str(one.name): values[str(one.name)] for one in own}, flags=flags)
 
         return XscoreCommand(function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__)
 

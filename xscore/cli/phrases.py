@@ -27,9 +27,13 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
 
 
 def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
-    """`3 candidates of 812 unjudged (2 refused, 1 deadline)`."""
+    """`3 of 812 candidates are unjudged (2 refused, 1 deadline)`; `None of the 151 candidates was judged (budget)`."""
     by_cause = ", ".join(f"{count:,} {cause}" for cause, count in sorted(causes.items()))
-    return f"{counted(coverage.unjudged, 'candidate')} of {coverage.candidates:,} unjudged ({by_cause})"
+    if coverage.unjudged == coverage.candidates > 1:
+        why = by_cause if len(causes) > 1 else "".join(causes)
+        return f"None of the {coverage.candidates:,} candidates was judged ({why})"
+    verb = "is" if coverage.unjudged == 1 else "are"
+    return f"{coverage.unjudged:,} of {counted(coverage.candidates, 'candidate')} {verb} unjudged ({by_cause})"
 
 
 RUN_AGAIN = "run the same command again to go on; what was judged costs nothing again"

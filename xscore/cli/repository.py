@@ -63,7 +63,7 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
     from xscore.store.graph import LinkGraph
     from xscore.store.naming import name_forms
 
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         links = LinkGraph(store.connection)
         known = (form for form in name_forms(path, store.root.path) if links.ends(form))
         name = next(known, decode_path_argument(path).removeprefix("./"))

@@ -27,7 +27,7 @@ NONE_YET = 'There is no working session on this branch yet; `xscore ask "…"` b
 @command()
 def show_session(flags: Flags) -> None:
     """Show what the next turn goes on with: tasks and results, files, names, what is left to do."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found, now = current_session(store), store.clock()
         summary = summarise_session(store.connection, found.thread) if found else None
     if found is None or summary is None:
@@ -41,7 +41,7 @@ def show_session(flags: Flags) -> None:
 @command()
 def list_sessions(flags: Flags) -> None:
     """List the sessions of all branches, those of this one first, the latest first."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         _print_sessions(store, flags)
 
 

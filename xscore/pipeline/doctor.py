@@ -31,7 +31,9 @@ from xscore.records.reports import Diagnosis, DoctorFinding
 from xscore.settings import Settings
 from xscore.settings.load import VENDORS
 from xscore.store import memory_rows
+from xscore.store.opening import has_store
 
+NO_STORE = "none yet: `xscore index` or a first turn makes one"
 SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
 REASONING_A_JUDGMENT = 2
@@ -55,7 +57,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     read_only = " (the root is read-only, so it stands in your cache folder)" if parts.root.read_only else ""
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
-        DoctorFinding("store", True, f"{parts.store.path}{read_only}"),
+        DoctorFinding("store", True, f"{parts.store.path}{read_only}" if has_store(parts.root.store_dir) else NO_STORE),
         *_own_store(parts),
         *_judge(parts, calls),
         *_fallbacks(parts),

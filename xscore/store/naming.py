@@ -8,12 +8,15 @@ one name. Trade-off: a name without a path reads the names of all memories.
 import os
 import re
 import sqlite3
+from itertools import islice
 from pathlib import Path
 
 from xscore.platform.errors import NothingMatched
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.paths import decode_path_argument
 
+MOST_COLONS = 4
+"""Places where a name is taken apart into path and entity."""
 _LINES = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _FILES = "SELECT path FROM file WHERE excluded = '' AND path = ?"
 _FILES_CUT = "SELECT path FROM file WHERE excluded = '' AND substr(path, -length(?1) - 1) = '/' || ?1 ORDER BY path"
@@ -56,11 +59,12 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     by_id = _column(connection, "SELECT id FROM memory WHERE id = ?", name)
     if by_id:
         return by_id
-    path, colons, entity = name.partition("::")
-    if colons:
-        queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
-        files = _files(connection, path)
-        return [id_ for file in files for query in queries for id_ in _column(connection, query, file, entity)]
+    queries = (_ENTITY, _INSIDE) if inside else (_ENTITY,)
+    for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
+        files, entity = _files(connection, name[: colons.start()]), name[colons.end() :]
+        found = [id_ for file in files for query in queries for id_ in _column(connection, query, file, entity)]
+        if found:
+            return found
     lines = _LINES.fullmatch(name)
     if lines is not None:
         first, last = int(lines[2]), int(lines[3] or lines[2])

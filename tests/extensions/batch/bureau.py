@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
@@ -24,7 +25,9 @@ from xscore.settings import (
     BudgetSettings,
     JudgeSettings,
     OpenAISettings,
+    PriceRule,
     PrimarySettings,
+    ProviderSettings,
     Settings,
     validate_group,
 )
@@ -53,6 +56,7 @@ class Bureau(Struct):
     judge: dict[str, Any] = field(default_factory=dict)
     batch: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
+    price: PriceRule = "auto"
 
     def __post_init__(self) -> None:
         self.book.clock = self.clock
@@ -69,7 +73,8 @@ class Bureau(Struct):
     @property
     def settings(self) -> Settings:
         """Settings that lead to this vendor."""
-        return settings_at(self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget)
+        found = settings_at(self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget)
+        return replace(found, provider=ProviderSettings(self.price))
 
     async def submit(self, root: Path, asked: QuestionList) -> str:
         """Plan and commit a job; nothing is sent."""

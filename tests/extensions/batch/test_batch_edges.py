@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.batch.bureau import bureau, questions
+from tests.extensions.batch.bureau import WIDE, bureau, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from xscore.costs import caps
 from xscore.extensions.batch import batch_rows as job_steps
+from xscore.extensions.batch.submitting import draft_job, save_job
+from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.hashing import row_checksum
+from xscore.records.turn import Scope
+from xscore.settings import PriceRule
 from xscore.store.opening import connect_store
 
 __all__ = ["shop"]
@@ -29,6 +33,25 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         assert not caps.reserved_amounts(connection, now=office.now)[0]
         connection.rollback()
         connection.close()
+
+
+@pytest.mark.parametrize(("rule", "is_priced"), [("auto", True), ("vendor", True), ("free", False)])
+async def test_the_users_word_on_a_gateways_price_holds_for_batches(
+    shop: Path, rule: PriceRule, is_priced: bool
+) -> None:
+    """`provider.price` decides what a list at a gateway is estimated at, what is reserved for it, and what it cost."""
+    with bureau("openai", judge={"model": "openai:gpt-4.1-nano"}, price=rule) as office:
+        async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+            await pipeline.index()
+            draft = draft_job(pipeline.parts, questions(2), scope=Scope(), limits=WIDE)
+            job = save_job(pipeline.parts, draft)
+        await office.advance(shop, job)
+        held = rows(shop, "SELECT amount FROM reservation WHERE turn_id = ?", job)
+        done = await office.finish(shop, job)
+    assert not done.is_pending
+    assert [bool(draft.cost_usd), bool(draft.live_usd), any(usd for (usd,) in held), bool(done.spent_usd)] == [
+        is_priced
+    ] * 4
 
 
 async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop: Path) -> None:

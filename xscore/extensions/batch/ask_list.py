@@ -37,6 +37,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
 )
 from xscore.platform.errors import ProviderError, StoreError
+from xscore.providers.prices import PriceList
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage
 from xscore.records.reports import Estimate
@@ -77,7 +78,7 @@ async def ask_list(
     failed = _shared_form_failed(parts)
     shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
     turns = TurnList(parts, _with_shared_prompts if shares else _as_given)
-    cost = SeparatePromptsCost(identity.provider, identity.host)
+    cost = SeparatePromptsCost(identity.provider, identity.host, PriceList(parts.settings.provider.price))
     run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=shares)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()

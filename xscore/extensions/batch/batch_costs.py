@@ -23,10 +23,10 @@ from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UnreadableResponse
-from xscore.providers.prices import batch_price, call_price
+from xscore.providers.prices import PriceList
 from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
 from xscore.records.reports import CapLeft
-from xscore.settings import BudgetSettings
+from xscore.settings import Settings
 
 BATCH_LEASE_S = 48 * 3_600.0
 """Twice the time a vendor takes at most."""
@@ -41,13 +41,21 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
     model: str
     host: str
     caps: Caps
+    prices: PriceList = PriceList()
 
     @classmethod
-    def of(cls, job: BatchJob, budget: BudgetSettings) -> "BatchLedger":
+    def of(cls, job: BatchJob, settings: Settings) -> "BatchLedger":
         """Return the ledger of a job: its own cap, and those of the day and the repository."""
-        recipe = job.recipe
+        recipe, budget = job.recipe, settings.budget
         caps = Caps(turn=job.max_usd, day=budget.max_usd_day, repository=budget.max_usd_repository)
-        return cls(job=job.id, provider=recipe.provider, model=recipe.model.name, host=recipe.host, caps=caps)
+        return cls(
+            job=job.id,
+            provider=recipe.provider,
+            model=recipe.model.name,
+            host=recipe.host,
+            caps=caps,
+            prices=PriceList(settings.provider.price),
+        )
 
     def tightest_cap(self, connection: Connection, *, now: float) -> CapLeft | None:
         """Return the cap with the least room; None: there is none. Raises StoreDamaged."""
@@ -74,9 +82,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             if not is_reported:
                 usage = Usage(input_tokens=_share(batch), output_tokens=usage.output_tokens)
             bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
-            cost, live = batch_price(self.model, self.host, usage, at=at), self._live_price(usage, at)
+            cost, live = self.prices.batch(self.model, self.host, usage, at=at), self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost
-            plain = batch_price(self.model, self.host, bare, at=at)
+            plain = self.prices.batch(self.model, self.host, bare, at=at)
             call = self._call(batch, result.custom_id, usage, candidates, cost=cost, outcome="ok")
             otherwise = CounterfactualCost(without_prefix_cache=plain, by_batch=cost)
             calls.append((replace(call, estimated=not is_reported, otherwise=otherwise), live))
@@ -95,7 +103,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             whole = money.picodollars(reserved_for_batch(connection, batch.mark)) + spent
             bound = money.dollars_of_picodollars(whole // max(1, batch.requests))
         usage, at = Usage(input_tokens=_share(batch)), batch.marked_at
-        cost = None if batch_price(self.model, self.host, usage, at=at) is None else bound
+        cost = None if self.prices.batch(self.model, self.host, usage, at=at) is None else bound
         live, kind = self._live_price(usage, at), UnreadableResponse.kind
         rows = [
             self._call(batch, custom_id(batch.mark, name), usage, candidates, cost=cost, outcome=kind)
@@ -110,7 +118,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             spending.reduce_reservation(connection, batch.mark, usd)
 
     def _live_price(self, usage: Usage, at: float) -> Decimal | None:
-        return call_price(self.provider, self.model, self.host, usage, at=at)
+        return self.prices(self.provider, self.model, self.host, usage, at=at)
 
     def _call(
         self, batch: Batch, name: str, usage: Usage, candidates: int, *, cost: Decimal | None, outcome: str

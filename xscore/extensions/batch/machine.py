@@ -62,7 +62,7 @@ async def advance_job(
         if not lease.acquired:
             return replace(job_status.job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
-        sends, ledger = job.stopped_at is None, BatchLedger.of(job, settings.budget)
+        sends, ledger = job.stopped_at is None, BatchLedger.of(job, settings)
         if not _needs_vendor(lease, store, job, sends=sends, now=clock()):
             return job_status.job_status(connection, job_id)
         try:

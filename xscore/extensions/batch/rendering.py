@@ -26,7 +26,7 @@ from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import UsageError
 from xscore.platform.processes import gc_paused
-from xscore.providers.prices import batch_price, cost_upper_bound
+from xscore.providers.prices import PriceList, call_price, cost_upper_bound
 from xscore.records.calls import Request
 from xscore.records.memory import Candidate, Layer
 from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
@@ -91,14 +91,14 @@ def open_input_file(store: Store) -> IO[bytes]:
 class BatchRenderer:
     """Makes the inputs of one job's batches, one at a time."""
 
-    def __init__(self, store: Store, host: BatchHost, job: BatchJob) -> None:
+    def __init__(self, store: Store, host: BatchHost, job: BatchJob, prices: PriceList = call_price) -> None:
         """Raise UsageError where the job was planned with another judging prompt than this version's."""
         if judge_key(job.recipe.identity()) != job.judge:
             raise UsageError(
                 f"{job.id} was planned with an earlier judging prompt",
                 hint=f"Collect what was sent, then `xscore batch cancel {job.id}` and submit the list again.",
             )
-        self._store, self._host, self._job = store, host, job
+        self._store, self._host, self._job, self._prices = store, host, job, prices
         self._drafts = job.recipe.drafts()
 
     def fill(self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits) -> BatchInput:
@@ -133,10 +133,11 @@ class BatchRenderer:
     def _bound(self, request: Request) -> Decimal | None:
         """Return the most a request may cost at the Batch price, or at the live one where no such price is known."""
         provider, host = self._job.recipe.provider, self._job.recipe.host
+        prices = self._prices
         bound = cost_upper_bound(
-            provider, host, request, price_of=lambda _, model, host, usage: batch_price(model, host, usage)
+            provider, host, request, price_of=lambda _, model, host, usage: prices.batch(model, host, usage)
         )
-        return cost_upper_bound(provider, host, request) if bound is None else bound
+        return cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
 
     def _by_ask(self, requests: Iterable[RequestName]) -> Iterator[tuple[int, PackPrompt, list[int]]]:
         """Yield each ask with its texts, and the questions to it."""

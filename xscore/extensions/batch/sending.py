@@ -43,7 +43,7 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return BatchRenderer(self.context.store, self.context.host, self.context.job)
+        return BatchRenderer(self.context.store, self.context.host, self.context.job, self.context.ledger.prices)
 
     async def send(self) -> bool:
         """Create one batch of planned requests; False: nothing could be sent. Raises leaves of ProviderError."""

@@ -24,7 +24,7 @@ from xscore.extensions.batch.shared_prompts import (
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.catalog import model_settings
-from xscore.providers.prices import call_price
+from xscore.providers.prices import PriceList
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request, Usage
 from xscore.records.judgment import ClaimState, UnjudgedCause
@@ -222,6 +222,7 @@ class SeparatePromptsCost(Struct):
 
     provider: str
     host: str
+    prices: PriceList = PriceList()
     alone: StageUsage = StageUsage()
     at_best: StageUsage = StageUsage()
     """With the prefix cached for every question but the first."""
@@ -243,4 +244,4 @@ class SeparatePromptsCost(Struct):
             self.at_best += self._call(request.model, best)
 
     def _call(self, model: str, usage: Usage) -> StageUsage:
-        return StageUsage(calls=1, usage=usage, cost_usd=call_price(self.provider, model, self.host, usage))
+        return StageUsage(calls=1, usage=usage, cost_usd=self.prices(self.provider, model, self.host, usage))

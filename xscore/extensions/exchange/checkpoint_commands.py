@@ -51,7 +51,7 @@ def save_checkpoint(name: str, notes: tuple[str, ...], goals: tuple[str, ...], r
 @click.argument("name")
 def show_checkpoint(name: str, flags: Flags) -> None:
     """Show what is in checkpoint NAME, as `ask --checkpoint NAME` hands it on."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found = checkpoints.load_checkpoint(store.connection, name)
     flags.terminal.print_result(_checkpoint_json(found), escape_controls(render_checkpoint(found)))
 
@@ -59,7 +59,7 @@ def show_checkpoint(name: str, flags: Flags) -> None:
 @command()
 def list_checkpoints(flags: Flags) -> None:
     """List the checkpoints of this repository, newest first."""
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         known, now = checkpoints.list_checkpoints(store.connection), store.clock()
     body = {"checkpoints": [_checkpoint_json(one) for one in known]}
     lines = "\n".join(_checkpoint_line(one, now=now) for one in known)

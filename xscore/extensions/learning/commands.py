@@ -81,7 +81,7 @@ def audit_memories(flags: Flags) -> int:
 
     Exit code 1 where something needs doing. Nothing is sent, and nothing is erased.
     """
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found = audit.audit_memories(store, store.settings, now=store.clock())
     shown = len(found.findings) if flags.terminal.verbose else FINDINGS_SHOWN
     flags.terminal.print_result(found, _render_audit(found, shown=shown), more={"is_clean": found.is_clean})
@@ -144,7 +144,7 @@ def suggest_preferences(flags: Flags) -> None:
 
     Nothing is applied: `xscore memory add` what holds here too.
     """
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found = user_preferences.suggest_preferences(store, at_least=store.settings.inferred_confidence)
     flags.terminal.print_result(found, _render_suggestions, none="nothing to suggest")
 

@@ -75,7 +75,7 @@ def list_imported_sessions(flags: Flags) -> int:
     Exit code 1 if there is none of the agents that --from names.
     """
     origins = flags.given["origins"]
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         found = imported_sessions(store.connection, origins=origins)
     none = "nothing was imported yet: `xscore memory import-sessions` looks for sessions"
     flags.terminal.print_result(found, _render_imported_sessions, none=none)
