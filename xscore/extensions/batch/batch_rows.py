@@ -164,6 +164,15 @@ def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[Re
     )
 
 
+def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
+    """Mark what a stopped job has not sent as lost."""
+    connection.execute(
+        "UPDATE job_request SET state = 'lost', cause = 'interrupted: the job was cancelled' WHERE job = ?"
+        " AND state = 'planned' AND EXISTS (SELECT 1 FROM job WHERE id = job_request.job AND stopped_at IS NOT NULL)",
+        (job,),
+    )
+
+
 def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
     """Mark requests as answered, or as judged elsewhere."""
     connection.executemany(

@@ -33,7 +33,6 @@ CLOCK_SKEW_S = 600.0
 """Seconds that a vendor's clock may be behind ours."""
 LISTING_DELAY_S = 60.0
 """A vendor lists a batch at most this long after it was created."""
-CANCELLED_JOB = "interrupted: the job was cancelled"
 NEVER_CREATED = "the vendor never had it"
 ABANDONED = "given up as lost, at what it may have cost at most"
 BUSY_ELSEWHERE = "another process is taking this job further just now"
@@ -93,8 +92,8 @@ async def advance_job(
 
 def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, now: float) -> bool:
     """End what can be ended without the vendor, and return whether the vendor is needed to advance the job."""
-    _lose_planned_if_cancelled(lease, store, job)
     with lease.transaction() as opened:
+        batch_rows.lose_planned_if_stopped(opened, job.id)
         batch_rows.end_job_if_done(opened, job.id, at=now)
     is_open = bool(batch_rows.read_batches(store.connection, job.id, only_open=True))
     return is_open or (sends and bool(job_rows.planned_requests(store.connection, job.id)))
@@ -137,13 +136,6 @@ def _abandon_batch(lease: JobLease, store: Store, batch: Batch, ledger: BatchLed
         batch_rows.fail_batch(connection, batch, ABANDONED, counts=True)
 
 
-def _lose_planned_if_cancelled(lease: JobLease, store: Store, job: BatchJob) -> None:
-    planned = job_rows.planned_requests(store.connection, job.id) if job.stopped_at is not None else []
-    if planned:
-        with lease.transaction() as connection:
-            batch_rows.lose_requests(connection, job.id, dict.fromkeys(planned, CANCELLED_JOB))
-
-
 class _JobPass(Struct):
     context: JobContext
     sender: BatchSender
@@ -159,7 +151,8 @@ class _JobPass(Struct):
     async def moves(self) -> bool:
         """Advance every batch by one step, and send another; False: nothing changed."""
         context = self.context
-        _lose_planned_if_cancelled(context.lease, context.store, context.job)
+        with context.lease.transaction() as connection:
+            batch_rows.lose_planned_if_stopped(connection, context.job.id)
         moved = False
         for batch in batch_rows.read_batches(context.connection, context.job.id, only_open=True):
             if batch.number not in self.skipped:

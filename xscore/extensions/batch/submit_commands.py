@@ -99,61 +99,43 @@ async def _plan_and_send(
     command: "JobCommand" = "submit",
     only: frozenset[str] | None = None,
 ) -> int:
-    draft = _draft(parts, questions, flags, command=command, only=only)
+    terminal, host = flags.terminal, batch_host_of_provider(batch_judge_factory(parts).provider)
+    parts.observer.stage("index")
+    parts.index()
+    parts.observer.stage("pool")
+    limits = batch_limits(host.limits, parts.settings.batch, parts.store)
+    draft = draft_job(parts, questions, scope=flags.scope, limits=limits, command=command, only=only)
+    if (flags.dry_run or not terminal.quiet) and not terminal.as_json:
+        write_stdout(_render_draft(parts, draft))
     if not draft.asked.requests and draft.plan.elsewhere:
         jobs = draft.plan.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
-    if draft.asked.requests and not flags.dry_run:
-        confirm_list_cost(parts, draft.estimate)
-        return await _send(parts, draft, flags.terminal)
-    _print_submitted(parts, "", draft, None, flags.terminal)
-    if not draft.asked.requests:
-        flags.terminal.note("nothing is left to judge: no job was made")
-    return 0
+    status = await _send(parts, draft, terminal) if draft.asked.requests and not flags.dry_run else None
+    if terminal.as_json:
+        standing = job_text.job_json(status) if status else None
+        print_json({**_draft_json(parts, draft), "job": status.job if status else None, "standing": standing})
+    if status is None:
+        terminal.notes([] if draft.asked.requests else ["nothing is left to judge: no job was made"])
+        return 0
+    if not terminal.as_json:
+        write_stdout(job_text.render_job(status, cost=not terminal.quiet))
+    terminal.notes([*status.remarks, job_text.next_step(status)])
+    if status.sent or status.answered:
+        return 0
+    return BudgetExhausted.exit_code if status.over_budget else ProviderError.exit_code if status.problem else 0
 
 
-def _draft(
-    parts: PipelineParts, questions: QuestionList, flags: Flags, *, command: "JobCommand", only: frozenset[str] | None
-) -> JobDraft:
-    host = batch_host_of_provider(batch_judge_factory(parts).provider)
-    parts.observer.stage("index")
-    parts.index()
-    parts.observer.stage("pool")
-    limits = batch_limits(host.limits, parts.settings.batch, parts.store)
-    draft = draft_job(parts, questions, scope=flags.scope, limits=limits, command=command, only=only)
-    if (flags.dry_run or not flags.terminal.quiet) and not flags.terminal.as_json:
-        write_stdout(_render_draft(parts, draft))
-    return draft
-
-
-async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> int:
+async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> JobStatus:
+    confirm_list_cost(parts, draft.estimate)
     job = save_job(parts, draft)
     try:
-        status = await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)
+        return await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)
     except XscoreError:
         terminal.note(f"the job is kept: `xscore batch collect {job}` goes on with it")
         raise
-    _print_submitted(parts, job, draft, status, terminal)
-    if status.sent or status.answered:
-        return 0
-    if status.over_budget:
-        return BudgetExhausted.exit_code
-    return ProviderError.exit_code if status.problem else 0
-
-
-def _print_submitted(
-    parts: PipelineParts, job: str, draft: JobDraft, status: JobStatus | None, terminal: Terminal
-) -> None:
-    if terminal.as_json:
-        standing = None if status is None else job_text.job_json(status)
-        print_json({**_draft_json(parts, draft), "job": job or None, "standing": standing})
-    elif status is not None:
-        write_stdout(job_text.render_job(status, cost=not terminal.quiet))
-    if status is not None:
-        terminal.notes([*status.remarks, job_text.next_step(status)])
 
 
 def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
