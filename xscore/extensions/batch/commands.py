@@ -169,7 +169,7 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
     """Wait until all is in, collecting results and sending what is next; without ID for every running job.
 
     Ctrl-C loses nothing: the vendor continues, and so does this command when run again. Its exit codes are those of
-    `xscore batch collect` does.
+    `xscore batch collect`.
     """
     settings = read_settings(flags).settings
 
