@@ -1,8 +1,8 @@
 """Anthropic's Message Batches: all requests in the body that creates the batch, and one stream of results.
 
-The vendor keeps no mark and no file, so candidates are found by number of requests and time; the ids in
-their results decide. The input is framed while it is sent and is never in memory as a whole. Trade-off:
-a create that breaks off after the last byte leaves a doubt that only time resolves.
+The vendor stores neither a mark nor a file. After a crash we look for batches with the same number of requests and
+recognise ours by the ids in its results. The input is framed while it is sent and is never in memory as a whole.
+Trade-off: if the connection breaks after the last byte, only a later look tells whether the batch was created.
 """
 
 import json

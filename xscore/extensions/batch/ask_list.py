@@ -1,10 +1,10 @@
 """`ask --batch`: the questions of a list asked in one working session, sharing each pack where they can.
 
-First what questions can share is judged, then each is an ordinary turn, which has judged alone what is left. Both are
-the same judge, that of the shared layout. The user's own memories are asked about after the repository's, because their
-judgments are kept in another store. A model that gives no usable score in that layout is asked in the one of `xscore
-ask` from then on, which the store remembers; a decision model always is, since it has no packs to share. Trade-off:
-questions are taken up some at a time, so that the first answers do not wait for the last question.
+Packs that questions can share are judged first. Then each question is an ordinary turn, which judges what is left; it
+uses the same judge, that of the shared layout. If a model gives no usable score in that layout, its questions are
+judged as by `xscore ask`, and the store remembers this for later lists. A decision model is always asked so, since it
+has no packs to share. Trade-off: questions are handled 32 at a time, so that the first answers do not wait for the
+last question; packs are shared within these 32 only.
 """
 
 import time

@@ -1,9 +1,9 @@
 """Read the results of a batch and enter them: judgments, the ledger, dollars, and what is asked again.
 
-Results come in any order, matched by custom_id; a reply means what it means live, and what it did not score climbs the
-repair ladder. Where a host takes nothing or a model scores nothing, the rest is lost after the first few, because the
-ladder would only multiply the bill. Each chunk is one transaction. Trade-off: a chunk of thousands of results holds the
-store's write lock for some tenths of a second.
+Results come in any order and are matched by custom_id. Replies are read as live ones are, and memories without a score
+are asked for again in smaller prompts (`scorer.repair`). If the host rejects every request, or the model scores
+nothing at all, the rest is given up: asking again would only cost more. Each chunk is one transaction. Trade-off: a
+chunk of thousands of results holds the store's write lock for some tenths of a second.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The context of one pass over a job, and the lease that lets one process at a time advance it.
 
-A job's row names its holder; whether that process is alive is checked as for claims (`cache.lease`).
-Each transaction of a pass checks that the lease is still ours, so that a process that was suspended for minutes writes
-nothing twice when it resumes. Trade-off: a process killed in another container holds the job until its lease expires.
+A job's row names the process that holds it; a holder that is dead is replaced (`cache.lease`). Each transaction of a
+pass checks that the lease is still ours, so a process that was suspended for minutes writes nothing twice. Trade-off: a process killed in another container holds the job until its lease expires.
 """
 
 import sqlite3

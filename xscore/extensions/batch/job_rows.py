@@ -1,8 +1,8 @@
 """Rows of jobs: what was planned for a list of questions, and which jobs a command means.
 
-A job is written whole in one transaction, or not at all. An ask is stored once, however many questions share it, and
-without the texts of its pieces: those are in the store. There is no vendor, money or decision here, and batches are in
-`batch_rows`. Trade-off: reading an ask parses JSON (about 10 µs), so keep one that many questions need.
+A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is stored once for all
+questions that share it, and without the texts of its pieces, which the store has. Rows of batches are in `batch_rows`.
+Trade-off: reading an ask parses JSON (about 10 µs).
 """
 
 import json

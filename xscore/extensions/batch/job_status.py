@@ -1,7 +1,7 @@
 """The status of a job, from the store alone or after asking its vendor.
 
-Judged is what was asked and neither waits nor is lost, so that the figures always add up. A job belongs to the vendor
-it was planned for, whatever judge the settings name today. Trade-off: a memory in parts counts as waiting while one of
+Judged = asked - waiting - lost, so the figures always add up. A job belongs to the vendor it was planned for, whatever
+judge the settings name today. Trade-off: a memory in parts counts as waiting while one of
 its parts does.
 """
 

@@ -1,8 +1,8 @@
 """Plan a list, live or by batch: what it would take, what a batch sends, and its job. Sends nothing.
 
-Sizes alone are added up; no prompt is drafted. Questions of which nothing is known yet need the same packs, so their
-forecast is made once: the first one's length stands for all of them. By batch, questions that show the judge the same
-are judged once, what another job is having judged is left to it, and prompts are those of the live judge.
+It adds up sizes and drafts no prompt. Questions without any judgment yet need the same packs, so their forecast is made
+once, with the length of the first. In a batch, equal questions are judged once, candidates that another job is having
+judged are left to that job, and prompts are those of live calls.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

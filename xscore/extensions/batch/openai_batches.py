@@ -1,8 +1,8 @@
 """OpenAI's Batch API: a file of requests, a batch over it, and files of what came back.
 
-The mark is kept as the batch's metadata and in the file's name, so that both are found again. It creates nothing twice
-by itself. The trade-off: on the vendor's own host the input is told to expire after `INPUT_KEPT_S`, since memories
-stand in it; results are kept as long as the host keeps them.
+The mark is stored in the batch's metadata and in the file's name, so that both can be found again. Nothing is retried
+here. Trade-off: OpenAI is asked to delete the input after `INPUT_KEPT_S`, because it contains memories; results stay as
+long as the host keeps them.
 """
 
 import json

@@ -19,7 +19,7 @@ class BatchLimits(Struct, frozen=True, kw_only=True):
 
 
 class BatchState(StrEnum):
-    """How far a vendor is with a batch, in common terms."""
+    """The state of a batch, in words common to both vendors; the vendors' own follow."""
 
     WORKING = "working"
     """validating, in_progress, finalizing; in_progress"""
@@ -41,13 +41,13 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     """Our name for it; empty where the vendor keeps none, or it is not ours."""
     created_at: float
     requests: int
-    """0: not told (yet)."""
+    """0: the vendor has not said."""
     done: int = 0
     failed: int = 0
     problem: str = ""
     error_kinds: tuple[str, ...] = ()
-    """Kinds of errors (`XscoreError.kind`) that apply to one that failed; `rate_limited`: too much waits at the vendor,
-    and the same input fits later."""
+    """Kinds of errors (`XscoreError.kind`) of a failed batch; `rate_limited`: the vendor's queue is full, and the same
+    input can be sent later."""
     files: tuple[str, ...] = ()
 
 
@@ -65,15 +65,15 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     """What became of one request."""
 
     custom_id: str
-    """Empty: a line that cannot be read, whosever it is."""
+    """Empty: a line that cannot be read."""
     outcome: RequestOutcome
     completion: Completion | None = None
     detail: str = ""
-    """Of one without an answer: why; never in the host's own sentences, which may repeat the prompt."""
+    """Why there is no answer; never the host's own text, which may repeat the prompt."""
     error_kinds: tuple[str, ...] = field(default=())
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
     is_charged: bool = False
-    """Of one without an answer: the host counts it as answered, though nothing of it can be read."""
+    """The host counts it as answered, though no reply can be read."""
 
 
 class Batch(Struct, frozen=True):
@@ -82,7 +82,7 @@ class Batch(Struct, frozen=True):
     job: str
     number: int
     mark: str
-    """Our name for it, which the vendor is told."""
+    """Our name for it, which is sent to the vendor."""
     state: str
     """`marked`, `created`, `ended`, `collected`, `failed`."""
     marked_at: float
@@ -92,7 +92,7 @@ class Batch(Struct, frozen=True):
     file_id: str = ""
     vendor_id: str = ""
     status: str = ""
-    """As the vendor says it."""
+    """The vendor's own word."""
     seen_at: float | None = None
     problem: str = ""
     waiting: int = 0
@@ -111,7 +111,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     candidates: int
     cached: int
     asked: int
-    """What its requests ask for; the rest is left to an equal question of the list, or to another job."""
+    """Candidates in its requests; the rest is judged for an equal question of the list, or by another job."""
     judged: int
     unjudged: dict[str, int]
     """Cause -> how many are lost for good."""
@@ -128,9 +128,9 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """Why what is planned was not sent, in words; empty: nothing is held back."""
     over_budget: bool = False
     problem: str = ""
-    """What the vendor's Batch API said when it was looked at last; empty: nothing was wrong."""
+    """What went wrong at the vendor in the latest pass; empty: nothing."""
     is_unusable: bool = False
-    """That will be no better later: a wrong key, an empty account."""
+    """Trying again will not help: a wrong key, an empty account."""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -159,10 +159,10 @@ class QuestionSummary(Struct, frozen=True):
 
 
 class ListReport(Struct, frozen=True, kw_only=True):
-    """What came of a list."""
+    """The result of a list."""
 
     job: str
-    """`b_…`; empty: nothing was to be paid for, as with the judge without a model."""
+    """`b_…`; empty: nothing had to be paid for, as with the lexical judge."""
     command: str
     judge: str
     is_model: bool

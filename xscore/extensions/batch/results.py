@@ -1,10 +1,10 @@
 """The results of a list: each question ranked from the cache with its counts, and the results file.
 
-The rules, thresholds and boosts are a turn's, on the code and the uncommitted change of today. Candidates = judged +
-cached + unjudged by cause, for every question. The file is Parquet or JSON lines, and replaced whole; its path is
-checked before anything is spent, and may hold earlier results or nothing. Questions of a batch are prepared as they
-were asked: settings that are part of the judge's identity come from the job. Trade-off: questions are gone through once
-more after judging, and all rows are in memory.
+Thresholds and boosts are those of a turn, applied to today's code and uncommitted changes. For every question,
+candidates = judged + cached + unjudged by cause. The file is Parquet or JSON lines and is replaced whole; its path is
+checked before anything is spent, and may hold nothing but earlier results. Questions of a batch are prepared with the
+judge settings of their job. Trade-off: after judging, every question is prepared a second time, and all rows are in
+memory.
 """
 
 import asyncio

@@ -2,9 +2,9 @@
 
     rendered -> marked, with its dollars reserved -> uploaded and created
 
-A transaction before the vendor is called and one after it leave, after a kill, a marked batch that the machine can
-settle. What has no room stays planned and goes out after something was collected. Trade-off: an input is rendered
-before it is known whether its dollars can still be reserved, because only then are its bytes known.
+There is one transaction before the vendor is called and one after, so a kill in between leaves a marked batch, which the
+next pass looks for at the vendor. Requests without room stay planned and are sent after something was collected.
+Trade-off: an input is rendered before its dollars are reserved, because its size is only known then.
 """
 
 from decimal import Decimal

@@ -1,6 +1,6 @@
-"""The part of `ask --batch` that questions share, and what it would take: one line to the host, each pack sent once.
+"""Judge what the questions of `ask --batch` can share, and estimate it: each pack is sent once for several questions.
 
-What is left is each question's own turn's to judge. Estimates go by sizes alone.
+Each question's own turn judges the rest. Estimates go by sizes alone.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from xscore.scorer.packs import packs_to_send
 
 
 class SharedPhase(Struct, frozen=True):
-    """What came of it."""
+    """The result of judging shared packs."""
 
     judged: tuple[frozenset[str], ...]
     spent: StageUsage

@@ -1,9 +1,9 @@
 """Prompts that several questions share: which questions share which packs, how many fit, and how to read replies.
 
-`batch.questions_a_call` is lowered to what a host takes: a strict schema's properties, the model's output cap, its
-context. A score is never taken from one question for another: it counts under the code it stands under, and a damaged
-reply to several questions says nothing. Trade-off: packs that differ in one
-member are not shared, and a model with a small output cap shares less than its replies would need.
+`batch.questions_a_call` is lowered where a host takes less: by the size of a strict schema, the model's output cap or
+its context. A score counts only for the question under whose code it stands, and a damaged reply to several questions
+counts for none. Trade-off: packs that differ in one member are not shared, and with a model of a small output cap fewer
+questions share a prompt than its replies would need.
 """
 
 from collections.abc import Collection, Mapping, Sequence

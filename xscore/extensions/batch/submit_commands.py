@@ -1,6 +1,6 @@
 """`xscore batch run | submit | rescore`: lists of questions judged live, or through a vendor's Batch API.
 
-They plan, ask for agreement and report; the judging is `list_job`'s, the sending `machine`'s.
+They show the plan, ask for confirmation and print the outcome. `list_job` judges live, `machine` sends batches.
 """
 
 from pathlib import Path

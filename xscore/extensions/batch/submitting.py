@@ -1,9 +1,8 @@
 """Plan, price, confirm and commit a list of questions as a job. It sends nothing.
 
-Once the job is committed, `machine` takes it further, now or by any later command. Memories of the user's own store are
-left out: their judgments belong in that store, and results of a batch are entered in one transaction of one store, with
-the money; live judging covers them. Trade-off: if another process commits a job meanwhile, this one has to be planned
-again, so that no two pay for the same.
+After that `machine` advances the job. The user's own memories are left out: their judgments belong in the user's store,
+and the results of a batch and their dollars are entered in one transaction of one store. Live calls judge them.
+Trade-off: if another process commits a job meanwhile, this one has to be planned again, so that nothing is paid twice.
 """
 
 from decimal import Decimal

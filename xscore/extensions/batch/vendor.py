@@ -1,8 +1,8 @@
 """Which vendors have a Batch API, and which of their failures mean that no batch was created.
 
-It knows nothing of questions, judgments or money. A create that fails without an answer may have succeeded: `find`
-tells, by the mark that was sent; only `CERTAINLY_NOT_CREATED` says for sure. A host is reached with the key, route and
-bounds of the live calls. Trade-off: whether a compatible host has a Batch API is known only once it is asked.
+It knows nothing of questions, judgments or money. A create that failed without an answer may have succeeded: look it up
+with `find`, unless the error is one of `CERTAINLY_NOT_CREATED`. Key, address and size limits are those of live calls.
+Trade-off: whether a compatible host has a Batch API is known only once it is asked.
 """
 
 from xscore.extensions.batch.vendor_calls import LIVE_HINT, BatchHost

@@ -1,8 +1,8 @@
 """Calls to any vendor's Batch API, each with a deadline and size limits, and the result of each request.
 
-Reads are tried again a few times; a create is sent once, because it may have succeeded without an answer. Results are
-streamed. No sentence of a host is passed on: it may repeat the prompt. Trade-off: a stream that breaks is read from its
-start again by the next pass, which skips what was entered.
+Reads are retried a few times. A create is sent once, because it may have succeeded without an answer. Results are
+streamed. No text of a host's error is passed on, since it may repeat the prompt. Trade-off: after a stream breaks, the
+next pass reads it from the start and skips what was entered.
 """
 
 import asyncio
@@ -41,18 +41,18 @@ from xscore.providers.wire_errors import (
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Usage
 
 LOOK_TIMEOUT_S = 30.0
-"""Deadline of a look, a page of a list, and of the next bytes of a stream."""
+"""Deadline of reading a status or a page of a list, and of the next bytes of a stream."""
 CREATE_TIMEOUT_S = 120.0
 SLOWEST_BYTES_S = 64 * 1024
 """An upload slower than this is given up."""
 ATTEMPTS = 4
-"""At what only reads."""
+"""For requests that only read."""
 LINE_BYTES = 16 * MIB
-"""Of one result; a longer one is not read."""
+"""Longest line of results; a longer one is not read."""
 RESULT_TOKENS = 8_192
-"""What a result may have on average, for the bound of the whole stream."""
+"""Tokens allowed per result on average; they bound the size of the whole stream."""
 PAGES = 1_000
-"""Of a list, read at most: 100,000 batches."""
+"""Most pages read of a list: 100,000 batches."""
 GONE = 404
 ABSENT = (GONE, 405, 501)
 """Statuses of a path that a host does not serve, and of a batch or file that is not there."""
@@ -65,14 +65,14 @@ Send = Callable[[Any], Awaitable[Any]]
 
 
 def input_size(lines: IO[bytes]) -> int:
-    """Return how many bytes an input has, and stand at its start."""
+    """Return the size of an input in bytes; leave it at its start."""
     size = lines.seek(0, 2)
     lines.seek(0)
     return size
 
 
 def upload_timeout_s(size: int) -> float:
-    """Return the deadline of sending so many bytes."""
+    """Return the deadline of uploading this many bytes."""
     return CREATE_TIMEOUT_S + size / SLOWEST_BYTES_S
 
 
@@ -304,7 +304,7 @@ class BatchHost(ABC):
 
 
 def unreadable_result(custom_id: str = "") -> BatchResult:
-    """Return the result of a request that the host says it answered, and whose reply is none; no id: of any."""
+    """Return the result of a request that the host counts as answered and whose reply cannot be read."""
     return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
 
 
