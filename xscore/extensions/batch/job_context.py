@@ -1,7 +1,8 @@
 """The context of one pass over a job, and the lease that lets one process at a time advance it.
 
 A job's row names the process that holds it; a holder that is dead is replaced (`cache.lease`). Each transaction of a
-pass checks that the lease is still ours, so a process that was suspended for minutes writes nothing twice. Trade-off: a process killed in another container holds the job until its lease expires.
+pass checks that the lease is still ours, so a process that was suspended for minutes writes nothing twice.
+Trade-off: a process killed in another container holds the job until its lease expires.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Judge a list of questions by live calls, from estimate to results: `batch run` and `rescore`.
 
 A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a file of questions,
-`rescore` takes the recent tasks of the repository. Trade-off: the index is brought up to date once, so files that change
-meanwhile are judged as they were found.
+`rescore` takes the recent tasks of the repository. Trade-off: the index is brought up to date once, so files
+that change meanwhile are judged as they were found.
 """
 
 import asyncio

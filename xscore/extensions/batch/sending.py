@@ -2,8 +2,8 @@
 
     rendered -> marked, with its dollars reserved -> uploaded and created
 
-There is one transaction before the vendor is called and one after, so a kill in between leaves a marked batch, which the
-next pass looks for at the vendor. Requests without room stay planned and are sent after something was collected.
+There is one transaction before the vendor is called and one after, so a kill in between leaves a marked batch, which
+the next pass looks for at the vendor. Requests without room stay planned and are sent after something was collected.
 Trade-off: an input is rendered before its dollars are reserved, because its size is only known then.
 """
 
