@@ -8,7 +8,7 @@ Trade-off: finding a memory's judgments over all turns is a full scan.
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
@@ -37,6 +37,11 @@ _WRITE_JUDGMENT = """
 _WRITE_REASON = """
     INSERT INTO reason (query_id, content_id, text)
     SELECT ?, id, ? FROM content WHERE hash = ?
+    ON CONFLICT (query_id, content_id) DO NOTHING
+"""
+_ADD_REASON = """
+    INSERT INTO reason (query_id, content_id, text)
+    SELECT query_id, content_id, ? FROM content JOIN judgment ON query_id = ? AND content_id = content.id WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
 _REASONS = """
@@ -75,6 +80,13 @@ def read_reasons(connection: Connection, names: JudgmentKey, hashes: Iterable[st
     """Return the stored reasons for these contents, by content hash."""
     query = find_query(connection, names)
     return dict(connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
+
+
+def add_reasons(connection: Connection, names: JudgmentKey, reasons: Mapping[str, str]) -> None:
+    """Store reasons of judgments that this store holds, by content hash; one that is there stays."""
+    query = find_query(connection, names)
+    with database.transaction(connection):
+        connection.executemany(_ADD_REASON, [(text, query, hash_) for hash_, text in reasons.items()])
 
 
 def find_query(connection: Connection, names: JudgmentKey) -> int | None:

@@ -109,6 +109,11 @@ def _misses(what: str, found: Sequence[Selected], way: str) -> str:
     return faint(f"{what}: {names}{more} ({way})") if found else ""
 
 
+def render_absent_reasons(answer: Answer) -> str:
+    """Say why chosen memories stand without a reason; empty if they have one."""
+    return faint(f"no reasons: {one_line(answer.reasons.absent)}") if answer.selected and answer.reasons.absent else ""
+
+
 def render_unjudged(answer: Answer) -> str:
     """Count unjudged candidates by cause and say what went wrong; empty if all are judged."""
     if not answer.coverage.unjudged:
@@ -167,9 +172,8 @@ def render_cost_line(answer: Answer) -> str:
     `~` marks dollars that rest on estimated token counts; one unpriced call makes the turn unpriced.
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
-    stages = [
-        stage for stage in (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.primary_usage) if stage
-    ]
+    all_stages = (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.reason_usage, answer.primary_usage)
+    stages = [stage for stage in all_stages if stage]
     calls = sum(stage.calls for stage in stages)
     if answer.judge.is_model or calls:
         failed = sum(stage.attempts for stage in stages) - calls

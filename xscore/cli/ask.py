@@ -195,6 +195,7 @@ def print_turn(
         terminal.lines(selection)
     terminal.notes(answer.warnings)
     terminal.lines(answer_text.render_near_misses(answer))
+    terminal.lines(answer_text.render_absent_reasons(answer))
     terminal.lines(answer_text.render_unjudged(answer))
     terminal.lines(answer_text.render_judges(answer))
     if terminal.verbose:

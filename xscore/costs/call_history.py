@@ -19,7 +19,7 @@ from xscore.providers.hosts import is_loopback
 from xscore.records.calls import RateLimits, Stage
 from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 
-ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0}
+ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0, Stage.REASON: 2.0}
 """Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
 LOOPBACK_FACTOR = 5.0
 """A model on this machine is assumed to take so many times as long."""

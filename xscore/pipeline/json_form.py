@@ -14,7 +14,7 @@ from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, Selected, StageUsage
 
 SCHEMA = 1
-STAGES = ("judge", "primary", "probe", "embed")
+STAGES = ("judge", "primary", "probe", "embed", "reason")
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

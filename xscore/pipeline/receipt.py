@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from xscore.cache.keys import judge_key
 from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
@@ -204,9 +206,11 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
         probe_usage=_stage_usage(resources, Stage.PROBE),
         embed_usage=_stage_usage(resources, Stage.EMBED),
+        reason_usage=_stage_usage(resources, Stage.REASON),
         routing=opened.routing,
         traffic=resources.traffic() if resources else Traffic(),
         latency=run.stopwatch.latency(since=run.options.waits_from),
+        reasons=run.reasons_account,
         second_draws=_count_second_draws(run),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
         ranked_by=run.ranked_by,
@@ -220,7 +224,7 @@ def _count_second_draws(run: "TurnRun") -> SecondDraws:
         return SecondDraws()
     judged = [one.result for one in run.outcomes if isinstance(one.result, Judgment)]
     twice = {one.content_hash for one in judged if one.draws}
-    return SecondDraws(run.drawn_again, len(twice) - run.drawn_again, run.drawn_once)
+    return replace(run.second_draws, cached=len(twice) - run.second_draws.drawn)
 
 
 def _all_warnings(run: "TurnRun") -> tuple[str, ...]:

@@ -195,8 +195,8 @@ class TurnResources(Struct):
         self.judging_lines.append((provider, line))
         return line
 
-    def embedding_provider(self, provider: Provider) -> Provider:
-        """Wrap a provider of embeddings with retries, budget and ledger."""
+    def metered_provider(self, provider: Provider) -> Provider:
+        """Wrap a provider of embeddings or reasons with retries, budget and ledger."""
         return self._retrying(provider)
 
     def hold_back(self) -> None:

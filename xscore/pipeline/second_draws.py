@@ -22,6 +22,7 @@ from xscore.platform.text import counted
 from xscore.records.calls import Stage
 from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
+from xscore.records.receipt import SecondDraws
 from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 
@@ -30,10 +31,7 @@ class DrawnAgain(Struct, frozen=True):
     """The outcomes after the second draws."""
 
     outcomes: tuple[Outcome, ...]
-    drawn: int = 0
-    """Contents that were judged a second time."""
-    missed: int = 0
-    """Candidates as near that were not."""
+    counts: SecondDraws
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -51,10 +49,10 @@ async def draw_again(
     """
     near, beyond = _near_threshold(parts, question[0], outcomes)
     if not near:
-        return DrawnAgain(outcomes, missed=beyond)
+        return DrawnAgain(outcomes, SecondDraws(missed=beyond))
     causes = {one.result.cause for one in outcomes if isinstance(one.result, Unjudged)}
     if causes & ENDS_ALL or (deadline is not None and not deadline.judging_left_s()):
-        return DrawnAgain(outcomes, missed=len(near) + beyond)
+        return DrawnAgain(outcomes, SecondDraws(missed=len(near) + beyond))
     judged = await _judge(parts, resources, question, near, deadline)
     scores = {one.result.content_hash: one.result for one in judged.outcomes if isinstance(one.result, Judgment)}
     lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
@@ -65,7 +63,8 @@ async def draw_again(
         for one in outcomes
     )
     drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
-    return DrawnAgain(merged, len(drawn), len(lost) + beyond, judged.interrupted, _warning(lost))
+    counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
+    return DrawnAgain(merged, counts, judged.interrupted, _warning(lost))
 
 
 def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[list[Candidate], int]:

@@ -30,7 +30,7 @@ from xscore.platform.processes import gc_paused, process_identity
 from xscore.records.calls import Stage
 from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Layer
-from xscore.records.receipt import Answer, TurnFigures
+from xscore.records.receipt import Answer, ReasonsAccount, SecondDraws, TurnFigures
 from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.store import turns
@@ -110,12 +110,10 @@ class TurnRun(Struct):
     ranking: Ranking | None = None
     ranked_by: str = ""
     """`lexical` where the judge could not be reached; see `Answer.ranked_by`."""
-    drawn_again: int = 0
-    """Candidates near their threshold that were judged a second time;"""
-    drawn_once: int = 0
-    """and those that should have been."""
+    second_draws: SecondDraws = SecondDraws()
     reasons: Mapping[str, str] = {}
-    """Stored reasons of the kept and near memories, by content hash."""
+    """Reasons of the kept and near memories that their judgments do not hold, by content hash."""
+    reasons_account: ReasonsAccount = ReasonsAccount()
     context: "RenderedContext | None" = None
     answer_text: str | None = None
     interrupted: bool = False
@@ -139,6 +137,10 @@ class TurnRun(Struct):
                 await self._open_resources(stack)
                 await self._judge()
                 self._rank()
+                if self.parts.judge.identity.is_decision and not (self.ranked_by or self.options.isolated):
+                    from xscore.pipeline.reasons import give_reasons
+
+                    await give_reasons(self)
                 self._build_context()
                 await self._call_primary()
         assert self.ranking is not None
@@ -207,7 +209,13 @@ class TurnRun(Struct):
             self.resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
             judge = await self._open_judge(self.resources)
             self.outcomes = await self.judge_by(judge, opened.pool)
-            await self._draw_again(judge)
+            if not isinstance(judge, NoJudge) and judge.identity.is_decision:
+                from xscore.pipeline.second_draws import draw_again
+
+                drawn = await draw_again(self.parts, self.resources, (opened.turn, opened.key), self.outcomes, deadline)
+                self.outcomes, self.second_draws = drawn.outcomes, drawn.counts
+                self.interrupted = self.interrupted or drawn.interrupted
+                self.warnings += drawn.warnings
             if any(isinstance(one.result, Unjudged) for one in self.outcomes):
                 from xscore.pipeline.fallback import take_over
 
@@ -221,18 +229,6 @@ class TurnRun(Struct):
                 self.warn(f"what the host can do was not remembered: {error.message}", error.hint)
         if not isinstance(judge, NoJudge):
             self.warnings += (*judge.warnings(), *self.resources.warnings())
-
-    async def _draw_again(self, judge: "Judge | NoJudge") -> None:
-        """Ask a decision model a second time about what came near its threshold."""
-        if isinstance(judge, NoJudge) or not judge.identity.is_decision or self.resources is None:
-            return
-        from xscore.pipeline.second_draws import draw_again
-
-        question = (self.opened.turn, self.opened.key)
-        drawn = await draw_again(self.parts, self.resources, question, self.outcomes, self.deadline)
-        self.outcomes, self.drawn_again, self.drawn_once = drawn.outcomes, drawn.drawn, drawn.missed
-        self.interrupted = self.interrupted or drawn.interrupted
-        self.warnings += drawn.warnings
 
     async def judge_by(self, judge: "Judge | NoJudge", pool: "Pool") -> tuple[Outcome, ...]:
         """Give every candidate of a pool an outcome, within the deadline."""
@@ -358,7 +354,7 @@ class TurnRun(Struct):
         self.parts.observer.stage("primary")
         with self.stopwatch.stage("primary"):
             try:
-                answered = await ask_primary(
+                self.answer_text, said = await ask_primary(
                     self.parts,
                     self.resources.answering_provider(),
                     self.opened.turn,
@@ -377,7 +373,6 @@ class TurnRun(Struct):
                 self.primary_failed = True
                 self.warn(f"the answering call failed: {error.message}", error.hint)
                 return
-        self.answer_text, said = answered
         self.warnings += said
 
     def warn(self, message: str, hint: str = "") -> None:

@@ -14,6 +14,8 @@ class Stage(StrEnum):
     PRIMARY = "primary"
     PROBE = "probe"
     EMBED = "embed"
+    REASON = "reason"
+    """Reasons for what a decision model chose, by a chat model."""
 
 
 class Finish(StrEnum):

@@ -137,6 +137,17 @@ class SecondDraws(Struct, frozen=True):
     """As near, but asked once in this turn: beyond the limit of 60, or a cap, the deadline or an interruption came."""
 
 
+class ReasonsAccount(Struct, frozen=True):
+    """Where the reasons of a decision model's choice come from: such a model gives none itself."""
+
+    by: str = ""
+    """`provider:model` of the chat model that was asked in this turn; empty: none was."""
+    asked: int = 0
+    given: int = 0
+    absent: str = ""
+    """Why chosen memories are without a reason; empty: all have one, or another judge judged."""
+
+
 class StageUsage(Struct, frozen=True, kw_only=True):
     """Calls, tokens and money of one stage; retries are attempts, not calls."""
 
@@ -199,6 +210,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     latency: Latency
     probe_usage: StageUsage | None = None
     embed_usage: StageUsage | None = None
+    reason_usage: StageUsage | None = None
     routing: Routing | None = None
     traffic: Traffic = field(default_factory=Traffic)
     session: SessionInfo | None = None
@@ -208,6 +220,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     thresholds: dict[str, float] = {}
     """Kinds with a threshold of their own."""
     second_draws: SecondDraws = SecondDraws()
+    reasons: ReasonsAccount = ReasonsAccount()
     excluded_files: int = 0
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""

@@ -44,7 +44,7 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Who takes over, in order, what the judge left because its host failed, refused or could not be read: models like `model`, and `lexical`, which ranks all by words where the host was not reached and nothing was judged."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
     """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
-    pack_tokens: Annotated[int, Meta(ge=200)] | None = None
+    pack_tokens: Fixed[int | None] = None
     """Target tokens of a pack; unset: 5,000 for models known by name, 2,500 for others."""
     order: Literal["memory_first", "turn_first"] | None = None
     """Unset: as declared for the model. `memory_first` lets provider prefix caches serve the pack."""
@@ -52,6 +52,8 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """What the judge sees of the turn: task and errors, or also file, diff and recent files (then part of the key)."""
     reasons: Literal["relevant", "all"] = "relevant"
     """Ask for reasons of scores from 0.3 up, or of all."""
+    reason_model: str = "auto"
+    """Chat model (`provider:model`) that gives reasons for a decision model's choice, in one call. `auto`: OpenAI's by chat where it judges; `none`: no reasons."""
     reasons_from: Fixed[float] = 0.3
     """Lowest score that asks for a reason."""
     tests: RepoMay[Literal["cards", "full"]] = "cards"
@@ -129,7 +131,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     """What is kept."""
 
     threshold: RepoMay[Fraction | dict[ThresholdName, Fraction]] = USUAL_THRESHOLD
-    """Lowest final score that is kept (inclusive): a number, or a table by kind of memory, such as `default = 0.7`, `code = 0.7`, `doc = 0.6`; `"typesafe/doc" = 0.6` is for judges of that provider alone."""
+    """Lowest final score that is kept (inclusive): a number, or a table by kind: `default`, `code`, `doc` and so on; `"typesafe/doc"` is for judges of that provider."""
     lexical_threshold: RepoMay[Fraction] = 0.5
     """The same for the lexical judge, which has a scale of its own."""
     top_k: RepoMay[Positive] = 15

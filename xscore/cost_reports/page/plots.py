@@ -35,7 +35,7 @@ MODELS = 5
 FASTEST_S = 0.001
 """What took less stands at the left edge."""
 NO_TURNS = "there are no turns in this period"
-STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed")
+STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed", "reason")
 ZERO = Decimal(0)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "xscore"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.42.0"
-OPERATIONS = {"judge": "chat", "primary": "chat", "probe": "chat", "embed": "embeddings"}
+OPERATIONS = {"judge": "chat", "primary": "chat", "probe": "chat", "embed": "embeddings", "reason": "chat"}
 """Stage of a call -> `gen_ai.operation.name`."""
 ANSWERED = "ok"
 Attributes = dict[str, str | int | float | bool]

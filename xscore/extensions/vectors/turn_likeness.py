@@ -210,7 +210,7 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
 async def _opened(settings: Settings, resources: TurnResources) -> EndpointEmbedder:
     embedder_label(settings)
     await import_sdk(ENDPOINT_EMBEDDER)
-    return make_embedder(settings, resources.embedding_provider)
+    return make_embedder(settings, resources.metered_provider)
 
 
 async def _cosines(turn: Turn, embedder: EndpointEmbedder, store: Store) -> Mapping[str, float]:

@@ -1,0 +1,121 @@
+"""Reasons for what a decision model chose: one call of a small chat model after the selection.
+
+It is asked in the words of the judging prompt, about the kept and nearly kept memories alone, and only its reasons are
+read: its scores count for nothing. They are stored beside the judgments, so a cached turn pays nothing. Where no chat
+model can be asked the receipt says why. Trade-off: the chat model may see less in a memory than the judge did, and its
+reason then says so.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from xscore.cache.judgments import add_reasons
+from xscore.cache.keys import FIRST_DRAW, judge_key
+from xscore.pipeline.fusion import reason_of
+from xscore.pipeline.judging import take_back_cancellation
+from xscore.pipeline.model_factory import model_judge_factory
+from xscore.pipeline.parts import PipelineParts
+from xscore.platform.errors import StoreError, XscoreError
+from xscore.prompts.fences import shorten_middle
+from xscore.prompts.judge import turn_block
+from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
+from xscore.providers.provider import Adaptable
+from xscore.providers.spec import ModelSpec, import_for_judging, parse_model_spec
+from xscore.records.calls import Stage
+from xscore.records.memory import Candidate
+from xscore.records.receipt import ReasonsAccount
+from xscore.records.turn import Turn
+from xscore.scorer.repair import MemoryPart, PackPrompt
+
+if TYPE_CHECKING:
+    from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.turn import TurnRun
+
+MOST_ASKED = 25
+"""Memories of one call, the best first: the usual K of 15, and the ten that came nearest."""
+MOST_CHARS = 1_200
+"""Of one memory; a longer one is shortened in the middle."""
+MOST_WORDS = 15
+WITHIN_S = 20.0
+
+
+def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
+    """Return the chat model that gives reasons, or None. wanted: `judge.reason_model`. Raises UsageError."""
+    if wanted == "auto":
+        return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
+    return None if wanted == "none" else parse_model_spec(wanted)
+
+
+async def give_reasons(run: "TurnRun") -> None:
+    """Ask for the reasons that chosen memories of a turn lack, and store them. Raises StoreError."""
+    assert run.ranking is not None
+    chosen, parts = run.ranking.selection, run.parts
+    near = [one for one in chosen.near_misses if chosen.came_near(one)]
+    without = [one for one in (*chosen.kept, *near) if not reason_of(one, run.reasons)][:MOST_ASKED]
+    if not without:
+        return
+    if run.resources is None or not run.opened.pool.misses or run.interrupted:
+        run.reasons_account = ReasonsAccount(absent="none were given when these memories were judged")
+        return
+    import asyncio  # a cached turn needs no event loop
+
+    left_s = run.deadline.judging_left_s() if run.deadline else WITHIN_S
+    absent, found, spec = "", dict[str, str](), None
+    try:
+        spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
+        if spec is None:
+            absent = "judge.reason_model names no chat model that could give them"
+        else:
+            async with asyncio.timeout(min(WITHIN_S, left_s)):
+                found = await _asked(parts, run.resources, run.opened.turn, spec, [one.candidate for one in without])
+    except TimeoutError:
+        absent = "there was no time left to ask for them"
+    except asyncio.CancelledError:
+        absent, run.interrupted = "the turn was stopped before they were given", True
+        take_back_cancellation(asyncio.current_task())
+    except StoreError:
+        raise
+    except XscoreError as error:
+        absent = f"they could not be asked for: {error.message}"
+    for connection in parts.store.connections_of_a_turn() if found else ():
+        add_reasons(connection, (run.opened.key, judge_key(parts.judge.identity), FIRST_DRAW), found)
+    run.reasons = {**run.reasons, **found}
+    if not absent and any(not reason_of(one, run.reasons) for one in chosen.kept):
+        absent = f"{spec} gave none for some of them"
+    run.reasons_account = ReasonsAccount(str(spec or ""), len(without) if spec else 0, len(found), absent)
+
+
+async def _asked(
+    parts: PipelineParts, resources: "TurnResources", turn: Turn, spec: ModelSpec, candidates: Sequence[Candidate]
+) -> dict[str, str]:
+    """Make the call; return what it says of ids that it was asked about. Raises XscoreError."""
+    chat = model_judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
+    await import_for_judging(chat.provider.name)
+    if chat.capability is not None and isinstance(chat.provider, Adaptable):
+        chat.provider.adopt(chat.capability)
+    texts = chat.texts(candidates)
+    pieces = [
+        MemoryPart(
+            one.content_hash,
+            one.kind.value,
+            one.path,
+            one.entity,
+            shorten_middle(texts[one.id], MOST_CHARS),
+            one.content_hash,
+        )
+        for one in {one.content_hash: one for one in candidates if one.id in texts}.values()
+    ]
+    drafts = replace(chat.drafts, reasons_from=0.0)
+    prompt = PackPrompt("reasons", tuple(pieces))
+    request, codes = drafts.request(prompt, turn_block(turn, context=parts.settings.judge.context))
+    completion = await resources.metered_provider(chat.provider).complete(replace(request, stage=Stage.REASON))
+    said = drafts.layout.read(completion.text, frozenset(codes)).reasons
+    named = {piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)}
+    return {hash_: _shortened(reason) for hash_, reason in named.items() if reason}
+
+
+def _shortened(reason: str) -> str:
+    words = reason.split()
+    return reason if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + " …"
