@@ -95,7 +95,7 @@ def _render_audit(found: audit.MemoryAudit, *, shown: int = FINDINGS_SHOWN) -> s
     lines = []
     for problem, findings in groups.items():
         heading, remedy = _HEADINGS[problem]
-        lines.append(f"{bold(f'{len(findings):,} {heading}')}  {faint(remedy)}")
+        lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
         lines += [_finding_line(finding) for finding in findings[:shown]]
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")

@@ -249,8 +249,8 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
     """Count a preference as seen wherever a project that says the same was seen."""
     seen: dict[Choice, float] = {}
     for each in changes.observed:
-        at = changes.projects.get(each.project, 0.0)
-        seen[_choice(each)] = max(at, seen.get(_choice(each), 0.0))
+        choice, at = _choice(each), changes.projects.get(each.project, 0.0)
+        seen[choice] = max(at, seen.get(choice, 0.0))
     for memory in _keyed(user):
         if at := seen.get(_choice(memory), 0.0):
             user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)

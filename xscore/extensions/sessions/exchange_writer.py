@@ -46,7 +46,7 @@ _IMPORTED_NOW = """
 """What was imported today is not a year unused, however old the session is: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
-READERS_VERSION = 3
+READERS_VERSION = 4
 """Version of all readers; files read by another version are read again."""
 _MARGIN_CHARS = 3_000
 _SECRET_CHARS = 2_000
