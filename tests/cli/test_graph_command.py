@@ -86,5 +86,5 @@ def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xs
     (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
     done = xscore("memory", "audit", cwd=root)
     assert done.returncode == 1
-    assert "1 stale" in done.stdout
+    assert "stale: 1" in done.stdout
     assert f"{made.id} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2" in done.stdout
