@@ -19,7 +19,7 @@ from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cache.judgments import insert_judgments
-from xscore.extensions.exchange.cache_files import ExportFilter, export_judgments
+from xscore.extensions.exchange.cache_files import export_judgments
 from xscore.extensions.exchange.cache_signature import ExchangeKey
 from xscore.platform import database
 from xscore.platform.paths import STORE_DIR, STORE_FILE
@@ -122,7 +122,7 @@ def test_hearsay_orders_work_and_never_scores(
         connection.execute("DELETE FROM judgment")
         with database.transaction(connection):
             insert_judgments(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
-        export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))), ExportFilter())
+        export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))))
     connection.close()
     refused = two.run("store", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
@@ -180,7 +180,7 @@ def big_export(folder: Path, count: int) -> Path:
         found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
         with database.transaction(connection):
             insert_judgments(connection, found, (f"{turn:032x}", "b" * 32, 0))
-    export_judgments(connection, folder / "big.xscore", ExchangeKey(bytes.fromhex(KEY)), ExportFilter())
+    export_judgments(connection, folder / "big.xscore", ExchangeKey(bytes.fromhex(KEY)))
     connection.close()
     return folder / "big.xscore"
 

@@ -22,7 +22,6 @@ from xscore.extensions.exchange.cache_files import (
     CacheExport,
     CacheImport,
     ExchangeRow,
-    ExportFilter,
     export_judgments,
     import_judgments,
     import_untrusted,
@@ -65,7 +64,7 @@ def file(connection: Connection, tmp_path: Path) -> Path:
     """An export of three judgments."""
     filled(connection, [Judgment(f"{number:032x}", number / 4, f"says {number}") for number in range(3)])
     place = tmp_path / "judgments.xscore"
-    export_judgments(connection, place, KEY, ExportFilter())
+    export_judgments(connection, place, KEY)
     return place
 
 
@@ -93,7 +92,7 @@ def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Jud
     first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
     for names, found in turns.items():
         filled(first, found, names)
-    done = export_judgments(first, folder / "c", KEY, ExportFilter())
+    done = export_judgments(first, folder / "c", KEY)
     taken = take(other, folder / "c")
     assert everything(other) == everything(first)
     assert (taken.added, taken.known, taken.turns) == (done.judgments, 0, len(turns))
@@ -257,15 +256,15 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         " VALUES ('t_1', '', ?, ?, 'a task', 50.0, 'done')",
         NAMES[:2],
     )
-    assert export_judgments(connection, place, KEY, ExportFilter(judges=("cccccccc",))).judgments == 1
-    assert export_judgments(connection, place, KEY, ExportFilter(since=40.0, reasons=False)) == CacheExport(
+    assert export_judgments(connection, place, KEY, judges=("cccccccc",)).judgments == 1
+    assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
     told = zstandard.ZstdDecompressor().decompressobj().decompress(read_signed(place, KEY))
     assert [msgspec.json.decode(line)[4] for line in told.splitlines()] == [f"{1:032x}"]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
-        export_judgments(connection, place, KEY, ExportFilter(since=60.0))
+        export_judgments(connection, place, KEY, since=60.0)
     assert place.read_bytes() == before and [each.name for each in tmp_path.glob(".some*")] == []
     assert b"a task" not in told and place.stat().st_mode & 0o777 == 0o600
 
@@ -274,7 +273,7 @@ def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path)
     """A score that does not fit its checksum is not passed on as one."""
     filled(connection, judgments(0, 3))
     connection.execute("UPDATE judgment SET score = 0.75 WHERE content_id = 2")
-    done = export_judgments(connection, tmp_path / "c", KEY, ExportFilter())
+    done = export_judgments(connection, tmp_path / "c", KEY)
     assert (done.judgments, done.damaged) == (2, 1)
 
 

@@ -1,1 +1,1 @@
-"""Memories and judgments out of a store and into another; snapshots and checkpoints."""
+"""Export and import memories and judgments; snapshots and checkpoints."""

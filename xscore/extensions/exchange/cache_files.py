@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import zstandard
@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from xscore.cache.judgments import insert_judgments, keep_untrusted, read_judgments
 from xscore.cache.keys import JudgmentKey
-from xscore.cache.prune import JudgedTurn, find_judge_keys, judge_names, judged_turns
+from xscore.cache.prune import find_judge_keys, judge_names, judged_turns
 from xscore.extensions.exchange.cache_signature import (
     EXPORT_HINT,
     USE_ITS_KEY,
@@ -72,16 +72,6 @@ class ExchangeRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     reason: Annotated[str, Meta(max_length=4_000)]
 
 
-class ExportFilter(Struct, frozen=True):
-    """Which judgments to export."""
-
-    judges: tuple[str, ...] = ()
-    """Names (`provider:model`) or beginnings of judge keys (`find_judge_keys`); none: every judge."""
-    since: float | None = None
-    """Unix seconds; those of turns that were asked then or later."""
-    reasons: bool = True
-
-
 class CacheExport(Struct):
     """What went into the file."""
 
@@ -112,9 +102,19 @@ class CacheImport(Struct):
     """Id of the key that signed; empty: not checked."""
 
 
-def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wanted: ExportFilter) -> CacheExport:
+def export_judgments(
+    connection: Connection,
+    path: Path,
+    key: ExchangeKey,
+    *,
+    judges: Sequence[str] = (),
+    since: float | None = None,
+    reasons: bool = True,
+) -> CacheExport:
     """Write the file, readable by the user alone; replace an earlier export, and nothing else.
 
+    judges: names (`provider:model`) or beginnings of judge keys; none: every judge. since: Unix seconds; only turns
+    asked then or later. reasons: whether to include them.
     Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
     """
     if path.exists() and not path.is_file():
@@ -126,8 +126,9 @@ def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wante
         )
     found = CacheExport(key=key.id)
     packer = zstandard.ZstdCompressor().compressobj()
+    rows = _rows(connection, found, judges=judges, since=since, reasons=reasons)
     with database.read_snapshot(connection):
-        packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in _rows(connection, wanted, found)]
+        packed = [packer.compress(msgspec.json.encode(row) + b"\n") for row in rows]
     if not found.judgments:
         raise NothingMatched("there is no judgment to export", hint="`xscore store cache` names the judges.")
     whole = signed(b"".join([*packed, packer.flush()]), key)
@@ -136,30 +137,25 @@ def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wante
     return found
 
 
-def _rows(connection: Connection, wanted: ExportFilter, found: CacheExport) -> Iterator[ExchangeRow]:
-    names, judges = judge_names(connection), find_judge_keys(connection, wanted.judges)
-    for turn in judged_turns(connection):
-        is_recent = wanted.since is None or (turn.used_at or 0.0) >= wanted.since
-        if is_recent and (not wanted.judges or turn.judge in judges):
-            before = found.judgments
-            rows = connection.execute(_OF_TURN, (turn.query,))
-            yield from _checked_rows(turn, names.get(turn.judge, ""), rows, found, reasons=wanted.reasons)
-            found.turns += found.judgments > before
-
-
-def _checked_rows(
-    turn: JudgedTurn, name: str, rows: Iterator[tuple[Any, ...]], found: CacheExport, *, reasons: bool
+def _rows(
+    connection: Connection, found: CacheExport, *, judges: Sequence[str], since: float | None, reasons: bool
 ) -> Iterator[ExchangeRow]:
-    """Yield the rows that match their checksum."""
-    begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
-    for hash_, score, prior, pack, position, checksum, text in rows:
-        if not has_judgment_checksum(begun, (hash_, score, prior, pack, position), checksum):
-            found.damaged += 1
+    """Yield the wanted rows that match their checksum, and count them."""
+    names, keys = judge_names(connection), find_judge_keys(connection, judges)
+    for turn in judged_turns(connection):
+        if (since is not None and (turn.used_at or 0.0) < since) or (judges and turn.judge not in keys):
             continue
-        reason = text if reasons and isinstance(text, str) else ""
-        found.judgments += 1
-        found.reasons += bool(reason)
-        yield ExchangeRow(turn.turn_key, turn.judge, name, turn.sample, hash_, score, prior, pack, position, reason)
+        before, begun = found.judgments, turn_checksum(turn.turn_key, turn.judge, turn.sample)
+        of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
+        for *judgment, checksum, text in connection.execute(_OF_TURN, (turn.query,)):
+            if not has_judgment_checksum(begun, judgment, checksum):
+                found.damaged += 1
+                continue
+            reason = text if reasons and isinstance(text, str) else ""
+            found.judgments += 1
+            found.reasons += bool(reason)
+            yield ExchangeRow(*of_turn, *judgment, reason)
+        found.turns += found.judgments > before
 
 
 def import_judgments(

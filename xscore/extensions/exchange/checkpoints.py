@@ -1,8 +1,8 @@
-"""Checkpoints: a working session under a name, with its goals, names and open tasks, to be taken up in any later turn.
+"""Checkpoints: a working session saved under a name, with its goals, names and open tasks, for any later turn.
 
-A row holds what was extracted from the session's turns, entry by entry under the id of the exchange it came from, and
-names memories by id; no text of a memory is copied. So erasing an exchange takes its entry out and leaves the rest.
-Trade-off: a checkpoint says what stood there when it was saved; only what was erased since is missing.
+A row holds what was extracted from the session's turns, one entry for each exchange, and names memories by id; no text
+of a memory is copied. So erasing an exchange removes its entry and leaves the rest. Trade-off: a checkpoint shows the
+session as it was when it was saved, except for what was erased since.
 """
 
 import sqlite3

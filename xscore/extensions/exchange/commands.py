@@ -1,7 +1,7 @@
 """`memory export | import` and `store export | import | key`: memories and judgments, to and from other machines.
 
-Memories travel as lines of JSON or as one snapshot, judgments as a signed file. What is believed is decided
-beside. A file of memories is written for the user alone, whole or not at all.
+Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`, `snapshots` and
+`cache_signature` decide what is trusted. A file of memories is private to the user, and written whole or not at all.
 """
 
 from pathlib import Path
@@ -91,8 +91,9 @@ def export_judgments(
         if not flags.terminal.confirm(question, yes=plain, otherwise="nothing was written"):
             return
         start = None if since is None else store.clock() - since
-        chosen = cache_files.ExportFilter(judges=judges, since=start, reasons=not no_reasons)
-        done = cache_files.export_judgments(store.connection, file, key, chosen)
+        done = cache_files.export_judgments(
+            store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
+        )
     what = f"{counted(done.judgments, 'judgment')} of {counted(done.turns, 'turn')}, {counted(done.reasons, 'reason')}"
     where = f"{one_line(str(file))}, {format_bytes(done.bytes)}, signed with key {done.key}"
     flags.terminal.print_result(done, f"exported {what}: {where}", more={"file": str(file)})

@@ -1,1 +1,1 @@
-"""What a user may have erased or encrypted, and the proof of it."""
+"""Erase memories and turns for good, prove it, and encrypt stores."""

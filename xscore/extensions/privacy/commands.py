@@ -1,6 +1,6 @@
-"""`memory delete | wipe`, `history delete`, `store encrypt | decrypt`: what is erased for good, and files in cipher.
+"""The commands `memory delete | wipe`, `history delete` and `store encrypt | decrypt`.
 
-Which rows go along is decided in `erasure`; a store is opened once before it is converted, to see that it is yours.
+`erasure` decides which rows go with a memory. A store is opened before it is converted, to check that it is trusted.
 """
 
 from collections.abc import Sequence
@@ -168,7 +168,7 @@ class _Report(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """Whether something earlier was completed."""
+        """Whether this call completed an earlier erasure."""
         return self.done.is_finished or bool(self.servers)
 
     @property
@@ -241,7 +241,7 @@ def _render_erasure(report: _Report) -> str:
 
 
 def _render_proof(proof: erasure.ErasureProof, servers: Sequence[ServerErasure]) -> list[str]:
-    """Say what was searched and what was found, and name each place that was not looked at."""
+    """List what was searched, what was found, and each place that was not searched."""
     searched = f"searched {counted(proof.files, 'file')} for {counted(proof.lines, 'line')}"
     found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
     left_out = f", {proof.still_said:,} left out, since memories or tasks that stay say them"
@@ -289,7 +289,7 @@ def decrypt(flags: Flags) -> None:
 
 
 def _opened_once(settings: "Settings", flags: Flags) -> list[Path]:
-    """Return the databases that are meant; each is made if missing, so that later rows are encrypted too."""
+    """Return the chosen databases; create a missing one, so that later rows are encrypted too."""
     user, both = flags.given["user"], flags.given["both"]
     user_data, paths = user_data_dir(settings.store.user_data_dir), []
     if both or not user:

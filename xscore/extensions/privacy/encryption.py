@@ -39,7 +39,7 @@ class Conversion(Struct, frozen=True, kw_only=True):
     key: str
     """Where the key is: `the keyring`, or a path."""
     removed: tuple[str, ...] = ()
-    """Set-aside stores and scratch files that could be read by all and are gone; paths."""
+    """Paths of set-aside stores and scratch files that were readable and are now removed."""
 
 
 def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False) -> Conversion:
@@ -139,7 +139,7 @@ def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | N
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
         literal = "" if target_key is None else key_literal(target_key)
         connection.execute("ATTACH ? AS target KEY ?", (str(target), literal))
-        connection.execute("PRAGMA target.journal_mode = OFF").fetchall()  # it counts when it is whole, and not before
+        connection.execute("PRAGMA target.journal_mode = OFF").fetchall()  # an unfinished copy is thrown away
         connection.execute("PRAGMA target.synchronous = OFF")
         connection.execute("SELECT sqlcipher_export('target')").fetchall()
         for fact in ("user_version", "application_id"):
@@ -167,7 +167,7 @@ def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
-    """Put the new file where the old one is, then overwrite the old one; who waits for it finds no database there."""
+    """Replace the old file by the new one, then overwrite the old one, so that no waiting process can use it."""
     target, connection = made
     with closing(connection):
         try:

@@ -1,1 +1,1 @@
-"""Judgments, limits and dollars shared on Redis or PostgreSQL."""
+"""Share judgments, rate limits and dollars over Redis or PostgreSQL."""

@@ -1,4 +1,4 @@
-"""From the settings to the shared server they name, for a turn, for `doctor` and for an erasure.
+"""Connect to the shared server that the settings name: for a turn, for `doctor` and for an erasure.
 
 Nothing is connected and no driver is imported before the first request. Judgments of the user's own store are never
 shared. Trade-off: only the judge's calls count against shared limits, since only they are many.
@@ -54,7 +54,7 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
 
 
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
-    """Ask the server once, within its deadline; return one finding where one is named, none where nothing is shared."""
+    """Ask the server once, within its deadline; return one finding, or none if no server is set."""
     settings = all_settings.shared
     if not settings.url.reveal():
         return []
@@ -74,7 +74,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
 async def erase_shared(
     settings: SharedSettings, requests: Mapping[str, ErasureRequest], *, verify: bool
 ) -> list[ServerErasure]:
-    """Have each server (by name) erase what is asked; only the one that these settings name can be reached.
+    """Ask each server (by name) to erase; only the one that these settings name can be reached.
 
     verify: ask once more, and count what is there by then.
     """

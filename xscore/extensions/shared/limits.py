@@ -1,4 +1,4 @@
-"""What all runners of a tenant share through the server: dollars a day and rate limits a minute.
+"""Dollars per day and rate limits per minute that all runners of a tenant share through the server.
 
 A call is sent when the store's own caps and the shared cap have room for the most it may cost; dollars are reserved for
 a few calls at a time. The server grants rate shares in the order of the requests, each with the time from which it may
@@ -84,7 +84,7 @@ class _ServerBackend(Struct):
     reporting: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Do nothing: a server that is away is no reason to stop."""
+        """Do nothing: a run does not stop because the server is away."""
 
     async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
         async with self.lock:

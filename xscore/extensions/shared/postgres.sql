@@ -1,8 +1,8 @@
 -- What several processes and machines share on PostgreSQL: tables, and one function for each request, so that a request
--- is one statement and happens whole or not at all. Writers of one turn, one bucket or one day stand in line at an
--- advisory lock. Beside it rows of runners are locked first, then claims; who is not in their line passes over those that
--- are locked: so no deadlock can form. An answer that may be long is sent after its commit, because a client that is
--- stopped while it reads would keep all others waiting. All time is this server's own.
+-- is one statement and happens whole or not at all. Writers of one turn, one bucket or one day wait for each other at an
+-- advisory lock. Rows are locked in one order, runners before claims, and cleaning up skips locked rows, so no deadlock
+-- can form. A long answer is sent after its commit, because a client that stops while it reads would otherwise block all
+-- others. All times are the server's.
 
 CREATE SCHEMA IF NOT EXISTS xscore;
 
@@ -48,14 +48,14 @@ CREATE TABLE xscore.reservation (
     PRIMARY KEY (tenant, day, name)
 );
 
--- Keeps those in line who write to one turn, bucket or day of a tenant.
+-- Take the lock of one turn, bucket or day of a tenant.
 CREATE FUNCTION xscore.in_line(_tenant text, _what text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    -- With a snapshot older than the lock, what those before us wrote would not be seen: dollars beyond their cap.
+    -- A snapshot older than the lock would miss what earlier writers wrote, and the cap could be passed.
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         RAISE EXCEPTION 'default_transaction_isolation of this user must be read committed';
     END IF;
-    -- All is looked up by its key. Statistics of tables that fill and empty within seconds would say otherwise.
+    -- Always use the keys: statistics of tables that fill and empty within seconds would suggest scans.
     PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
     PERFORM pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0::bigint));
 END $$;
@@ -65,7 +65,7 @@ CREATE FUNCTION xscore.heartbeat(_tenant text, _runner text, _lease_s double pre
     ON CONFLICT (tenant, name) DO UPDATE SET until = excluded.until;
 $$;
 
--- Counts a runner as gone, and forgets those that have been gone for a day.
+-- Forget a runner, and those whose lease ended a day ago.
 CREATE FUNCTION xscore.release_runner(_tenant text, _runner text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     gone text[];
@@ -195,9 +195,9 @@ BEGIN
     RETURN longest;
 END $$;
 
--- Says what a reservation has spent of a day and what it is to hold beside that. Returns what the cap has room for after it;
--- below zero nothing was changed. No cap asks for nothing: what was spent is spent, and no more is held than before.
--- Reservations of days long gone are forgotten.
+-- Set what a reservation has spent of a day, and what it holds in addition. Return what the cap has room for after that;
+-- below zero nothing was changed. Without a cap nothing is refused, and no more is held than before.
+-- Reservations of past days are forgotten.
 CREATE FUNCTION xscore.reserve(
     _tenant text, _day text, _reservation text, _held bigint, _spent bigint, _cap numeric, _lease_s double precision
 ) RETURNS numeric LANGUAGE plpgsql AS $$

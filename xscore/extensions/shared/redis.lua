@@ -59,7 +59,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('EXPIRE', KEYS[2], day_s) 
 return {table.concat(shares), places, entries}
 
 -- name: store_judgments
--- Keep judgments and settle the claims on them; the first of two for one content wins. KEYS: judgments, claims.
+-- Store judgments and remove the claims on them; the first of two for one content wins. KEYS: judgments, claims.
 -- Terms: turn, contents, texts.
 local _, contents, texts = unpack(cjson.decode(ARGV[1]))
 for at = 1, #contents do
@@ -93,10 +93,10 @@ redis.call('EXPIRE', KEYS[1], math.min(math.ceil(full_in) + 60, 86400))
 return string.format('%.6f', longest)
 
 -- name: reserve
--- Say what a reservation has spent of a day and what it is to hold beside that, in 1e-9 dollars; exact up to 9,007,199 dollars.
+-- Set what a reservation has spent of a day, and what it holds in addition, in 1e-9 dollars; exact up to 9,007,199 dollars.
 -- KEYS: the day, the leases of its reservations. Terms: day, reservation, to hold, spent in total, cap, lease in seconds.
 -- Returns what the cap has room for after it; below zero nothing was changed. Without a cap nothing is refused: what was
--- spent is spent, and the reservation holds no more than before.
+-- spent counts, and the reservation holds no more than before.
 local _, reservation, held, spent, cap, lease_s = unpack(cjson.decode(ARGV[1]))
 local kept_s = 3 * 86400
 local time = redis.call('TIME')
@@ -136,7 +136,7 @@ redis.call('EXPIRE', KEYS[2], kept_s)
 return string.format('%.0f', left)
 
 -- name: heartbeat
--- Have the claims of a runner hold for another lease. KEYS: runners. Terms: runner, lease in seconds.
+-- Renew the claims of a runner for another lease. KEYS: runners. Terms: runner, lease in seconds.
 local runner, lease_s = unpack(cjson.decode(ARGV[1]))
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

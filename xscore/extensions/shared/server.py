@@ -73,7 +73,7 @@ def unavailable(name: str, error: BaseException, hint: str = CHECK_IT) -> Shared
 
 
 def finite(told: float | str | bytes) -> float:
-    """Read a number. Raises ValueError for one that is not finite."""
+    """Parse a number. Raises ValueError if it is not finite."""
     number = float(told)
     if not isfinite(number):
         raise ValueError(f"{number} is not a finite number")
@@ -114,7 +114,7 @@ def bucket_capacity(per_minute: float) -> float:
 
 
 class DollarHolding(Struct, frozen=True, kw_only=True):
-    """What one reservation takes of the dollars of a day."""
+    """Dollars that one reservation takes from the budget of a day."""
 
     reservation: str
     day: str
