@@ -147,14 +147,14 @@ def _rows(
             continue
         before, begun = found.judgments, turn_checksum(turn.turn_key, turn.judge, turn.sample)
         of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
-        for *judgment, checksum, text in connection.execute(_OF_TURN, (turn.query,)):
-            if not has_judgment_checksum(begun, judgment, checksum):
+        for hash_, score, prior, pack, at, checksum, text in connection.execute(_OF_TURN, (turn.query,)):
+            if not has_judgment_checksum(begun, (hash_, score, prior, pack, at), checksum):
                 found.damaged += 1
                 continue
             reason = text if reasons and isinstance(text, str) else ""
             found.judgments += 1
             found.reasons += bool(reason)
-            yield ExchangeRow(*of_turn, *judgment, reason)
+            yield ExchangeRow(*of_turn, hash_, score, prior, pack, at, reason)
         found.turns += found.judgments > before
 
 
