@@ -49,7 +49,7 @@ def server() -> Iterator[DecisionServer]:
 
 def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
     """Make a request about twenty memories."""
-    layout, profile = decision_layout(form), PackProfile(tokens=40_000, size=400, is_independent=True)
+    layout, profile = decision_layout(form, 48_000), PackProfile(tokens=40_000, size=400, is_independent=True)
     drafts = PromptDrafts(JudgeModel(name="jev-1.14.0", timeout_s=timeout_s), profile, b"s", layout=layout)
     pack = Pack("q_1", MEMBERS)
     (ask,) = drafts.asks(pack, drafts.pieces_of(pack, TEXTS))

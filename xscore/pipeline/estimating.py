@@ -146,7 +146,8 @@ def with_breakdown(ways: Sequence[JudgeEstimate], pool: Pool) -> Estimate:
 
 def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Workload:
     """Estimate judging these packs from the sizes in the store, without drafting prompts."""
-    frame = tokens.size(drafts.layout.system(), turn_block(turn, context=context)) + ASKED_CHARS
+    shown = turn_block(turn, context=context)[: drafts.layout.turn_chars]
+    frame = tokens.size(drafts.layout.system(), shown) + ASKED_CHARS
     calls = chars = output = 0
     for pack in packs:
         asks = prompts_of_pack(drafts, pack)

@@ -15,7 +15,7 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import BudgetExhausted, UnknownModel
-from xscore.prompts.judge import PROMPT_VERSION
+from xscore.prompts.judge import PROMPT_VERSION, left_out
 from xscore.providers.catalog import model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS, DECISIONS_OF_OPENAI, LONGEST_QUESTION
 from xscore.providers.hosts import default_concurrency, host_deadline_s
@@ -46,7 +46,8 @@ def model_judge_factory(
         from xscore.scorer.decision_replies import decision_layout
 
         rates = judge.wire == "decisions-score"
-        layout = decision_layout(DecisionForm.SCORE if rates else DecisionForm.PREDICATE)
+        form = DecisionForm.SCORE if rates else DecisionForm.PREDICATE
+        layout = decision_layout(form, DECISION_HOSTS[spec.provider].state_chars)
     factory = ModelJudgeFactory(
         spec=spec,
         settings=settings,
@@ -201,9 +202,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         warnings: tuple[str, ...] = ()
         if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
             priors, warnings = await factory.guesses(resources, turn, pool)
-        if factory.capability is not None and factory.capability.has_no_steady_name:
-            said = f"{self.host} names another model in reply after reply"
-            warnings = (*warnings, f"{said}; scores are kept under the name asked for, `{self.spec.model}`")
+            warnings = (*factory.remarks(turn), *warnings)
         named = (turn_key, factory.identity, sample)
         write, claims = resources.writer(*named), resources.claims(*named)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
@@ -225,6 +224,17 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
             untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), sample)),
         )
+
+    def remarks(self, turn: Turn) -> tuple[str, ...]:
+        """Say what a reader of this turn's scores should know of the judge."""
+        turn_chars = self.layout.turn_chars if self.layout else None
+        unseen = left_out(turn, context=self.settings.judge.context, turn_chars=turn_chars)
+        unsteady = ""
+        if self.capability is not None and self.capability.has_no_steady_name:
+            unsteady = (
+                f"{self.host} names another model in reply after reply; scores are kept under `{self.spec.model}`"
+            )
+        return tuple(filter(None, (unseen, unsteady)))
 
     def _through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":
         """Return the same model through chat, where its host has no route for decisions. Raises the error else."""

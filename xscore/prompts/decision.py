@@ -20,8 +20,6 @@ DECISION_VERSION = "decision-1"
 """Part of every judgment's key, with the form. Change it with a rubric or the layout."""
 LEVELS = (("unrelated", 0.05), ("nearby", 0.25), ("background", 0.55), ("needed", 0.80), ("edited", 0.95))
 """Level -> the middle of its band of scores (0-9, 10-39, 40-69, 70-89, 90-100), as the rubric describes them."""
-STATE_CHARS = 48_000
-"""A longer turn (a pasted log) is shortened in the middle: the state is read with every question."""
 STATEMENTS = {
     DecisionForm.PREDICATE: "This memory is needed for the task:",
     DecisionForm.SCORE: "How much does the task need this memory?",
@@ -53,13 +51,14 @@ def _place(path: str) -> str:
 
 
 def decision_request(
-    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions, *, form: DecisionForm
+    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions, *, form: DecisionForm, turn_chars: int
 ) -> Request:
     """Build the request that judges these entries against a rendered turn.
 
     `content` is the turn and then one question for each entry, in the order of `reply_ids`.
+    turn_chars: a longer turn (a pasted log) is shortened in the middle.
     """
-    rubric, state = decision_rubric(form), shorten_middle(turn_text, STATE_CHARS)
+    rubric, state = decision_rubric(form), shorten_middle(turn_text, turn_chars)
     questions = [question_text(entry, form) for entry in entries]
     chars, ratio = tokens.size(rubric, state, *questions), options.chars_per_token
     return Request(

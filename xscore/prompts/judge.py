@@ -80,6 +80,17 @@ def turn_block(turn: Turn, *, context: str = "task") -> str:
     return "\n".join(["<turn>", *parts, "</turn>"])
 
 
+def left_out(turn: Turn, *, context: str = "task", turn_chars: int | None = None) -> str:
+    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its request holds of it."""
+    whole = [("errors", turn.errors, ERROR_CHARS)]
+    if context == "full":
+        whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
+    if turn_chars is not None:
+        whole.append(("turn", turn_block(turn, context=context), turn_chars))
+    cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
+    return f"the judge saw {', '.join(cut)}; what stands between was left out" if cut else ""
+
+
 def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
     """Return the names of the parts that `turn_block` shows, for the receipt."""
     more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if context == "full" else ()

@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 
 FILL_SHARE = 0.7
 """Share of a request's tokens that we fill; estimates of single texts are off by 11-23 %."""
+MOST_OFF = 1.25
+"""Tokens that a host counts at most for each of our estimate."""
 MOST_TOKENS = 25_000
 """Of one request, whatever it may hold: many middle-sized requests end sooner than few long ones."""
 MOST_QUESTIONS = 400
 STATE_TOKENS = 2_000
 """Set aside for the rubric and a usual turn."""
+MOST_STATE_CHARS = 48_000
+"""Of one turn: it is read with every question."""
+STATE_CHARS_PER_TOKEN = 2.5
+"""Of a turn so long that it must be shortened: logs and traces have more tokens than prose."""
 SECOND_BURST_S = 0.13
 """These hosts count tokens by the second, so requests are spaced."""
 LONGEST_QUESTION = 4_000
@@ -67,6 +73,12 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
     def fill_tokens(self) -> int:
         """Tokens of questions that one request is filled with."""
         return max(500, min(MOST_TOKENS, int(self.request_tokens * FILL_SHARE)) - STATE_TOKENS)
+
+    @property
+    def state_chars(self) -> int:
+        """The longest turn that fits beside a request's questions; a longer one is shortened."""
+        left = self.request_tokens - self.fill_tokens * MOST_OFF
+        return min(MOST_STATE_CHARS, int(left * STATE_CHARS_PER_TOKEN))
 
 
 DECISIONS_OF_OPENAI, CHAT_OF_OPENAI = "openai-decisions", "openai-chat"

@@ -44,11 +44,12 @@ def _score(value: object) -> float | None:
     return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
 
 
-def decision_layout(form: DecisionForm) -> PromptLayout:
-    """Return how requests of this form are made and read."""
+def decision_layout(form: DecisionForm, turn_chars: int) -> PromptLayout:
+    """Return how requests of this form are made and read. turn_chars: a longer turn is shortened in the middle."""
     return PromptLayout(
         version=f"{DECISION_VERSION}/{form.value}",
-        render=partial(decision_request, form=form),
+        render=partial(decision_request, form=form, turn_chars=turn_chars),
+        turn_chars=turn_chars,
         read=parse_answers,
         only_order=DECISION_ORDER,
         name_questions=question_names,

@@ -36,6 +36,8 @@ class PromptLayout(Struct, frozen=True):
     """Names so many independent questions; None: memories share a prompt and get shuffled ids."""
     system: Callable[[], str] = judge_rubric
     """The text that every request repeats beside the turn."""
+    turn_chars: int | None = None
+    """The longest turn that it shows whole."""
 
     @property
     def is_independent(self) -> bool:
