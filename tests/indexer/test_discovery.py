@@ -112,3 +112,38 @@ def test_a_rule_that_is_cut_off_is_no_rule(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("#" * (discovery.MAX_RULES_BYTES - 2) + "\n*.log\n")
     (tmp_path / "a.py").write_text("")
     assert walk_folder(tmp_path).paths == [".gitignore", "a.py"]
+
+
+RULES = (
+    ["build/*", "!build/keep.py"],
+    ["*.log", "!keep/"],
+    ["*.py/", "!*/x.py/*"],
+    ["**/", "!src/"],
+    ["src/**/", "*.log"],
+    ["src/**", "!src/a.py"],
+    ["/[!s]*", "!a b"],
+    ["**/x", "!keep/x", "s?c"],
+)
+TREE = (
+    "a b",
+    "build/a.py",
+    "build/keep.py",
+    "keep/b.log",
+    "keep/x/y",
+    "src/a.py",
+    "src/x/a.log",
+    "s.py/x.py/b",
+    "x/y.log",
+)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=" ".join)
+def test_the_walk_lists_what_git_lists(make_repo: MakeRepo, rules: list[str]) -> None:
+    """What is taken back of an ignored folder, and what is below one that is taken back, is as git has it."""
+    root = make_repo({"a.py": ""})
+    for name in TREE:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("")
+    (root / ".gitignore").write_text("\n".join(rules))
+    git(root, "rm", "-q", "--cached", "a.py")
+    assert sorted(walk_folder(root).paths) == found(root)

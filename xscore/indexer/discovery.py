@@ -270,7 +270,7 @@ def _ignore_rules(file: Path) -> "GlobList | None":
             read = opened.read(MAX_RULES_BYTES + 1)
         if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
             read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
-        return GlobList(read.decode("utf-8", "replace").splitlines()[:MAX_RULES])
+        return GlobList(read.decode("utf-8", "replace").splitlines()[:MAX_RULES], below=False)
     except (OSError, ValueError, re.error):  # an unreadable file, or an invalid glob
         return None
 

@@ -1,8 +1,8 @@
 """Globs with the syntax of .gitignore, matched in time that grows with the path's length, whatever the glob.
 
 Each glob becomes a regular expression in which the text between two stars is matched once, at its first place (an
-atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure. Trade-off: a file below an excluded folder
-can be taken in again by a later `!` glob, which git would refuse.
+atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure. Trade-off: where no folder is
+walked (lists of the settings), a `!` glob takes files below an excluded folder in again, which git would refuse.
 """
 
 import re
@@ -16,12 +16,15 @@ _CLASS = re.compile(r"\[([!^]?)(\]?[^\]/]*)\]")
 class GlobList:
     """Globs in order; the last that matches a path decides."""
 
-    def __init__(self, globs: Iterable[str]) -> None:
-        """Blank lines and comments are skipped. Raises ValueError or re.error for an invalid glob."""
+    def __init__(self, globs: Iterable[str], *, below: bool = True) -> None:
+        """Blank lines and comments are skipped. Raises ValueError or re.error for an invalid glob.
+
+        below: a glob that matches a folder matches everything in it; if not, who walks the folders asks for each.
+        """
         given = [line if line.endswith("\\ ") else line.rstrip() for line in globs]
         rules = [(not glob.startswith("!"), glob.removeprefix("!")) for glob in given if glob and glob[0] != "#"]
         self._rules = [
-            (matched, re.compile("|".join(_pattern(glob) for _, glob in group), re.DOTALL))
+            (matched, re.compile("|".join(_pattern(glob, below=below) for _, glob in group), re.DOTALL))
             for matched, group in groupby(reversed(rules), key=lambda rule: rule[0])
         ]
 
@@ -30,8 +33,8 @@ class GlobList:
         return next((matched for matched, rule in self._rules if rule.match(path)), None)
 
 
-def _pattern(glob: str) -> str:
-    """Return the regular expression of a glob, for the beginning of a path."""
+def _pattern(glob: str, *, below: bool) -> str:
+    """Return the regular expression of a glob, for the beginning of a path; not `below`: for a whole path."""
     if len(glob) > MAX_GLOB_CHARS:
         raise ValueError(f"it has more than {MAX_GLOB_CHARS:,} characters")
     if not glob or re.search(r"(?<!\\)(\\\\)*\\\Z", glob):
@@ -48,7 +51,9 @@ def _pattern(glob: str) -> str:
     first, *others = ["/".join(group) for group in groups]
     end = "/" if glob.endswith("/") else r"(?:/|\Z)"
     if others and not others[-1]:  # `a/**`: what is below, not `a` itself
-        others, end = others[:-1], "/." if first or others[:-1] else "[^/]+/" if glob.endswith("/") else "."
+        others, within = others[:-1], "/" if first or others[:-1] else ""
+        end = within + (".+/" if glob.endswith("/") else "." if below else ".+")
+    end += "" if below else r"\Z"
     ends = ["/"] * (len(others) - 1) + [end]
     found = "".join(f"(?>(?:[^/]+/)*?{group}{after})" for group, after in zip(others, ends, strict=False))
     return f"{first}{'/' if first else ''}{found}" if found else first + end
@@ -72,6 +77,8 @@ def _segment(glob: str) -> str:
             place += glob[place] == "\\" and place + 1 < len(glob)
             parts[-1] += re.escape(glob[place])
         place += 1
+    if not any(parts):  # a part of a path has at least one character
+        return "[^/]+"
     first, *rest = parts
     if not rest:
         return first
