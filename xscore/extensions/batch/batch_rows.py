@@ -72,15 +72,6 @@ def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(identifier for (identifier,) in rows)
 
 
-def settled_requests(connection: sqlite3.Connection, batch: Batch) -> frozenset[RequestName]:
-    """Return the requests of a batch whose results are in."""
-    rows = connection.execute(
-        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state <> 'sent'",
-        (batch.job, batch.number),
-    )
-    return frozenset(rows.fetchall())
-
-
 def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
     """Enter a batch that is about to be created, and send its requests with it."""
     connection.execute(

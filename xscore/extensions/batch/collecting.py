@@ -105,7 +105,7 @@ CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 
 class _Fetched(Struct):
     left: set[RequestName]
-    entered: frozenset[RequestName]
+    entered: set[RequestName]
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
     unreadable: int = 0
@@ -135,8 +135,8 @@ class ResultCollector:
         """Store all results of a batch that ended. Raises StoreError and leaves of ProviderError; retry later."""
         connection = self._context.connection
         fetched = _Fetched(
-            set(job_rows.requests_of_batch(connection, self._job.id, batch.number)),
-            batch_rows.settled_requests(connection, batch),
+            job_rows.requests_of_batch(connection, self._job.id, batch.number),
+            job_rows.requests_of_batch(connection, self._job.id, batch.number, settled=True),
         )
         try:
             async with aclosing(self._context.host.results(seen, model=self._job.recipe.model.name)) as results:

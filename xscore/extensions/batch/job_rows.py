@@ -226,12 +226,15 @@ def planned_requests(connection: sqlite3.Connection, job_id: str) -> list[Reques
     ).fetchall()
 
 
-def requests_of_batch(connection: sqlite3.Connection, job_id: str, batch: int) -> list[RequestName]:
-    """Return the unsettled requests of a batch, in the order of `planned_requests`."""
-    return connection.execute(
-        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' ORDER BY ask, question",
-        (job_id, batch),
-    ).fetchall()
+def requests_of_batch(
+    connection: sqlite3.Connection, job_id: str, batch: int, *, settled: bool = False
+) -> set[RequestName]:
+    """Return the requests of a batch without a result. settled: those whose results are in."""
+    rows = connection.execute(
+        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND (state <> 'sent') = ?",
+        (job_id, batch, settled),
+    )
+    return set(rows.fetchall())
 
 
 def memories_answered(connection: sqlite3.Connection, job_id: str) -> Mapping[int, Set[str]]:

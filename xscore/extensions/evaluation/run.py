@@ -18,23 +18,19 @@ from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
 from xscore.extensions.evaluation.questions import QrelCase, Qrels
-from xscore.pipeline.factories import LexicalJudgeFactory
 from xscore.pipeline.list_turns import ConfirmedObserver, TurnList
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import confirm_list_cost, list_caps_left
-from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.text import join_sentences
-from xscore.records.judgment import Origin, Outcome, UnjudgedCause
+from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, EvaluationLine, StageUsage
 from xscore.records.reports import CapLeft, Estimate, JudgeEstimate, Observer
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.lexical import LexicalJudge
-from xscore.store.memory_rows import stale_memory_ids
-from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 class QuestionObserver(ConfirmedObserver):
@@ -139,11 +135,9 @@ class _EvaluationRun(Struct):
             return None
         candidates = [entry.candidate for entry in ranking.ranked]
         candidates += [candidate for candidate, _ in ranking.selection.unjudged]
-        judge = LexicalJudge(lambda: parts.store.vectors(TERM_EMBEDDER), stale=stale_memory_ids(parts.store.connection))
-        judged = {judgment.content_hash: judgment for judgment in judge.judgments(turn, candidates)}
-        outcomes = [Outcome(one, judged[one.content_hash], Origin.JUDGED) for one in candidates]
-        seated = replace(parts, judge=LexicalJudgeFactory(settings=parts.settings, store=parts.store))
-        return quality.quality_of(rank(seated, outcomes, turn), case.gold, k=self._k)
+        thresholds = Thresholds(parts.settings.selection.lexical_threshold)
+        ranked = rank(parts, lexical_outcomes(parts, turn, candidates), turn, thresholds=thresholds)
+        return quality.quality_of(ranked, case.gold, k=self._k)
 
     def account(self) -> Evaluation:
         parts, answers = self.turns.parts, self.turns.answers
