@@ -169,11 +169,17 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
     scores = data.get("scores")
     if not isinstance(scores, dict):
         return ParsedReply({}, {}, mended=found.mended)
-    valid = valid_scores(scores, ids)
+    return believed_scores(scores, ids, dict(_reasons(data.get("reasons"))), found)
+
+
+def believed_scores(
+    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], found: ReplyObject
+) -> ParsedReply:
+    """Read an object of scores; of a damaged reply only what its text plainly states."""
+    valid = valid_scores(given, ids)
     kept = stated_scores(valid.scores, found.damaged) if found.damaged else valid.scores
-    reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in kept}
-    void = valid.void + len(valid.scores) - len(kept)
-    return ParsedReply(kept, reasons, valid.foreign, void, found.mended)
+    said = {id_: reason for id_, reason in reasons.items() if id_ in kept}
+    return ParsedReply(kept, said, valid.foreign, valid.void + len(valid.scores) - len(kept), found.mended)
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:

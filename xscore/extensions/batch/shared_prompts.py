@@ -33,11 +33,10 @@ from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import (
     EMPTY_REPLY,
     ParsedReply,
+    believed_scores,
     find_object,
     has_conflict,
     printable_reason,
-    stated_scores,
-    valid_scores,
 )
 
 MOST_MENDED_SCORES = 60
@@ -79,19 +78,9 @@ def read_questions(text: str, questions: Collection[str], ids: Collection[str]) 
         elif not isinstance(given, dict) or has_conflict(scores, code):
             void += 1
         else:
-            reply = by_question[code] = _question_reply(given, ids, reasons.get(code, {}), found.damaged)
+            reply = by_question[code] = believed_scores(given, ids, reasons.get(code, {}), found)
             foreign, void = foreign + reply.foreign, void + reply.void
     return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.mended))
-
-
-def _question_reply(
-    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], damaged: str
-) -> ParsedReply:
-    """Read the scores of one question. damaged: what they must be stated in; empty: they stood there whole."""
-    found = valid_scores(given, ids)
-    kept = stated_scores(found.scores, damaged) if damaged else found.scores
-    void = found.void + len(found.scores) - len(kept)
-    return ParsedReply(kept, {id_: said for id_, said in reasons.items() if id_ in kept}, found.foreign, void)
 
 
 def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
