@@ -22,6 +22,7 @@ from xscore.platform.errors import (
     RateLimited,
     UsageError,
 )
+from xscore.providers.scripted import ScriptedProvider
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.wire import WireProvider
 from xscore.records.calls import Finish
@@ -244,7 +245,7 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
     """A server that only answers live calls has certainly made nothing, and the way on is told."""
     for name, kind in (("openai", OpenAIServer), ("anthropic", AnthropicServer)):
         with kind() as plain:
-            host = batch_host(SPEC[name], settings(plain.url, key=""))
+            host = batch_host(connect_provider(SPEC[name], settings(plain.url, key="")))
             lines = io.BytesIO(host.line("a", host.body(judging(model=SPEC[name].model))))
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
@@ -254,10 +255,9 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
 
 
 def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
-    """Neither a script nor a lexical judge; the message names it."""
-    for name in ("scripted", "lexical"):
-        with pytest.raises(UsageError, match=name):
-            batch_host(ModelSpec(name, "x"), Settings())
+    """A script has none; the message names it."""
+    with pytest.raises(UsageError, match="scripted"):
+        batch_host(ScriptedProvider())
 
 
 async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:

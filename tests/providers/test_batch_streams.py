@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.servers.threaded import Threaded, serve_app
 from xscore.extensions.batch.records import RequestOutcome
 from xscore.extensions.batch.vendor import batch_host
-from xscore.providers.spec import ModelSpec
+from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import OpenAISettings, Settings
 
 INPUT_BYTES = 60_000_000
@@ -23,13 +23,13 @@ SCRIPT = """
 import asyncio, json, sys, tracemalloc
 from contextlib import aclosing
 from xscore.extensions.batch.vendor import batch_host
-from xscore.providers.spec import ModelSpec
+from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 async def main(name, url, path):
     urls = {"openai": url + "/v1", "anthropic": url}
-    host = batch_host(ModelSpec(name, "m"), Settings(
-        openai=OpenAISettings(base_url=urls["openai"]), anthropic=AnthropicSettings(base_url=urls["anthropic"])))
+    host = batch_host(connect_provider(ModelSpec(name, "m"), Settings(
+        openai=OpenAISettings(base_url=urls["openai"]), anthropic=AnthropicSettings(base_url=urls["anthropic"]))))
     seen = await host.look("batch_1")
     tracemalloc.start()
     with open(path, "rb") as lines:
@@ -146,9 +146,8 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
     good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
     lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
     with Lines(*lines) as server:
-        host = batch_host(
-            ModelSpec("openai", "m"), Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
-        )
+        settings = Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
+        host = batch_host(connect_provider(ModelSpec("openai", "m"), settings))
         seen = await host.look("batch_1")
         found = [result async for result in host.results(seen, model="m")]
         await host.aclose()

@@ -16,7 +16,7 @@ from tests.providers.contracts import requests, strictly
 from xscore.extensions.batch.openai_batches import ENDPOINT, batch_fields, file_fields
 from xscore.extensions.batch.vendor import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
-from xscore.providers.spec import ModelSpec
+from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 LOCAL = Settings(
@@ -31,7 +31,7 @@ PURPOSE: TypeAdapter[str] = TypeAdapter(FilePurpose)
 
 def lines_of(provider: str, model: str) -> list[dict[str, Any]]:
     """Return the lines of every kind of request, read back."""
-    host: BatchHost = batch_host(ModelSpec(provider, model), LOCAL)
+    host: BatchHost = batch_host(connect_provider(ModelSpec(provider, model), LOCAL))
     lines = [
         host.line(f"xs_1-q{at}-a0", host.body(request)) for at, (_, request) in enumerate(requests(provider, model))
     ]

@@ -27,7 +27,7 @@ from xscore.extensions.batch.rendering import (
     BatchRenderer,
 )
 from xscore.extensions.batch.submitting import draft_job, save_job
-from xscore.extensions.batch.vendor import batch_host_of_provider
+from xscore.extensions.batch.vendor import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
@@ -88,7 +88,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
         found = job_rows.read_job_questions(parts.store.connection, job.id).values()
         requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return Scene(store, batch_host_of_provider(factory.provider), job, requests)
+    return Scene(store, batch_host(factory.provider), job, requests)
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:

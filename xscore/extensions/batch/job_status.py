@@ -21,7 +21,7 @@ from xscore.platform import database, money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import ProviderError, UsageError
 from xscore.platform.text import join_sentences, one_line
-from xscore.providers.spec import parse_model_spec
+from xscore.providers.spec import connect_provider, parse_model_spec
 from xscore.settings import Settings
 from xscore.store.store import Store
 
@@ -103,7 +103,7 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
     Raises UsageError where the settings lead to another host now, AuthenticationFailed where there is no key for it.
     """
     recipe = job.recipe
-    host = batch_host(parse_model_spec(job.judge_spec), settings)
+    host = batch_host(connect_provider(parse_model_spec(job.judge_spec), settings))
     if host.host != recipe.host:
         raise UsageError(
             f"job {job.id} is at {one_line(recipe.host)}, and {one_line(host.name)} leads to {one_line(host.host)} now",

@@ -43,6 +43,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
+from xscore.platform.text import counted
 from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
 from xscore.records.turn import Scope
@@ -249,23 +250,11 @@ _RECENT = """
 """
 
 
-class RecentTasks(Struct, frozen=True):
-    """What was asked lately."""
+def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> tuple[QuestionList, str]:
+    """Return the tasks that were asked lately, newest first, each once, and how many those are, in words.
 
-    questions: QuestionList
-    beyond: int
-
-    def in_words(self) -> str:
-        """Say how many and by which rule."""
-        count = len(self.questions.all)
-        said = f"{count} recent task{'s' if count != 1 else ''}: of open sessions, and of the last {DAYS} days"
-        return said + (
-            f"; {self.beyond} older ones are left out, the newest {MAX_TASKS} are taken" if self.beyond else ""
-        )
-
-
-def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> RecentTasks:
-    """Return the tasks that were asked lately, the newest first, each once. now: Unix seconds."""
+    now: Unix seconds.
+    """
     found: dict[str, Question] = {}
     beyond = 0
     with lenient_text(connection):
@@ -277,7 +266,9 @@ def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: f
                 continue
             found[key] = _task_question(str(turn_id), str(task), str(context), root)
     name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found.values()))
-    return RecentTasks(QuestionList(tuple(found.values()), name), beyond)
+    said = f"{counted(len(found), 'recent task')}: of open sessions, and of the last {DAYS} days"
+    said += f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
+    return QuestionList(tuple(found.values()), name), said
 
 
 def edited_files(root: RepositoryRoot, *, since: str = "") -> frozenset[str]:

@@ -35,7 +35,7 @@ from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
 from xscore.extensions.batch.rendering import batch_limits
 from xscore.extensions.batch.submitting import JobDraft, draft_job, save_job
-from xscore.extensions.batch.vendor import batch_host_of_provider
+from xscore.extensions.batch.vendor import batch_host
 from xscore.pipeline.json_form import money_json, record_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file
@@ -99,7 +99,7 @@ async def _plan_and_send(
     command: "JobCommand" = "submit",
     only: frozenset[str] | None = None,
 ) -> int:
-    terminal, host = flags.terminal, batch_host_of_provider(batch_judge_factory(parts).provider)
+    terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
     parts.observer.stage("index")
     parts.index()
     parts.observer.stage("pool")
@@ -217,9 +217,9 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
 def _questions_to_rescore(parts: PipelineParts, queries: Path | None) -> QuestionList:
     if queries is not None:
         return read_question_file(queries)
-    found = recent_tasks(parts.store.connection, parts.root, now=parts.clock())
-    parts.observer.note(found.in_words())
-    return found.questions
+    questions, said = recent_tasks(parts.store.connection, parts.root, now=parts.clock())
+    parts.observer.note(said)
+    return questions
 
 
 def _edited_files(parts: PipelineParts, since: str) -> frozenset[str]:

@@ -19,9 +19,7 @@ from xscore.platform.errors import (
     UsageError,
 )
 from xscore.providers.provider import Provider
-from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.wire import WireProvider
-from xscore.settings import Settings
 
 CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (
     AuthenticationFailed,
@@ -36,18 +34,8 @@ CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (
 """Failures of `create` and `upload` that certainly created nothing; any other may have."""
 
 
-def batch_host(spec: ModelSpec, settings: Settings) -> BatchHost:
-    """Return the Batch API behind this judge; nothing is sent yet.
-
-    Raises UsageError where there is none, and what `connect_provider` raises.
-    """
-    if spec.provider not in ("anthropic", "openai"):
-        raise _no_batch_api(str(spec))
-    return batch_host_of_provider(connect_provider(spec, settings))
-
-
-def batch_host_of_provider(provider: Provider) -> BatchHost:
-    """Return the Batch API of a provider as it was connected; closing either closes both. Raises UsageError."""
+def batch_host(provider: Provider) -> BatchHost:
+    """Return the Batch API of a provider; nothing is sent yet. Closing either closes both. Raises UsageError."""
     if isinstance(provider, WireProvider) and provider.name == "anthropic":
         from xscore.extensions.batch.anthropic_batches import AnthropicBatches
 
@@ -56,8 +44,4 @@ def batch_host_of_provider(provider: Provider) -> BatchHost:
         from xscore.extensions.batch.openai_batches import OpenAIBatches
 
         return OpenAIBatches(provider)
-    raise _no_batch_api(f"the provider `{provider.name}`")
-
-
-def _no_batch_api(what: str) -> UsageError:
-    return UsageError(f"{what} has no Batch API", hint=LIVE_HINT)
+    raise UsageError(f"the provider `{provider.name}` has no Batch API", hint=LIVE_HINT)
