@@ -66,7 +66,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts what the store holds without a model, a server or a table of numbers."""
     modules = modules_loaded(repository, "status")
-    assert own_modules(modules) <= 57
+    assert own_modules(modules) <= 58
     assert not HEAVY & modules
 
 

@@ -28,7 +28,7 @@ def test_a_first_run_fills_layers_and_counts(
         added=7,
         changed=0,
         removed=0,
-        by_kind={"block": 1, "config": 1, "doc": 1, "function": 3, "text": 1},
+        by_kind={"block": 2, "config": 1, "doc": 1, "function": 3},
         by_language={"javascript": 1, "markdown": 1, "python": 3, "shell": 1, "toml": 1},
     )
     row = rows(

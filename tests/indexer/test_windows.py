@@ -12,17 +12,17 @@ TEXT = "\n".join(f"fn item_{i}() {{\n    body {i}\n    more {i}\n}}\n" for i in 
 
 def test_windows_have_names_and_bounds() -> None:
     """A window is at most as long as asked for and is named by its first telling line."""
-    pieces = pieces_of("src/a.rs", TEXT, window_lines=30)
+    pieces = pieces_of("src/a.zig", TEXT, window_lines=30)
     assert all(piece.end - piece.start < 30 and piece.kind is Kind.TEXT for piece in pieces.values())
     assert next(iter(pieces)) == "fn item_0"
 
 
 def test_an_inserted_line_shifts_only_its_neighbours() -> None:
     """Borders depend on what stands there: after an insertion most windows are the same text as before."""
-    before = {piece.text for piece in pieces_of("a.rs", TEXT, window_lines=30).values()}
+    before = {piece.text for piece in pieces_of("a.zig", TEXT, window_lines=30).values()}
     lines = TEXT.split("\n")
     edited = "\n".join([*lines[:103], "    inserted", *lines[103:]])
-    after = {piece.text for piece in pieces_of("a.rs", edited, window_lines=30).values()}
+    after = {piece.text for piece in pieces_of("a.zig", edited, window_lines=30).values()}
     assert len(after - before) <= 4
 
 
@@ -38,6 +38,6 @@ def test_windows_are_a_partition(lines: list[str], window: int) -> None:
 
 def test_imports_without_a_grammar() -> None:
     """A15: where no grammar exists, regular expressions find the files that a text includes."""
-    piece = next(iter(pieces_of("src/a.c", '#include "lib/x.h"\n#include <stdio.h>\nint a;\n').values()))
+    piece = next(iter(pieces_of("src/a.m", '#include "lib/x.h"\n#include <stdio.h>\nint a;\n').values()))
     assert piece.facts.imports == ("lib/x.h",)
     assert [(use.name, use.hint) for use in piece.uses] == [("x", "import:./src/lib/x.h")]

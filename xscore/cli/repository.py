@@ -4,6 +4,7 @@
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
 from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
 from xscore.records.memory import IndexReport
@@ -130,6 +131,10 @@ def status(flags: Flags) -> None:
     flags.terminal.print_result(found, _render_status)
 
 
+def _as_text(languages: Sequence[str]) -> str:
+    return f"{', '.join(languages)}: the grammar is not installed. {install_hint('languages')}"
+
+
 def _render_status(found: StoreStatus) -> str:
     root = ("root", one_line(found.root))
     if not found.bytes:  # a note has said that there is no store
@@ -144,6 +149,7 @@ def _render_status(found: StoreStatus) -> str:
             ("layers", render_counts(found.by_layer)),
             ("kinds", render_counts(found.by_kind)),
             ("languages", render_counts(found.by_language)),
+            *([("as text", _as_text(found.without_grammar))] if found.without_grammar else []),
             ("edges", render_counts(found.edges)),
             ("judgments", f"{found.judgments:,}"),
             ("turns", f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else "")),

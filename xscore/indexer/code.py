@@ -49,7 +49,7 @@ _IDLE_WORDS = frozenset(
     {"else", "try", "finally", "pass", "return", "export", "default", "module", "exports", "use", "strict"}
 )
 """Words of a run that is no memory of its own."""
-_ONE_COMMENT = re.compile(r"\s*(#|//)")
+_ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
 _HEADING_WORDS = 5
 
 
@@ -92,7 +92,7 @@ def _neighbour(
     comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
     """
     (start, end), text = run, "\n".join(facts.lines[run[0] : run[1] + 1])
-    words = set(re.findall(r"\w+", text))
+    words = set(re.findall(r"\w+", text)) - facts.namespace_words
     if last is not None and words <= idle:
         return last
     is_comment = start == end and bool(_ONE_COMMENT.match(text)) and len(words) <= _HEADING_WORDS
@@ -141,19 +141,19 @@ def _kind(facts: FileFacts, entity: Entity) -> Kind:
     in_test_class = outer.definition.kind == "class" and is_test_class(facts.signature(outer), facts.source.language)
     if facts.source.is_test or kind in {"test", "suite"} or in_test_class:
         return Kind.TEST
-    if kind in {"class", "type"}:
+    if kind in {"class", "type", "extension"}:
         return Kind.CLASS
     if kind == "scope":
         return Kind.BLOCK
-    in_class = entity.parent is not None and entity.parent.definition.kind == "class"
-    return Kind.METHOD if in_class else Kind.FUNCTION
+    in_class = entity.parent is not None and entity.parent.definition.kind in {"class", "extension"}
+    return Kind.METHOD if in_class or entity.definition.owner else Kind.FUNCTION
 
 
 def _owner(entity: Entity) -> str:
     """Return the class whose methods `self` means here."""
     if entity.definition.kind == "class":
         return entity.name
-    return entity.parent.name if entity.parent is not None else entity.name.rpartition(".")[0]
+    return entity.parent.qualifier if entity.parent is not None else entity.name.rpartition(".")[0]
 
 
 def _skeleton(facts: FileFacts, entity: Entity) -> str:

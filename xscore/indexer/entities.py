@@ -24,6 +24,7 @@ MAX_NESTING = 12
 _CLOSED = frozenset({"function", "test", "type", "overload"})
 """Definitions inside these are not entities."""
 _NAMELESS = frozenset({"module.exports", "exports", "default"})
+_NAMESPACE_WORDS = frozenset({"namespace", "inline", "extern", "mod", "pub", "crate", "cfg", "test"})
 _TITLED = frozenset({"test", "suite"})
 _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
 """A row that starts with a comment or decorator."""
@@ -46,7 +47,15 @@ class Entity(Struct):
     @property
     def is_container(self) -> bool:
         """Whether it can hold members."""
-        return self.definition.kind in {"class", "suite", "scope"}
+        return self.definition.kind in {"class", "suite", "scope", "extension", "namespace"}
+
+    @property
+    def qualifier(self) -> str:
+        """What its members are qualified by: its name, or for an extension that of its type."""
+        if self.definition.kind != "extension":
+            return self.name
+        around = f"{self.parent.qualifier}." if self.parent is not None else ""
+        return around + self.definition.owner
 
     @property
     def is_scope(self) -> bool:
@@ -56,11 +65,11 @@ class Entity(Struct):
 
 def outline(found: Syntax, lines: Sequence[str]) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty objects."""
-    entities = _without_idle_scopes(_nested(found, lines))
+    entities = _without_idle_scopes(_without_namespaces(_nested(found, lines)))
     renamed: dict[int, str] = {}
     seen: Counter[str] = Counter()
     for entity in entities:
-        if entity.parent is not None and id(entity.parent) in renamed:
+        if entity.parent is not None and id(entity.parent) in renamed and entity.parent.definition.kind != "extension":
             entity.name = entity.parent.name + entity.name.removeprefix(renamed[id(entity.parent)])
         seen[entity.name] += 1
         if seen[entity.name] > 1:
@@ -132,9 +141,19 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
     name = _NOISE.sub("", _NOISE.sub("", definition.name.strip()) or definition.kind)
     if definition.kind in _TITLED:
         name = " ".join(name.split())[:120]
+    if definition.owner and definition.kind != "extension":
+        name = f"{definition.owner}.{name}"
     if parent is None or (parent.is_scope and parent.name in _NAMELESS):
         return name  # `module.exports = {…}` and `export default {…}` name nothing
-    return parent.name + (" > " if parent.definition.kind == "suite" else ".") + name
+    return parent.qualifier + (" > " if parent.definition.kind == "suite" else ".") + name
+
+
+def _without_namespaces(entities: list[Entity]) -> list[Entity]:
+    """Drop namespaces, which qualify names and are cut like the file itself."""
+    for entity in entities:
+        while entity.parent is not None and entity.parent.definition.kind == "namespace":
+            entity.parent = entity.parent.parent
+    return [entity for entity in entities if entity.definition.kind != "namespace"]
 
 
 def _without_idle_scopes(entities: list[Entity]) -> list[Entity]:
@@ -197,6 +216,8 @@ class FileFacts:
         """First byte of each row, and of a row after the last."""
         self._call_bytes = [byte for byte, _ in found.calls]
         self.imported = _by_local_name(found.imports, source.language)
+        spaces = [d.name for d in found.definitions if d.kind == "namespace"]
+        self.namespace_words = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set[str]()
         self.own_names = frozenset(d.name for d in found.definitions) if source.is_test else frozenset[str]()
         """In a file of tests: what it defines for itself."""
 
@@ -267,6 +288,10 @@ class FileFacts:
         """Return one use per import statement of the file: file -> module."""
         uses: dict[NameUse, None] = {}
         for imported in self.found.imports:
+            if not self.source.language.module_separator:  # `#include "pkg/x.h"`
+                place = imported.module.strip("<>")
+                uses.setdefault(NameUse(place.rpartition("/")[2], f"path:{place}"))
+                continue
             target = self.reference(imported.module)
             if target:
                 renamed = f"#{imported.alias}" if imported.name and imported.alias != imported.name else ""
@@ -283,7 +308,7 @@ class FileFacts:
     def _use(self, call: str, owner: str) -> tuple[str, str] | None:
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
-        if head in self.imported:
+        if head in self.imported and not _is_own_crate(self.imported[head]):
             return self._imported(self.imported[head], head, rest)
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
@@ -314,12 +339,19 @@ class FileFacts:
         return module_reference(module, path=self.source.path, separator=self.source.language.module_separator)
 
 
+def _is_own_crate(imported: Import) -> bool:
+    """Whether Rust names something of the same crate, whose name says more than the path of its module."""
+    return imported.module.partition("::")[0] in {"crate", "self", "super"}
+
+
 def _by_local_name(imports: Iterable[Import], language: Language) -> dict[str, Import]:
     local: dict[str, Import] = {}
     for imported in imports:
         bound = imported.alias or imported.name
         if not bound and language.module_separator == ".":
             bound = imported.module.split(".")[0]
+        if not bound and language.has_folder_modules:
+            bound = imported.module.rpartition("/")[2]
         if bound and bound != "*":
             local.setdefault(bound, imported)
     return local

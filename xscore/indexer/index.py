@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "5"
+INDEX_VERSION = "6"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""
@@ -145,6 +145,7 @@ class _IndexRun:
 
     def parse_changed(self) -> None:
         """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
+        from xscore.indexer.languages import without_grammar
         from xscore.indexer.memories import parse_file
 
         died = bool(index_rows.read_meta(self.connection, _PARSING))
@@ -155,6 +156,8 @@ class _IndexRun:
             self._write(map(parse_file, self._jobs([one for one in self.changed if one[2].st_size <= LARGE_BYTES])))
             self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > LARGE_BYTES], count=1))
         index_rows.write_meta(self.connection, _PARSING, "")
+        used = set(index_rows.file_languages(self.connection).values())
+        index_rows.write_meta(self.connection, index_rows.GRAMMARS_MISSING, " ".join(without_grammar(sorted(used))))
         self._settle()
 
     def report(self, *, duration_s: float) -> IndexReport:
@@ -244,10 +247,20 @@ def _invalidate_if_rules_changed(connection: sqlite3.Connection, settings: "Inde
     names = ["secrets.toml"] if allow_pii else ["secrets.toml", "pii.toml"]
     rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
     profile = digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
-    if index_rows.read_meta(connection, _PROFILE) != profile:
+    if index_rows.read_meta(connection, _PROFILE) != profile or _has_new_grammar(connection):
         with transaction(connection):
             index_rows.invalidate_stamps(connection)
             index_rows.write_meta(connection, _PROFILE, profile)
+
+
+def _has_new_grammar(connection: sqlite3.Connection) -> bool:
+    """Whether a grammar that was missing when its files were read is installed now."""
+    names = index_rows.read_meta(connection, index_rows.GRAMMARS_MISSING).split()
+    if not names:
+        return False
+    from xscore.indexer.languages import without_grammar
+
+    return without_grammar(names) != names
 
 
 def _link(connection: sqlite3.Connection) -> None:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
+from importlib.util import find_spec
 from os.path import commonprefix
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +48,9 @@ class Language(Struct, frozen=True, kw_only=True):
     module_suffixes: tuple[str, ...] = ()
     """Possible endings of a module's path, best first: `.py`, `/__init__.py`."""
     module_separator: str = "/"
-    """Separates the parts of a module name: `.` in Python, `/` in JavaScript."""
+    """Separates the parts of a module name: `.` in Python, `/` in JavaScript; empty: a module is named by its file."""
+    has_folder_modules: bool = False
+    """A module is a folder, and is called by the last part of its name."""
     receivers: tuple[str, ...] = ()
     """Names of a method's own object: `self`, `this`."""
     test_files: str = ""
@@ -99,6 +103,76 @@ _PARSED = (
     ),
     replace(_JAVASCRIPT, name="tsx", claims=".tsx", grammar=_GRAMMAR + "tsx", queries="ecmascript typescript jsx"),
 )
+
+
+def _code(name: str, claims: str, **own: Any) -> Language:
+    """Return a row of code in braces, whose grammar wheel has its name."""
+    return Language(
+        **{
+            "name": name,
+            "shape": FileShape.CODE,
+            "claims": claims,
+            "grammar": f"tree_sitter_{name}:language",
+            "placeholder": "{ ... }",
+            **own,
+        }
+    )
+
+
+_CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
+_MORE_CODE = (
+    _code("go", ".go", has_folder_modules=True, test_files=r"_test\.go$"),
+    _code(
+        "rust",
+        ".rs",
+        module_suffixes=(".rs", "/mod.rs", "/lib.rs"),
+        module_separator="::",
+        receivers=("self", "Self"),
+        test_files=r"(^|/)tests?\.rs$",
+    ),
+    _code("java", ".java", **_CLASSES, test_files=r"(^|/)test/|(Test|Tests|TestCase|IT)\.java$"),
+    _code("c", ".c", family="c", module_separator="", test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_]test)\.c$"),
+    _code(
+        "cpp",
+        ".cc .cpp .cxx .c++ .h .hh .hpp .hxx .h++ .inl .ipp",
+        queries="c cpp",
+        family="c",
+        module_separator="",
+        receivers=("this",),
+        test_files=r"(^|/)(test[-_][^/]*|[^/]*[-_](unit)?test)\.(cc|cpp|cxx|h|hpp)$",
+    ),
+    _code(
+        "csharp",
+        ".cs",
+        grammar="tree_sitter_c_sharp:language",
+        **_CLASSES,
+        test_files=r"[Tt]ests?/|Tests?\.cs$|\.Tests?",
+    ),
+    _code(
+        "ruby",
+        ".rb .rake Rakefile Gemfile .gemspec .ru",
+        module_suffixes=(".rb",),
+        receivers=("self", "super"),
+        test_files=r"(^|/)(test_[^/]*|[^/]*_(test|spec))\.rb$|(^|/)test/",
+        placeholder="...",
+    ),
+    _code(
+        "php",
+        ".php .phtml",
+        grammar="tree_sitter_php:language_php",
+        module_separator="\\",
+        receivers=("$this", "self", "static", "parent"),
+        test_files=r"Test\.php$",
+    ),
+    _code("shell", ".sh .bash .zsh", grammar="tree_sitter_bash:language", module_suffixes=(".sh", ".bash")),
+    _code("kotlin", ".kt .kts", **_CLASSES, test_files=r"(^|/)\w*[tT]est/|Tests?\.kt$"),
+    _code("swift", ".swift", receivers=("self", "super"), test_files=r"Tests?\.swift$|Tests/"),
+    _code("scala", ".scala .sc", **_CLASSES, test_files=r"(^|/)test/|(Test|Spec|Suite)\.scala$"),
+    _code(
+        "lua", ".lua", module_separator=".", receivers=("self",), test_files=r"_(spec|test)\.lua$", placeholder="..."
+    ),
+    _code("elixir", ".ex .exs", module_separator=".", test_files=r"_test\.exs$", placeholder="..."),
+)
 _OTHERS = """
     prose markdown .md .markdown .mdx
     prose restructuredtext .rst
@@ -106,20 +180,10 @@ _OTHERS = """
     config yaml .yaml .yml .clang-format CITATION.cff
     config json .json .jsonc .json5 .webmanifest .babelrc .eslintrc .prettierrc
     config ini .ini .cfg .conf .properties .editorconfig .gitconfig .flake8 .pylintrc .coveragerc .gitmodules
-    text c .c .h
-    text cpp .cc .cpp .cxx .hh .hpp .hxx
-    text csharp .cs
     text css .css .scss .sass .less
-    text go .go
     text html .html .htm .jinja .j2 .vue .svelte
-    text java .java
-    text kotlin .kt .kts
-    text php .php
-    text ruby .rb .rake Rakefile Gemfile
-    text rust .rs
-    text shell .sh .bash .zsh .fish
+    text fish .fish
     text sql .sql
-    text swift .swift
     text xml .xml .xsd
     text cython .pyx .pxd
     text make .mk Makefile GNUmakefile
@@ -130,14 +194,18 @@ _WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
 """Those with a grammar wheel and query file of their name."""
 
 
-LANGUAGES = _PARSED + tuple(
-    Language(
-        name=name,
-        shape=FileShape(shape),
-        claims=claims,
-        grammar=f"tree_sitter_{name}:language" if name in _WHEELS else "",
+LANGUAGES = (
+    _PARSED
+    + _MORE_CODE
+    + tuple(
+        Language(
+            name=name,
+            shape=FileShape(shape),
+            claims=claims,
+            grammar=f"tree_sitter_{name}:language" if name in _WHEELS else "",
+        )
+        for shape, name, claims in (row.split(maxsplit=2) for row in _OTHERS.strip().splitlines())
     )
-    for shape, name, claims in (row.split(maxsplit=2) for row in _OTHERS.strip().splitlines())
 )
 PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 """The row for all other files."""
@@ -163,6 +231,18 @@ def language_of(path: str) -> Language:
     return _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "", PLAIN_TEXT)
 
 
+@cache
+def has_grammar(language: str) -> bool:
+    """Whether a language has a grammar and it is installed."""
+    module = language_named(language).grammar.partition(":")[0]
+    return bool(module) and find_spec(module) is not None
+
+
+def without_grammar(languages: Iterable[str]) -> list[str]:
+    """Return those of these languages whose grammar is not installed, so that their files are read as text."""
+    return [name for name in languages if language_named(name).grammar and not has_grammar(name)]
+
+
 def family_of(language: str) -> str:
     """Return the family in which a language's names resolve."""
     return language_named(language).family or language
@@ -185,10 +265,25 @@ def module_reference(module: str, *, path: str, separator: str = "/", is_relativ
     """Return the reference of a module that `path` names; empty if it is outside the repository."""
     if separator == ".":
         return _dotted(module, path)
+    if separator == "::":
+        return _in_crate(module, path)
     if is_relative or module.startswith("."):
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), module))
         return "" if joined.startswith("..") else "./" + joined
     return module.removeprefix("@/").removeprefix("~/").split("?")[0]
+
+
+def _in_crate(module: str, path: str) -> str:
+    """`crate::a::b` -> `a/b`; `self::` and `super::` count from the folder of the file."""
+    first, *rest = module.split("::")
+    folder = posixpath.dirname(path)
+    match first:
+        case "crate":
+            return "/".join(rest)
+        case "self" | "super":
+            return "./" + posixpath.join(folder, *[part for part in rest if part != "super"])
+        case _:
+            return "/".join([first, *rest])
 
 
 def _dotted(module: str, path: str) -> str:
@@ -228,6 +323,12 @@ class ModuleIndex:
             return ""
         likeness, best, stem = max(found)
         return best if {tied for other, _, tied in found if other == likeness} == {stem} else ""
+
+    def folder(self, target: str) -> str:
+        """Return the folder, with a slash, that the end of a module's name means; empty if there is none."""
+        parts = target.split("/")
+        ends = ("/".join(parts[at:]) + "/" for at in range(len(parts)))
+        return next((end for end in ends if any(path.startswith(end) for path in self._paths)), "")
 
     def _at(self, place: str, language: str) -> str:
         if place in self._paths:

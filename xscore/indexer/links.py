@@ -89,7 +89,7 @@ class NameIndex:
             return [Edge(mention.source, file_id(target), Relation.IMPORTS)] if target else []
         if kind == "path":
             target = self._named_file(rest, path)
-            return [Edge(mention.source, file_id(target), Relation.REFERENCES)] if target else []
+            return [Edge(mention.source, file_id(target), mention.relation)] if target else []
         entity = self._documented(mention.name, rest) if kind == "doc" else self._resolved(mention, path)
         if entity is None:
             return []
@@ -202,10 +202,14 @@ class NameIndex:
         if held_by and held_by != "default":
             submodule = self._file(f"{target}/{held_by}", path)
             if submodule:
-                return self._exported(name, submodule)
+                return self._in_file[submodule].get(f"{held_by}.{name}") or self._exported(name, submodule)
             return self._member(self._exported(held_by, file) if file else None, name)
+        if not file and language_named(self._languages.get(path, "")).has_folder_modules:
+            folder = self._modules.folder(target)
+            return self._unique(name, path, _TOP_KINDS, within=folder) if folder else None
         if not file:
-            return None
+            own = self._file(f"{target}/{name}", path)  # a class in the file of its name
+            return self._exported(name, own) if own else None
         return self._default_export(name, file) if held_by else self._exported(name, file)
 
     def _exported(self, name: str, file: str) -> EntityRow | None:

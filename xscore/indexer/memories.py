@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.indexer import code, sections
-from xscore.indexer.languages import FileShape, is_test_path, language_of
+from xscore.indexer.languages import FileShape, has_grammar, is_test_path, language_of
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
@@ -58,7 +58,7 @@ def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[Mem
     if without_grammar or not source.text.strip():
         return sections.cut_windows(source) if without_grammar else [], [], without_grammar
     language, found = source.language, None
-    if language.grammar:
+    if has_grammar(language.name):  # some come with an extra; `status` says which are missing
         try:
             found = parse_syntax(source.text.encode(), language)
         except GrammarGaveUp as error:

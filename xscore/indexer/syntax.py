@@ -88,13 +88,26 @@ PARSE_BYTES_PER_SECOND = 100_000
 READ_BYTES = 1 << 16
 MAX_DEPTH = 200
 """Nesting of brackets, list marks or indentation; from 250 on the YAML grammar crashes the interpreter."""
+MAX_HEADER_CHARS = 120
+"""Longest name of an extension."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
 _MARK_RUN = re.compile(rb"(?:[-?>:][ \t]*){%d}" % MAX_DEPTH)
 _INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
+_MACRO = re.compile(
+    rb"^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
+    rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
+    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
+    rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])",
+    re.MULTILINE,
+)
+"""A line of the preprocessor, which stays, or a macro to blank."""
 _DEEP_INDENT = re.compile(rb"^[ \t]{%d}" % MAX_DEPTH, re.MULTILINE)
-_ENTITY_CAPTURES = ("function", "class", "scope", "test", "suite", "type", "overload", "section", "subsection")
+_ENTITY_CAPTURES = (
+    *("test", "suite", "function", "class", "extension", "namespace", "scope", "type", "overload"),
+    *("section", "subsection"),
+)
 
 
 class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this package
@@ -115,6 +128,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     inner_start: int
     body_byte: int
     """Where its body starts, or its end without one."""
+    owner: str = ""
+    """The type that it belongs to, where that is not the definition around it: a receiver, the type of an `impl`."""
 
 
 class Import(Struct, frozen=True):
@@ -161,11 +176,12 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if _is_too_deep(data):
         raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
     parser, query = _loaded(language)
+    parsed = _without_macros(data) if language.family == "c" else data
     deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
     try:
         tree = parser.parse(
-            lambda offset, _point: data[offset : offset + READ_BYTES],
+            lambda offset, _point: parsed[offset : offset + READ_BYTES],
             progress_callback=lambda _at, _error: thread_time() > deadline,
         )
     except ValueError as error:
@@ -173,6 +189,19 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     return _collect(data, matches)
+
+
+def _without_macros(data: bytes) -> bytes:
+    """Blank macros before a declaration, behind its parameters or alone on a row, which the grammars cannot place.
+
+    `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
+    """
+
+    def blank(found: re.Match[bytes]) -> bytes:
+        before, macro = found["before"] or found["head"] or b"", found["macro"] or found["tail"]
+        return found[0] if macro is None else before + b" " * len(macro)
+
+    return _MACRO.sub(blank, data)
 
 
 def _is_too_deep(data: bytes) -> bool:
@@ -216,6 +245,9 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
             _define(definitions, data, kind, captures)
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
+        elif "receiver" in captures:
+            receiver, called = captures["receiver"][0], captures["call"][0]
+            found.calls.append((receiver.start_byte, f"{_called(data, receiver)}.{_text(data, called)}"))
         else:
             for name, nodes in captures.items():
                 field_name, read = _SPOTS.get(name, ("", _text))
@@ -233,16 +265,24 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
 def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures: "dict[str, list[Node]]") -> None:
     node = captures[kind][0]
     name = captures["name"][0] if "name" in captures else node
+    body_byte = captures["body"][0].start_byte if "body" in captures else node.end_byte
+    if name.type == "parameter_list":  # of `TEST(Suite, Name)`
+        written = ".".join(part.strip() for part in _text(data, name).strip("()").split(","))
+    elif "name" in captures:
+        written = _text(data, name)
+    else:  # an extension is named by its header: `impl Display for Point`
+        written = " ".join(data[node.start_byte : body_byte].decode("utf-8", "replace").split())[:MAX_HEADER_CHARS]
     new = Definition(
         kind=kind,
-        name=_text(data, name) if "name" in captures else "",
+        name=written if kind in {"test", "suite"} else written.replace("::", "."),
         start=node.start_point.row,
         end=_last_row(node),
         start_byte=node.start_byte,
         end_byte=node.end_byte,
         inner_start_byte=node.start_byte,
         inner_start=node.start_point.row,
-        body_byte=captures["body"][0].start_byte if "body" in captures else node.end_byte,
+        body_byte=body_byte,
+        owner=_text(data, captures["owner"][0]).replace("::", ".") if "owner" in captures else "",
     )
     known = definitions.get(name.start_byte)
     definitions[name.start_byte] = new if known is None else _merged(known, new)
@@ -259,6 +299,7 @@ def _merged(one: Definition, other: Definition) -> Definition:
         inner_start_byte=narrow.inner_start_byte,
         inner_start=narrow.inner_start,
         body_byte=min(wide.body_byte, narrow.body_byte),
+        owner=one.owner or other.owner,
     )
 
 
@@ -283,7 +324,7 @@ def _last_row(node: "Node") -> int:
 def _called(data: bytes, node: "Node") -> str:
     """Return a called name, or the end of a long chain, since each link of the chain is a separate call."""
     start = max(node.start_byte, node.end_byte - CALL_BYTES)
-    written = data[start : node.end_byte].decode("utf-8", "replace")
+    written = data[start : node.end_byte].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
     return written if start == node.start_byte else "?()." + written.rpartition(".")[2]
 
 
@@ -301,6 +342,6 @@ _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
     ),
     "doc": ("docs", lambda data, node: (node.start_byte, _text(data, node))),
     "constant": ("constants", lambda data, node: (node.start_point.row, _text(data, node))),
-    "base": ("bases", lambda data, node: (node.start_byte, _text(data, node))),
+    "base": ("bases", lambda data, node: (node.start_byte, _text(data, node).replace("::", ".").partition("<")[0])),
 }
 """Capture -> its list in `Syntax`, and the function that reads it."""

@@ -127,6 +127,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     by_layer: dict[str, int]
     by_kind: dict[str, int]
     by_language: dict[str, int]
+    without_grammar: tuple[str, ...] = ()
+    """Languages whose files are read as text, because their grammar is not installed."""
     edges: dict[str, int]
     judgments: int
     turns: int

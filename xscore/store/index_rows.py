@@ -200,6 +200,10 @@ def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[s
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
 
+GRAMMARS_MISSING = "index_without_grammar"
+"""Key in `meta`: the languages of indexed files whose grammar was not installed."""
+
+
 def read_meta(connection: sqlite3.Connection, key: str) -> str:
     """Return one value of `meta`; empty if there is none."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

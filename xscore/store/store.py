@@ -267,6 +267,7 @@ class Store:
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None, spent_estimated: bool = False) -> StoreStatus:
         """Count the rows of the store. A million judgments take tens of milliseconds."""
+        from xscore.store.index_rows import GRAMMARS_MISSING, read_meta
         from xscore.store.turns import latest_turn_id
 
         def grouped(table: str, column: str) -> dict[str, int]:
@@ -287,6 +288,7 @@ class Store:
             by_layer=grouped("memory", "layer"),
             by_kind=grouped("memory", "kind"),
             by_language=grouped("memory", "language"),
+            without_grammar=tuple(read_meta(self.connection, GRAMMARS_MISSING).split()),
             edges=grouped("edge", "relation"),
             judgments=count("judgment"),
             turns=count("turn"),

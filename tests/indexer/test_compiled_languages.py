@@ -1,0 +1,357 @@
+"""Go, Rust, Java, C, C++, C#, Ruby, PHP, shell and others cut into entities."""
+
+import pytest
+
+from tests.indexer.conftest import pieces_of
+from xscore.indexer import memories
+from xscore.indexer.languages import has_grammar, without_grammar
+from xscore.records.memory import Kind
+
+GO = """package shop
+
+import (
+	"fmt"
+	pay "example.com/shop/payment"
+)
+
+// Rate is what is taken off.
+const Rate = 0.1
+
+// Cart holds items.
+type Cart struct {
+	items []Item
+}
+
+type Visit func(Item) error
+
+// Total sums the prices.
+func (c *Cart) Total() float64 {
+	return pay.Sum(c.items)
+}
+
+func newCart() *Cart { return &Cart{} }
+"""
+RUST = """use crate::money::{Price, sum};
+
+/// Adds up.
+pub trait Total {
+    fn total(&self) -> Price;
+}
+
+pub struct Unit;
+
+#[derive(Debug)]
+pub struct Cart<T> {
+    items: Vec<T>,
+}
+
+impl<T> Cart<T> {
+    /// An empty cart.
+    pub fn new() -> Self {
+        Cart { items: Vec::new() }
+    }
+}
+
+impl<T> Total for Cart<T> {
+    fn total(&self) -> Price {
+        sum(&self.items)
+    }
+}
+
+mod inner {
+    pub fn helper() -> u8 {
+        7
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds_up() {
+        assert_eq!(super::inner::helper(), 7);
+    }
+}
+"""
+CPP = """#include "shop/cart.h"
+#include <vector>
+
+namespace shop {
+
+class SHOP_EXPORT Cart : public Base {
+ public:
+  int total() const {
+    return sum(items_);
+  }
+};
+
+template <typename T>
+T largest(T a, T b) {
+  return a > b ? a : b;
+}
+
+Cart::Cart(int size)
+    : size_(size) {
+  reserve(size);
+}
+
+void Cart::lock() SHOP_ACQUIRE(mutex_) {
+  mutex_.lock();
+}
+
+}  // namespace shop
+
+TEST(CartTest, AddsUp) {
+  EXPECT_EQ(1, shop::largest(0, 1));
+}
+"""
+SOURCES = {
+    "shop/cart.go": (
+        GO,
+        "module:imports | Cart | Visit | Cart.Total | newCart",
+    ),
+    "src/cart.rs": (
+        RUST,
+        "module:imports | Total | Unit | Cart | impl<T> Cart<T> | Cart.new | impl<T> Total for Cart<T>"
+        " | Cart.total | inner.helper | tests.adds_up",
+    ),
+    "src/cart.cc": (
+        CPP,
+        "module:imports | shop.Cart | shop.Cart.total | shop.largest | shop.Cart.Cart | shop.Cart.lock"
+        " | CartTest.AddsUp",
+    ),
+    "src/list.c": (
+        """\
+#include <stdio.h>
+
+#define MAX(a, b) \\
+  ((a) > (b) ? (a) : (b))
+
+typedef struct node {
+  int value;
+} node;
+
+/* Frees it. */
+static node **
+release(node *n) {
+  free_all(n->next);
+  return NULL;
+}
+""",
+        "module:imports | MAX | node | release",
+    ),
+    "src/main/java/shop/Cart.java": (
+        """\
+package shop;
+
+import shop.money.Price;
+
+/** Holds items. */
+public class Cart extends Base {
+  @Override
+  public Price total() {
+    return Price.sum(items);
+  }
+
+  interface Visitor {
+    void visit();
+  }
+}
+
+record Pair(int a, int b) {
+}
+""",
+        "module:imports | Cart | Cart.total | Cart.Visitor | Pair",
+    ),
+    "Shop/Cart.cs": (
+        """\
+using System;
+
+namespace Shop
+{
+    public class Cart : Base
+    {
+        public int Total()
+        {
+            return Sum(items);
+        }
+    }
+}
+""",
+        "module:imports | Shop.Cart | Shop.Cart.Total",
+    ),
+    "lib/cart.rb": (
+        """\
+require_relative 'money'
+
+module Shop
+  # Holds items.
+  class Cart < Base
+    def self.empty
+      new([])
+    end
+
+    def total
+      Money.sum(@items)
+    end
+  end
+end
+""",
+        "module:imports | Shop | Shop.Cart | Shop.Cart.empty | Shop.Cart.total",
+    ),
+    "src/Cart.php": (
+        """\
+<?php
+
+use Shop\\Money;
+
+final class Cart extends Base
+{
+    public function total(): int
+    {
+        return $this->sum(Money::of($this->items));
+    }
+}
+
+function helper()
+{
+    return 1;
+}
+""",
+        "module:imports | Cart | Cart.total | helper",
+    ),
+    "run.sh": (
+        """\
+#!/bin/sh
+# Runs it.
+run_it() {
+  prepare "$1"
+}
+
+run_it all
+""",
+        "run_it | module:after run_it",
+    ),
+    "src/Cart.kt": (
+        """\
+import shop.money
+
+class Cart(val items: List<Int>) {
+    fun total(): Int {
+        return money(items)
+    }
+}
+
+fun helper(): Int = 1
+""",
+        "module:imports | Cart | Cart.total | helper",
+    ),
+    "Cart.swift": (
+        """\
+import Foundation
+
+struct Cart {
+    let items: [Int]
+}
+
+extension Cart {
+    func total() -> Int {
+        return sum(items)
+    }
+}
+""",
+        "module:imports | Cart | extension Cart | Cart.total",
+    ),
+    "Cart.scala": (
+        """\
+import shop.money
+
+class Cart(items: List[Int]) {
+  def total: Int = {
+    money.sum(items)
+  }
+}
+
+object Cart {
+  def empty: Cart = new Cart(Nil)
+}
+""",
+        "module:imports | Cart | Cart.total | Cart#2 | Cart#2.empty",
+    ),
+    "cart.lua": (
+        """\
+local money = require("money")
+
+function Cart.total(self)
+  return money.sum(self.items)
+end
+
+local function helper()
+  return 1
+end
+""",
+        "module:imports | Cart.total | helper",
+    ),
+    "lib/cart.ex": (
+        """\
+defmodule Shop.Cart do
+  alias Shop.Money
+
+  def total(items) do
+    Money.sum(items)
+  end
+
+  defp helper, do: 1
+end
+""",
+        "Shop.Cart | Shop.Cart.total | Shop.Cart.helper",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_each_language_is_cut_into_its_entities(path: str) -> None:
+    """Functions, methods by their type, types, tests and the block of imports, in the language's own names."""
+    text, expected = SOURCES[path]
+    assert " | ".join(pieces_of(path, text)) == expected
+
+
+def test_a_method_belongs_to_the_type_of_its_receiver() -> None:
+    """Go's receivers, Rust's impl blocks and C++ definitions outside the class are methods of the type."""
+    for path, name in [
+        ("shop/cart.go", "Cart.Total"),
+        ("src/cart.rs", "Cart.total"),
+        ("src/cart.cc", "shop.Cart.lock"),
+    ]:
+        assert pieces_of(path, SOURCES[path][0])[name].kind is Kind.METHOD
+
+
+def test_what_is_said_of_an_entity_is_read() -> None:
+    """Doc comments, signatures without macros' help, calls and the bases of a class."""
+    total = pieces_of("shop/cart.go", GO)["Cart.Total"]
+    assert total.facts.docstring == "Total sums the prices."
+    assert total.facts.signature == "func (c *Cart) Total() float64"
+    assert total.facts.dependencies == ("pay.Sum",)
+    assert [(use.name, use.hint) for use in total.uses] == [("Sum", "mod:example.com/shop/payment")]
+    cart = pieces_of("src/cart.cc", CPP)["shop.Cart"]
+    assert [(use.name, use.is_reference) for use in cart.uses] == [("Base", True)]
+    made = pieces_of("src/cart.rs", RUST)
+    assert made["Cart.new"].facts.docstring == "An empty cart."
+    assert made["tests.adds_up"].kind is Kind.TEST
+    assert ("Total", True) in [(use.name, use.is_reference) for use in made["impl<T> Total for Cart<T>"].uses]
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_every_row_is_in_some_memory(path: str) -> None:
+    """Nothing of a file is lost between its entities."""
+    text, _ = SOURCES[path]
+    drafts = memories.cut_file(memories.source_file(path, text, window_lines=50))[0]
+    covered = {row for draft in drafts for row in range(draft.start, draft.end + 1)}
+    assert {row for row, line in enumerate(text.split("\n")) if line.strip()} <= covered
+
+
+def test_a_language_without_its_grammar_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only languages that have a grammar which is not installed are reported."""
+    has_grammar.cache_clear()
+    monkeypatch.setattr("xscore.indexer.languages.find_spec", lambda name: None if "kotlin" in name else object())
+    assert without_grammar(["kotlin", "go", "fish"]) == ["kotlin"]
+    has_grammar.cache_clear()

@@ -1,0 +1,28 @@
+(class_declaration name: (_) @name body: (_) @body) @class
+(struct_declaration name: (_) @name body: (_) @body) @class
+(interface_declaration name: (_) @name body: (_) @body) @class
+(enum_declaration name: (_) @name body: (_) @body) @class
+(record_declaration name: (_) @name) @class
+(record_declaration name: (_) @name body: (_) @body) @class
+(method_declaration name: (_) @name body: (_) @body) @function
+(constructor_declaration name: (_) @name body: (_) @body) @function
+(local_function_statement name: (_) @name body: (_) @body) @function
+(property_declaration name: (_) @name accessors: (accessor_list (accessor_declaration body: (_))) @body) @function
+(namespace_declaration name: (_) @name body: (_) @body) @namespace
+(base_list [(identifier) @base (generic_name (identifier) @base) (qualified_name) @base])
+
+(comment) @lead
+(compilation_unit (_) @statement)
+(namespace_declaration body: (declaration_list (_) @statement))
+
+(invocation_expression function: [(identifier) (member_access_expression)] @call)
+(invocation_expression function: (generic_name (identifier) @call))
+(object_creation_expression type: [(identifier) (qualified_name)] @call)
+(object_creation_expression type: (generic_name (identifier) @call))
+(using_directive [(identifier) (qualified_name)] @import.module)
+
+[
+  (if_statement) (for_statement) (foreach_statement) (while_statement) (do_statement) (catch_clause)
+  (switch_section) (switch_expression_arm) (conditional_expression)
+] @branch
+["&&" "||" "??"] @branch

@@ -1,0 +1,37 @@
+; Functions, and methods by the type of their receiver.
+(function_declaration name: (identifier) @name body: (_) @body) @function
+(method_declaration
+  receiver: (parameter_list (parameter_declaration type: [
+    (type_identifier) @owner
+    (pointer_type (type_identifier) @owner)
+    (generic_type type: (type_identifier) @owner)
+    (pointer_type (generic_type type: (type_identifier) @owner))
+  ]))
+  name: (field_identifier) @name body: (_) @body) @function
+
+; Types: alone, or several in one declaration.
+(type_declaration . (type_spec name: (_) @name type: [
+  (struct_type (field_declaration_list) @body) (interface_type) @body]) .) @class
+(type_declaration (type_spec name: (_) @name type: [
+  (struct_type (field_declaration_list) @body) (interface_type) @body]) @class)
+(source_file (type_declaration . [(type_spec name: (_) @name) (type_alias name: (_) @name)] .) @class)
+(source_file (type_declaration [(type_spec name: (_) @name) (type_alias name: (_) @name)] @class))
+(type_spec type: (struct_type (field_declaration_list (field_declaration !name type: [
+  (type_identifier) @base (pointer_type (type_identifier) @base)]))))
+
+(comment) @lead
+(source_file (const_declaration (const_spec name: (identifier) @constant)))
+(source_file (var_declaration [(var_spec name: (identifier) @constant)
+  (var_spec_list (var_spec name: (identifier) @constant))]))
+(source_file (_) @statement)
+
+(call_expression function: [(identifier) (selector_expression)] @call)
+(composite_literal type: [(type_identifier) (qualified_type)] @call)
+
+(import_spec !name path: (interpreted_string_literal) @import.module)
+(import_spec name: (package_identifier) @import.alias path: (interpreted_string_literal) @import.module)
+
+[
+  (if_statement) (for_statement) (expression_case) (type_case) (communication_case)
+] @branch
+["&&" "||"] @branch

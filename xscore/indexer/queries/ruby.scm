@@ -1,0 +1,28 @@
+(class name: (_) @name) @class
+(class name: (_) @name body: (_) @body) @class
+(module name: (_) @name) @class
+(module name: (_) @name body: (_) @body) @class
+(method name: (_) @name) @function
+(method name: (_) @name body: (_) @body) @function
+(singleton_method name: (_) @name) @function
+(singleton_method name: (_) @name body: (_) @body) @function
+(superclass [(constant) (scope_resolution)] @base)
+
+; RSpec, minitest/spec and Rails by title.
+((call method: (identifier) @_f arguments: (argument_list . (string) @name) block: (_) @body) @test
+  (#any-of? @_f "it" "specify" "test" "scenario" "should"))
+((call method: (identifier) @_f arguments: (argument_list . [(string) (constant) (scope_resolution)] @name)
+  block: (_) @body) @suite
+  (#any-of? @_f "describe" "context" "feature"))
+
+(comment) @lead
+(program (assignment left: (constant) @constant))
+(program (_) @statement)
+
+(call !receiver method: (identifier) @call)
+(call receiver: (_) @receiver method: (_) @call)
+((call method: (identifier) @_require arguments: (argument_list . (string (string_content) @import.module)))
+  (#any-of? @_require "require" "require_relative"))
+
+[(if) (elsif) (unless) (while) (until) (for) (when) (rescue) (conditional) (if_modifier) (unless_modifier)] @branch
+["&&" "||" "and" "or"] @branch
