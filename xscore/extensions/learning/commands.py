@@ -14,9 +14,9 @@ from xscore.cli.terminal import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
 from xscore.extensions.learning.consolidate import ClosedSession, close_branches, close_session
 from xscore.extensions.learning.consolidate import consolidate as consolidate_memories
-from xscore.extensions.learning.draft import SCOPES, Action, Consolidation
+from xscore.extensions.learning.draft import SCOPES, Consolidation
 from xscore.extensions.learning.feedback import Signal, give_feedback
-from xscore.extensions.learning.user_preferences import Suggestion, Suggestions
+from xscore.extensions.learning.user_preferences import Suggestions
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.git import merged_branches
@@ -64,15 +64,14 @@ def _render_consolidation(done: Consolidation) -> str:
     considered = counted(done.considered, "memory", "memories")
     if not done.actions:
         return f"nothing to do · {considered} considered"
+    lines = []
+    for action in done.actions:
+        name = action.memory_ids[0] if action.memory_ids else "-"
+        title = f"  {one_line(action.title)}" if action.title else ""
+        lines += [f"{action.kind:<9} {action.scope:<7} {name}{title}", f"{'':17} {one_line(action.why)}"]
     counts = " · ".join(f"{count:,} {kind}" for kind, count in done.counts.items())
     verb = "would do" if done.dry_run else "done"
-    return "\n".join([*map(_action_line, done.actions), f"{verb}  {counts} · {considered} considered"])
-
-
-def _action_line(action: Action) -> str:
-    name = action.memory_ids[0] if action.memory_ids else "-"
-    title = f"  {one_line(action.title)}" if action.title else ""
-    return f"{action.kind:<9} {action.scope:<7} {name}{title}\n{'':17} {one_line(action.why)}"
+    return "\n".join([*lines, f"{verb}  {counts} · {considered} considered"])
 
 
 @command()
@@ -96,16 +95,13 @@ def _render_audit(found: audit.MemoryAudit, *, shown: int = FINDINGS_SHOWN) -> s
     for problem, findings in groups.items():
         heading, remedy = _HEADINGS[problem]
         lines.append(f"{bold(f'{heading}: {len(findings):,}')}  {faint(remedy)}")
-        lines += [_finding_line(finding) for finding in findings[:shown]]
+        for finding in findings[:shown]:
+            named = [f"{identifier} “{title}”" for identifier, title in zip(finding.ids, finding.titles, strict=True)]
+            lines.append(one_line("  " + ", ".join(named) + (": " if named else "") + finding.because))
         if len(findings) > shown:
             lines.append(f"  … and {len(findings) - shown:,} more (--verbose)")
     end = "nothing needs doing" if found.is_clean else "something needs doing"
     return "\n".join([*lines, f"{counted(found.looked_at, 'memory', 'memories')} checked: {end}."])
-
-
-def _finding_line(finding: audit.AuditFinding) -> str:
-    named = [f"{identifier} “{title}”" for identifier, title in zip(finding.ids, finding.titles, strict=True)]
-    return one_line("  " + ", ".join(named) + (": " if named else "") + finding.because)
 
 
 @command()
@@ -152,12 +148,11 @@ def suggest_preferences(flags: Flags) -> None:
 def _render_suggestions(found: Suggestions) -> str:
     if not found.suggestions:
         return ""
-    return f"{one_line(found.text)}\n\n{render_facts(map(_suggestion, found.suggestions))}"
-
-
-def _suggestion(each: Suggestion) -> tuple[str, str]:
-    where = f", in {counted(each.projects, 'project')}" if each.projects else ""
-    return one_line(each.key), f"{one_line(each.value)}  (confidence {each.confidence:.2f}{where})"
+    rows = []
+    for each in found.suggestions:
+        where = f", in {counted(each.projects, 'project')}" if each.projects else ""
+        rows.append((one_line(each.key), f"{one_line(each.value)}  (confidence {each.confidence:.2f}{where})"))
+    return f"{one_line(found.text)}\n\n{render_facts(rows)}"
 
 
 @command()

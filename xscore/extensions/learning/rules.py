@@ -143,7 +143,11 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         group = [memory for memory in group if not memory.key]
     if len(group) < 2:
         return False
-    best, *others = sorted(group, key=_clarity, reverse=True)
+    best, *others = sorted(  # the clearest first
+        group,
+        key=lambda memory: (is_user_stated(memory), bool(memory.key), memory.updated_at, len(memory.text), memory.id),
+        reverse=True,
+    )
     occurrences = sum(memory.particulars.occurrences for memory in group)
     kept = replace(
         best,
@@ -156,10 +160,6 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
     draft.change(ActionKind.MERGE, scope, kept, *(as_superseded(memory, best.id) for memory in others), why=why)
     return True
-
-
-def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:
-    return (is_user_stated(memory), bool(memory.key), memory.updated_at, len(memory.text), memory.id)
 
 
 CARRIED = frozenset(map(Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")))

@@ -105,7 +105,9 @@ def note_stack(
             rivals = [one for one in noted if one.key == memory.key and one.id != memory.id and one.status in LIVE]
             if known is not None:  # feedback may have changed its confidence since: keep that
                 memory = memory_writer.with_status(replace(known, superseded_by=""), MemoryStatus.ACTIVE)
-            why = f"{part.topic}: {part.value}, {_evidence(part)}"
+            shown_by = [f"{part.manifest.path}:{part.manifest.start_line} names it"] if part.manifest else []
+            shown_by += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
+            why = f"{part.topic}: {part.value}, {'; '.join(shown_by)}"
             draft.change(
                 ActionKind.INFER, "project", memory, *(as_superseded(one, memory.id) for one in rivals), why=why
             )
@@ -141,12 +143,6 @@ def _stack_memory(part: StackPart, rules: MemorySettings, *, now: float) -> Memo
         updated_at=now,
     )
     return memory
-
-
-def _evidence(part: StackPart) -> str:
-    shown = [f"{part.manifest.path}:{part.manifest.start_line} names it"] if part.manifest else []
-    shown += [f"imported in {counted(len(part.files), 'file')}"] if part.files else []
-    return "; ".join(shown)
 
 
 @cache
