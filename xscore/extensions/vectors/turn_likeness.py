@@ -48,16 +48,6 @@ NEAREST = 1_000
 EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
 
 
-def connect(model: str, settings: Settings) -> "EmbeddingsProvider":
-    """Return a provider of embeddings; nothing is sent yet.
-
-    Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
-    """
-    base_url = settings.embedding.base_url or settings.openai.base_url
-    key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
-    return EmbeddingsProvider(base_url, key)
-
-
 class EndpointEmbedder:
     """An embedder behind a provider of embeddings."""
 
@@ -123,7 +113,9 @@ def _rows(data: object, call: CallContext) -> bytes:
     """Return the rows in the order of the texts, each of length 1, as float16."""
     import numpy as np
 
-    found = sorted(filter(_is_row, data), key=lambda row: row["index"]) if isinstance(data, list) else []
+    given = [row for row in data if isinstance(row, Mapping)] if isinstance(data, list) else []
+    given = [row for row in given if type(row.get("index")) is int and isinstance(row.get("embedding"), list)]
+    found = sorted(given, key=lambda row: row["index"])
     if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):  # the prompt begins with the system text
         raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", call)
     try:
@@ -144,10 +136,6 @@ def unit_rows(rows: "NDArray[Any]") -> "NDArray[np.float32]":
     return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, Mapping) and type(row.get("index")) is int and isinstance(row.get("embedding"), list)
-
-
 def embedder_label(settings: Settings) -> str:
     """Return the embedder in words fit to be shown. Raises UsageError for what is none."""
     model = settings.embedding.model.strip()
@@ -161,12 +149,15 @@ def embedder_label(settings: Settings) -> str:
 
 
 def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> EndpointEmbedder:
-    """Return the embedder of the settings. wrap: puts limits, budget and ledger around a host.
+    """Return the embedder of the settings; nothing is sent yet. wrap: puts limits, budget and ledger around a host.
 
-    Raises UsageError for what is none, AuthenticationFailed where a remote host would get no key.
+    Raises UsageError for what is none, or a malformed base URL or key, AuthenticationFailed where a remote host would
+    get no key.
     """
     model = embedder_label(settings).partition(":")[2]
-    return EndpointEmbedder(wrap(connect(model, settings)), model)
+    base_url = settings.embedding.base_url or settings.openai.base_url
+    key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
+    return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
 
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
