@@ -31,7 +31,7 @@ BY_HTTP = (*VENDORS, *DECISION_HOSTS)
 JUDGING_MODULES = ("aiohttp",)
 """What their first judging call imports."""
 ANSWERING_MODULES = {vendor: ("aiohttp", "httpx2", vendor) for vendor in VENDORS}
-"""What a vendor's first answer or embedding imports."""
+"""What a vendor's first answer imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
 
@@ -154,7 +154,7 @@ def _installed() -> dict[str, Callable[[], Connect]]:
 
 
 async def import_sdk(vendor: str) -> None:
-    """Import a vendor's SDK, as its answers and embeddings need it. Does and raises what `import_for_judging` does."""
+    """Import a vendor's SDK, as its answers need it. Does and raises what `import_for_judging` does."""
     await _import(ANSWERING_MODULES.get(vendor, ()))
 
 

@@ -1,5 +1,8 @@
 """What an embedder does to a turn: the order of judging, and never what is judged."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +49,18 @@ async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_
     other = replace(other, judge=replace(other.judge, model="openai:judge-3"))
     assert await judged(shop, other, embedding_server) == without
     assert len(embedding_server.embedded) > len(without)
+
+
+def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """A turn that embeds pays no second of CPU for a client that it does not use."""
+    embedder = {"XSCORE_EMBEDDING_MODEL": "openai:vectors-1", "XSCORE_EMBEDDING_BASE_URL": embedding_server.url}
+    words = [sys.executable, "-X", "importtime", "-m", "xscore", "context", "the discount", "--judge", "lexical"]
+    environ = {**os.environ, **embedder, "OPENAI_API_KEY": "sk-test"}
+    done = subprocess.run(words, cwd=shop, env=environ, capture_output=True, text=True, check=False)
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert embedding_server.embedded, done.stderr[-2_000:]
+    assert "aiohttp" in imported
+    assert not {"openai", "anthropic"} & imported
 
 
 async def test_vectors_are_made_once_and_again_only_for_what_changed(

@@ -23,7 +23,7 @@ from xscore.providers.host_facts import make_completion
 from xscore.providers.hosts import host_of, usable_key
 from xscore.providers.openai import OPENAI, OpenAIProvider, reported_usage
 from xscore.providers.provider import Provider
-from xscore.providers.spec import import_sdk
+from xscore.providers.spec import import_for_judging
 from xscore.providers.wire_errors import CallContext
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage
 from xscore.records.reports import DoctorFinding
@@ -200,7 +200,7 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
 
 async def _opened(settings: Settings, resources: TurnResources) -> EndpointEmbedder:
     embedder_label(settings)
-    await import_sdk(ENDPOINT_EMBEDDER)
+    await import_for_judging(ENDPOINT_EMBEDDER)
     return make_embedder(settings, resources.metered_provider)
 
 
