@@ -183,6 +183,11 @@ class Host:
         """Damage so many replies, and forget what was stated before."""
         self.stated, self.spoiled, self.times, self.damage = {}, 0, times, damage
 
+    def means(self, place: str) -> set[float]:
+        """Return the scores that a memory may have: a stated value, or of two draws near the cut the mean."""
+        values = self.stated.get(place, set())
+        return {(one + other) / 2 for one in values for other in values}
+
     def _spoil(self, reply: dict[str, Any]) -> bytes:
         is_spoiled = self.damage is not None and self.spoiled < self.times
         self.spoiled += is_spoiled
@@ -205,7 +210,7 @@ async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> Ended:
     """Take one turn and account for every candidate: no score but those that were stated of that very memory."""
     answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=scores)
     ended = Ended(answer, tuple(json.loads(line) for line in scores.read_text().splitlines()))
-    return accounted(ended, lambda line: host.stated.get(f"{line['path']}::{line['entity']}", set()))
+    return accounted(ended, lambda line: host.means(f"{line['path']}::{line['entity']}"))
 
 
 def search(root: Path, wire: str, form: str, examples: int) -> None:
@@ -232,7 +237,8 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
             asked, host.damage = server.questions, None
             again = runner.run(ask(pipeline, host, task, scores))
             assert again.lost == set()
-            assert server.questions - asked == len(first.lost), "what was judged is not paid again"
+            drawn_twice = again.answer.second_draws.drawn
+            assert server.questions - asked == len(first.lost) + drawn_twice, "what was judged is not paid again"
 
         try:
             survives()

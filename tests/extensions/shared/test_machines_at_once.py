@@ -12,6 +12,7 @@ import pytest
 
 from tests.extensions.shared.server_programs import until
 from tests.extensions.shared.servers_of_tests import ServerOfTests
+from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.shared.judgments import GATHER_S
 from xscore.settings.model import SharedSettings
@@ -40,19 +41,27 @@ def clone(home: Path, functions: int) -> Path:
 class Machine:
     """One process of the command, in a clone and a home of its own."""
 
-    def __init__(self, home: Path, *, functions: int, provider: OpenAIServer, shared: SharedSettings, **more: str):
+    def __init__(
+        self,
+        home: Path,
+        *,
+        functions: int,
+        provider: OpenAIServer | DecisionServer,
+        shared: SharedSettings,
+        judge: str = "openai:judge-2",
+    ) -> None:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("XSCORE_", "OPENAI_"))}
         environ |= {
             "HOME": str(home),
             "OPENAI_BASE_URL": provider.url,
+            "SYSTEMONE_BASE_URL": provider.url,
             "OPENAI_API_KEY": "none",
             "XSCORE_JUDGE_PROBE": "false",
             "XSCORE_SHARED_URL": shared.url.reveal(),
             "XSCORE_SHARED_TENANT": shared.tenant,
             "XSCORE_SHARED_TIMEOUT_S": str(shared.timeout_s),
-            **more,
         }
-        words = ["ask", "why is x wrong?", "--no-answer", "--json", "--pack-size", "1", "--judge", "openai:judge-2"]
+        words = ["ask", "why is x wrong?", "--no-answer", "--json", "--pack-size", "1", "--judge", judge]
         command = [
             sys.executable,
             "-m",
@@ -92,7 +101,7 @@ def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
 
     def start(number: int, **terms: Any) -> list[Machine]:
         for _ in range(number):
-            started.append(Machine(tmp_path / f"machine_{len(started)}", provider=provider, **terms))
+            started.append(Machine(tmp_path / f"machine_{len(started)}", **{"provider": provider, **terms}))
         return started
 
     yield start
@@ -108,6 +117,18 @@ def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions:
     assert [one["candidates"] for one in coverage] == [functions] * len(receipts)
     assert [one["unjudged"] for one in coverage] == [0] * len(receipts)
     assert sum(one["judged"] for one in coverage) == functions == provider.counts.requests
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(300)
+def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettings) -> None:
+    """Requests of hundreds of questions are claimed and shared like prompts of one memory."""
+    with DecisionServer(score=lambda _memory, _turn: 4, latency_s=0.3) as host:
+        started = machines(2, functions=1_600, shared=shared, provider=host, judge="systemone:jev-1.14.0")
+        coverage = [one.receipt()["coverage"] for one in started]
+        assert [(one["candidates"], one["unjudged"]) for one in coverage] == [(1_600, 0)] * 2
+        assert sum(one["judged"] for one in coverage) == host.questions == 1_600
+        assert set(host.judged.values()) == {1}
 
 
 @pytest.mark.verify
