@@ -54,22 +54,6 @@ def reading(path: Path) -> Iterator[None]:
             reader.wait(10)
 
 
-def test_a_reader_that_holds_the_journal_is_told_and_the_next_call_cleans(store: Store) -> None:
-    """Issue: with a reader on the journal nothing is proven; once it is gone, the same call completes the work."""
-    put(store.connection, memory := said(WORDS))
-    wording = erasure.erased_lines(store, [memory.id])
-    with reading(store.path):
-        done = erasure.erase_memories(store, [memory.id], now=1.0, timeout_s=0.1)
-        proof = verify_erasure(store, wording)
-        assert not done.is_clean and not proof.holds and not proof.journal_is_empty
-        assert any("memory.db" in file for file in proof.found_in)
-        assert not erasure.erase_memories(store, [memory.id], now=1.0, timeout_s=0.1).is_clean
-    again = erasure.erase_memories(store, [memory.id], now=2.0, timeout_s=0.1)
-    assert (again.is_clean, again.is_finished, again.memories) == (True, True, 0)
-    assert verify_erasure(store, wording).holds
-    assert b"saffron" not in raw(store.path.parent)
-
-
 def test_a_proof_finds_what_is_there(store: Store) -> None:
     """The proof can fail: text that was not erased is found, as it is or as JSON writes it, also in a stray file."""
     memory = said('She said "the umbrella is ülive green" then\nand left by the other door')

@@ -266,6 +266,7 @@ def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvageRe
     for row in reader.read("SELECT job, vendor_id, state FROM batch WHERE job >= ? ORDER BY job", TEXTS):
         if all(isinstance(value, str) for value in row) and row[0] not in jobs and row[1] and row[2] != "collected":
             found.at_vendors.append(row[1])
+    target.execute("UPDATE job SET runner = ''")
     target.execute(_WITHOUT_BATCH)
     tokens = {row[0] for row in target.execute("SELECT token FROM batch").fetchall()}
     for row in reader.read(_RESERVED, TEXTS):
@@ -290,8 +291,6 @@ class _Table(Struct, frozen=True):
     """Whether the key is a number within a job."""
     needs: str = ""
     """SQL that is true if what the row refers to was kept."""
-    resets: tuple[str, ...] = ()
-    """Columns that get an empty text."""
 
     def copy(self, reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
@@ -303,7 +302,7 @@ class _Table(Struct, frozen=True):
         keep = f"INSERT INTO {self.name} ({', '.join(names)}) SELECT {marks} WHERE {self.needs or '1'}"
         jobs = target.execute("SELECT id FROM job").fetchall() if self.of_job else [()]
         for values in (values for job in jobs for values in reader.read(read, self.keys, *job)):
-            row = dict(zip(names, values, strict=True)) | dict.fromkeys(self.resets, "")
+            row = dict(zip(names, values, strict=True))
             try:
                 is_valid = all(isinstance(value, types[name]) for name, value in row.items())
                 is_valid = is_valid and all(isfinite(value) for value in row.values() if isinstance(value, float))
@@ -328,10 +327,6 @@ def _is_call(row: Mapping[str, Any]) -> bool:
     return all(cost is None or 0 <= cost <= money.MAX_BELIEVABLE_PICODOLLARS for cost in costs)
 
 
-def _is_citation(row: Mapping[str, Any]) -> bool:
-    return 0 <= row["start_line"] <= row["end_line"] and row["changed"] in (0, 1)
-
-
 _TABLES = (
     _Table("turn", "turns", "id"),
     _Table("receipt", "receipts", "turn_id"),
@@ -348,7 +343,7 @@ _TABLES = (
     _Table("untrusted_score", "scores in quarantine", "turn_key"),
     _Table("muted_key", "muted keys", "key"),
     _Table("repository_map", "repository maps", "id"),
-    _Table("job", "offline jobs", "id", is_valid=_has_checksum("id", "judge", "plan"), resets=("runner",)),
+    _Table("job", "offline jobs", "id", is_valid=_has_checksum("id", "judge", "plan")),
     _job_table("job_question", "questions of jobs", "number", _has_checksum("job", "number", "context", "turn_key")),
     _job_table("job_ask", "prompts of jobs", "number", _has_checksum("job", "number", "pack", "pieces")),
     _job_table("job_request", "requests of jobs", "question", needs=_HAS_QUESTION_AND_ASK),
@@ -357,5 +352,5 @@ _TABLES = (
 """In an order in which what a row refers to comes first."""
 _AFTER_MEMORIES = (
     _Table("occurrence", "occurrences", "id"),
-    _Table("evidence", "citations", "memory_id", is_valid=_is_citation),
+    _Table("evidence", "citations", "memory_id", is_valid=lambda row: 0 <= row["start_line"] <= row["end_line"]),
 )
