@@ -109,9 +109,6 @@ def record_failure_within(
         occurrences=1,
     )
     before = _by_name(connection, Kind.FAILURE, name)
-    left_out = len(words) - HEAD_CHARS - TAIL_CHARS
-    if left_out > 100:
-        words = f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
     memory = _make(Kind.FAILURE, name, words, told, now=seen_at)
     identifier = before.id if before else memory.id
     counted_as = digest("occurrence", identifier, occurrence)
@@ -152,6 +149,9 @@ def resolve_failure(store: "Store", identifier: str, resolution: str, *, now: fl
 
 
 def _make(kind: Kind, name: str, words: str, said: MemoryDetails, *, now: float) -> Memory:
+    left_out = len(words) - HEAD_CHARS - TAIL_CHARS
+    if left_out > 100:
+        words = f"{words[:HEAD_CHARS]}\n[{left_out:,} characters left out]\n{words[-TAIL_CHARS:]}"
     worded = compose_text(words, said, allow_pii=True)  # its parts are already redacted
     key = _KEYS[kind] + name
     memory, _ = memory_writer.make_memory(
