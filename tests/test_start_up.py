@@ -19,7 +19,7 @@ try:
 except SystemExit as end:
     print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)
 """
-HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "numpy", "rich", "asyncio"}
+HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "numpy", "rich", "asyncio", "random"}
 
 
 @pytest.fixture(scope="module")

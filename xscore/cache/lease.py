@@ -8,13 +8,13 @@ may be paid for twice.
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from sqlite3 import Connection, Error
 
 from xscore.platform.errors import StoreError
+from xscore.platform.hashing import random_hex
 from xscore.platform.processes import RunnerMark, process_place
 
 HEARTBEAT_S = 5.0
@@ -26,7 +26,7 @@ class Lease:
     """The row of this process in the store. Methods with a connection need an open transaction."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = random_hex(8)
         self._clock, self._pid, self._place = clock, os.getpid(), process_place()
         _HELD.add(self.id)
 

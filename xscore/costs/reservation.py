@@ -6,7 +6,6 @@ refused. A call that did not report its price stays charged at its bound, on the
 Trade-off: it does not wait for another process's calls, nor for the sixteenth of a cap that one may hold ready.
 """
 
-import secrets
 import sqlite3
 import time
 from asyncio import CancelledError, Event, Lock
@@ -23,6 +22,7 @@ from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
+from xscore.platform.hashing import random_hex
 from xscore.platform.processes import process_identity
 from xscore.records.reports import CapLeft
 
@@ -46,7 +46,7 @@ class Reservation(Struct):
     day_number: float
     """The same day as a number, which is faster to compare."""
     leased_until: float
-    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    name: str = field(default_factory=lambda: random_hex(8))
     held: Decimal = ZERO_USD
     """Set aside at the backend."""
     lent: Decimal = ZERO_USD

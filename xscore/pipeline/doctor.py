@@ -6,7 +6,6 @@ its models. Trade-off: prices are for a short call; a long prompt may cost more.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from secrets import token_hex
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.platform.hashing import random_hex
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS
@@ -281,7 +281,7 @@ async def _probe(parts: PipelineParts, calls: JudgeCalls | None) -> list[DoctorF
     if calls is None:
         hint = _key_hint(parts.settings)
         return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", hint)]
-    async with parts.open_resources(f"p_{token_hex(8)}") as resources:
+    async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
             line = resources.judging_provider(calls.provider, model=calls.model.name)
             found = await probe_host(parts.store.connection, calls, line, clock=parts.clock)

@@ -36,8 +36,8 @@ from xscore.records.receipt import (
     Coverage,
     Expected,
     JudgeInfo,
-    JudgeShare,
     PrimaryInfo,
+    ScoredBy,
     ScoreLine,
     SecondDraws,
     Selected,
@@ -67,7 +67,7 @@ def count_coverage(outcomes: Sequence[Outcome], candidates: int) -> Coverage:
 
 def judge_shares(
     outcomes: Sequence[Outcome], judge: JudgeIdentity, taken_over: Mapping[str, JudgeIdentity]
-) -> tuple[JudgeShare, ...]:
+) -> tuple[ScoredBy, ...]:
     """Count what each judge scored, the turn's own first. taken_over: content hash -> who else scored it."""
     counts = {judge: Counter[Origin]()}
     others = [one for one in outcomes if one.candidate.content_hash in taken_over] if taken_over else []
@@ -75,7 +75,7 @@ def judge_shares(
         counts.setdefault(taken_over[one.candidate.content_hash], Counter())[one.origin] += 1
     counts[judge] = Counter(one.origin for one in outcomes) - sum(counts.values(), Counter())
     return tuple(
-        JudgeShare(
+        ScoredBy(
             provider=who.provider,
             model=who.model,
             host=who.host,

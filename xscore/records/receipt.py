@@ -62,7 +62,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     at the vendor's price); empty: nothing was."""
 
 
-class JudgeShare(Struct, frozen=True, kw_only=True):
+class ScoredBy(Struct, frozen=True, kw_only=True):
     """How many candidates one judge scored: the turn's own, or one that took over what it left."""
 
     provider: str
@@ -224,7 +224,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     excluded_files: int = 0
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""
-    judges: tuple[JudgeShare, ...] = ()
+    judges: tuple[ScoredBy, ...] = ()
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old receipt."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""

@@ -226,7 +226,7 @@ def _read_toml(path: Path, *, holding: bytes = b"") -> dict[str, Any]:
             raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
         if holding not in data:
             return {}
-        import tomllib
+        import tomllib  # most folders have nothing to read
 
         return tomllib.loads(data.decode())
     except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting

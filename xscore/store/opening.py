@@ -7,7 +7,6 @@ Trade-off: a moved repository asks once for trust.
 """
 
 import os
-import secrets
 import sqlite3
 import time
 from contextlib import closing
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from xscore.platform import database, processes, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.platform.hashing import random_hex
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
@@ -147,7 +147,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
     with user_secret.user_lock(user_data_dir):
         if path.exists():
             return
-        store_id, keys = secrets.token_hex(16), None
+        store_id, keys = random_hex(16), None
         noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
         if noted is not None:
             keys = key_source(user_data_dir)
@@ -194,7 +194,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     refuse_link(path)
     connection = connect_store(path, key_source(user_data_dir))
     try:
-        store_id = secrets.token_hex(16)
+        store_id = random_hex(16)
         connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
     except BaseException:
         connection.close()

@@ -6,7 +6,6 @@ a turn continued later sees the current ones.
 """
 
 import json
-import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from xscore.platform import database, money
+from xscore.platform.hashing import random_hex
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
@@ -116,7 +116,7 @@ def begin_turn(
     `processes.process_identity`.
     isolated: not the user's work (an evaluation), so it does not become the latest turn.
     """
-    identifier = turn.id or "t_" + secrets.token_hex(8)
+    identifier = turn.id or "t_" + random_hex(8)
     task = redact(turn.task, prose=True).text
     context = TurnContext(
         errors=redact(turn.errors).text,

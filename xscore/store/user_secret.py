@@ -8,7 +8,6 @@ import fcntl
 import hmac
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +59,7 @@ def load_user_secret(user_data_dir: Path) -> UserSecret:
 
 def ephemeral_secret() -> UserSecret:
     """Return a secret for a store in memory: nothing is written, no store is trusted."""
-    return UserSecret(secrets.token_bytes(32), {})
+    return UserSecret(os.urandom(32), {})
 
 
 def add_trust_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:

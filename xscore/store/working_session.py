@@ -6,7 +6,6 @@ resumption is inferred from clock, terminal and process: in one terminal, only a
 
 import json
 import re
-import secrets
 import sqlite3
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.hashing import digest
+from xscore.platform.hashing import digest, random_hex
 from xscore.platform.processes import is_alive
 from xscore.records.turn import SessionInfo, WorkingSession
 from xscore.store.redaction import redact
@@ -160,7 +159,7 @@ def _open(connection: sqlite3.Connection, branch: str, thread: str, *, now: floa
     """Open a session. The first of a branch is named by it, to find its exchanges if the table is lost."""
     (store_id,) = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
     first = "s_" + digest("thread", store_id, branch)[:16]
-    name = thread or (first if load_session(connection, first) is None else "s_" + secrets.token_hex(8))
+    name = thread or (first if load_session(connection, first) is None else "s_" + random_hex(8))
     _insert(connection, name, branch=branch, now=now, current_at=0.0 if thread else _next_moment(connection, now))
     return _sessions(connection, "thread = ?", name)[0]
 
