@@ -134,14 +134,19 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
         elsewhere = frozenset(judge.judged_elsewhere)
     progress.report(final=True)
     cause = ended or UnjudgedCause.INTERRUPTED
+    judged = {hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)}
+    found = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
 
-    def settled(candidate: Candidate) -> Outcome:
+    def settled(candidate: Candidate, outcome: Outcome | None) -> Outcome:
         hash_ = candidate.content_hash
+        if outcome is not None:
+            return outcome._replace(origin=Origin.CACHED) if hash_ in elsewhere else outcome
         result = progress.found.get(hash_) or Unjudged(hash_, cause, detail or STOP_DETAILS[cause])
-        judged = Origin.CACHED if hash_ in elsewhere else Origin.JUDGED
-        return Outcome(candidate, result, Origin.UNJUDGED if isinstance(result, Unjudged) else judged)
+        return Outcome(candidate, result, Origin.UNJUDGED)
 
-    outcomes = [one or settled(candidate) for candidate, one in zip(pool.candidates, known, strict=True)]
+    outcomes = [
+        one or settled(candidate, new) for candidate, one, new in zip(pool.candidates, known, found, strict=True)
+    ]
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED)
 
 

@@ -157,34 +157,38 @@ def rank(
     thresholds: Thresholds | None = None,
     now: float | None = None,
 ) -> Ranking:
-    """Boost and select, reading only the links of candidates that can be boosted.
-
-    thresholds: None: the judge's. now: Unix seconds; None: the present.
-    """
-    settings = parts.settings
+    """Boost and select. thresholds: None: the judge's. now: Unix seconds; None: the present."""
     thresholds = thresholds or parts.judge.thresholds
-    floor = settings.boosts.floor
+    ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
+    selection = select(
+        ranked,
+        unjudged=tuple(receipt.unjudged_pairs(outcomes)),
+        thresholds=thresholds,
+        settings=parts.settings.selection,
+        about_tests=is_about_tests(turn),
+    )
+    return Ranking(ranked, selection)
+
+
+def boosted(
+    parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn, *, thresholds: Thresholds, now: float | None = None
+) -> tuple[Ranked, ...]:
+    """Boost what was judged, reading only the links of candidates that can be boosted."""
+    settings = parts.settings.boosts
+    floor = settings.floor
     near = [
         candidate.id
         for candidate, judgment, _ in outcomes
         if isinstance(judgment, Judgment) and judgment.score >= floor
     ]
     edges = parts.store.edges_touching(near)
-    ranked = boost(
+    return boost(
         outcomes,
         edges=edges,
         degrees=parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)}),
         turn=turn,
-        settings=settings.boosts,
+        settings=settings,
         thresholds=thresholds,
         now=parts.clock() if now is None else now,
         boosters=parts.boosters,
     )
-    selection = select(
-        ranked,
-        unjudged=tuple(receipt.unjudged_pairs(outcomes)),
-        thresholds=thresholds,
-        settings=settings.selection,
-        about_tests=is_about_tests(turn),
-    )
-    return Ranking(ranked, selection)

@@ -2,7 +2,7 @@
 
 One answer of such a model strays by about 0.05, so near the threshold a single one is a toss of a coin. The second is
 judged like the first, with claims, caps and the ledger, and stored beside it as another sample: a kill between the two
-leaves the first, and a turn that is all cached asks nothing. Trade-off: ranking happens twice, because a boost may
+leaves the first, and a turn that is all cached asks nothing. Trade-off: boosts are worked out twice, because one may
 bring a candidate near its threshold or past it.
 """
 
@@ -15,7 +15,7 @@ from xscore.cache.keys import SECOND_DRAW
 from xscore.pipeline.judging import ENDS_ALL, Deadline, JudgedPool, JudgingWatch, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool
-from xscore.pipeline.ranking import rank
+from xscore.pipeline.ranking import boosted
 from xscore.pipeline.resources import TurnResources
 from xscore.platform.errors import NoUsableModel, ProviderError
 from xscore.platform.text import counted
@@ -69,9 +69,15 @@ async def draw_again(
 
 def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[list[Candidate], int]:
     """Return what is to be drawn again, nearest first, and how many more come as near."""
-    ranking, settings = rank(parts, outcomes, turn), parts.settings.selection
-    thresholds = ranking.selection.thresholds
-    distances = [(abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranking.ranked]
+    thresholds, settings = parts.judge.thresholds, parts.settings.selection
+    least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
+    scores = [one.result.score for one in outcomes if isinstance(one.result, Judgment)]
+    if max(scores, default=0.0) < least:  # no boost brings any of them near
+        return [], 0
+    ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
+    distances = [
+        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranked if one.score >= least
+    ]
     near = sorted(found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE)
     once = [one.candidate for _, _, one in near if not one.judgment.draws]
     room = max(0, settings.most_redrawn - (len(near) - len(once)))

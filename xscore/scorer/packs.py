@@ -389,7 +389,7 @@ def filled_packs(misses: Sequence[Candidate], profile: PackProfile) -> list[Pack
                 filled = 0
             groups[-1].append(miss)
             filled += taken
-    return [Pack("q_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups]
+    return [Pack("q_" + digest(group[0].id)[:16], tuple(group)) for group in groups]
 
 
 def throwaway_packs(misses: Iterable[Candidate], profile: PackProfile) -> list[Pack]:

@@ -42,7 +42,7 @@ def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[M
     texts = [text]
     if candidate.tokens > max_tokens:
         texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
-    kind, path, entity, memory = candidate.kind.value, candidate.path, candidate.entity, candidate.content_hash
+    kind, path, entity, memory = str(candidate.kind), candidate.path, candidate.entity, candidate.content_hash
     if len(texts) == 1:
         return (MemoryPart(memory, kind, path, entity, text, memory),)
     found = []

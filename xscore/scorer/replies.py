@@ -222,7 +222,8 @@ def parse_completion(
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
     pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # `cache.reach` knows parts by it
-    judged: list[tuple[MemoryPart, Judgment]] = []
+    pieces: list[MemoryPart] = []
+    rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
     missing: list[MemoryPart] = []
     declined: list[MemoryPart] = []
     for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
@@ -230,8 +231,9 @@ def parse_completion(
         if score is None:
             (declined if code in reply.refused else missing).append(piece)
             continue
-        prior = priors.get(piece.memory, 0.0)
-        reason = reply.reasons.get(code, "")
-        judged.append((piece, Judgment(piece.content_hash, score / 100, reason, pack, position, prior)))
+        prior, reason = priors.get(piece.memory, 0.0), reply.reasons.get(code, "")
+        pieces.append(piece)
+        rows.append((piece.content_hash, score / 100, reason, pack, position, prior, ()))
+    judged = list(zip(pieces, Judgment.from_rows(rows), strict=True))
     trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
     return ParsedCompletion(judged, missing, repair.REFUSED if refused else trouble, reply, declined)
