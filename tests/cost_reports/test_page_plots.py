@@ -1,4 +1,4 @@
-"""The plots of the page: round ticks, few bars for many turns, sums that agree, and colours that all can tell apart."""
+"""The plots of the page: round ticks, few bars for many turns, sums that agree, and letters that can be read."""
 
 import re
 from decimal import Decimal

@@ -144,8 +144,8 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
     assert told == [("embeddings", 1, 0), ("systemone", 1, 0), ("none", 0, 40)]
 
 
-def test_a_turn_belongs_to_the_stretch_it_began_in(reader: Connection) -> None:
-    """A stretch neither cuts a turn in two nor takes in the late calls of an earlier one."""
+def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
+    """A period neither cuts a turn in two nor takes in the late calls of an earlier one."""
     for number in (1, 2):
         add_turn(reader, f"t_{number}", DAY + number * 3_600)
         add_figures(reader, f"t_{number}")

@@ -61,7 +61,7 @@ def test_answers_of_batches_are_no_samples_of_latency(ledger: Connection) -> Non
     assert timing.count == 2 and timing.p50_s > 0
 
 
-def test_a_job_belongs_to_the_stretch_it_was_planned_in(ledger: Connection) -> None:
+def test_a_job_belongs_to_the_period_it_was_planned_in(ledger: Connection) -> None:
     """Half-open, as turns are; or the one that was asked for."""
     assert reported(ledger, until=DAY + 10).offline.jobs == 1
     assert reported(ledger, since=DAY + 10).offline.questions == 2

@@ -1,10 +1,10 @@
 "use strict";
-// What the page can do beyond being read: sort a column, be light or dark, open and fold turns, open what is linked to
-// or printed. It writes no markup: what it sets is text, attributes and the order of rows.
+// Sort a column, switch between light and dark, expand and collapse turns, also for links and printing. It writes no
+// markup: it only sets text, attributes and the order of rows.
 
 const said = document.getElementById("said");
 
-// Light or dark, until the page is closed; nothing is stored.
+// Light or dark until the page is closed; nothing is stored.
 const theme = document.getElementById("theme");
 const themes = ["automatic", "light", "dark"];
 theme.hidden = false;
@@ -52,7 +52,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Turns, and the fold of the earlier ones: all open or all folded; the one that a link leads to; all of them on paper, and as they were after it.
+// Expand or collapse all turns; open the one that a link leads to; expand all for printing, then restore them.
 const turns = Array.from(document.querySelectorAll("details.turn, details.more"));
 const fold = document.getElementById("fold");
 const allOpen = () => turns.every((turn) => turn.open);

@@ -1,8 +1,8 @@
 """The report as one HTML file that needs nothing beside it, asks no host for anything and runs only its own script.
 
-The content security policy names the style and the script by their hashes; nothing else is let in, whatever a memory
-says. Without the script everything is there but sorting and the choice of light or dark. The same report gives the same
-bytes. Trade-off: no library draws the plots, so they can only do what `svg.html.j2` can.
+The content security policy names the style and the script by their hashes and lets nothing else in, whatever a memory
+says. Without the script only sorting, expanding all and the choice of light or dark are missing. The same report gives
+the same bytes. Trade-off: no library draws the plots, so they can only do what `svg.html.j2` can.
 """
 
 from base64 import b64encode

@@ -22,8 +22,8 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
     assert other.by_batch_usd == 2
 
 
-def test_a_cached_stretch_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
-    """Where the stretch judged nothing, the judge's average of all times is taken; where none is known, nothing is."""
+def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
+    """Where the period judged nothing, the judge's average of all times is taken; where none is known, nothing is."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1", cost=3 * ADOLLAR)
@@ -55,7 +55,7 @@ def test_judgments_whose_calls_are_damaged_are_in_no_average(reader: Connection,
 
 
 def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None:
-    """Where some judging has no price, what a judgment costs is not known; not in the stretch, not in all of it."""
+    """Where some judging has no price, what a judgment costs is not known; not in the period, not in all of it."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1")
