@@ -22,7 +22,7 @@ def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:
 def test_every_job_comes_back_once() -> None:
     """However many processes, each job has one result, equal to what this process would make of it."""
     jobs = [job(number) for number in range(100)]
-    done = {result.file.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
+    done = {result.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
     assert done == {j.stamp.path: parse_file(j) for j in jobs}
 
 
@@ -47,11 +47,11 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
     killer.start()
     done = list(parse_in_processes(jobs(), count=1))
     killer.join()
-    assert sorted(result.file.stamp.path for result in done) == sorted(f"m{n}.py" for n in range(30))
+    assert sorted(result.stamp.path for result in done) == sorted(f"m{n}.py" for n in range(30))
     noted = [result for result in done if result.note]
     assert len(noted) == 1
     assert "crashed" in noted[0].note
-    assert {memory.kind for memory in noted[0].file.memories} == {Kind.TEXT}
+    assert {memory.kind for memory in noted[0].memories} == {Kind.TEXT}
 
 
 def children_of(pid: int) -> list[int]:

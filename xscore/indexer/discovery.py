@@ -263,16 +263,20 @@ def _is_bare(folder: Path) -> bool:
 def _ignore_rules(file: Path) -> "GlobList | None":
     if file.is_symlink() or not file.is_file():
         return None
-    from xscore.platform.globs import GlobList
+    from xscore.platform.globs import GlobList, is_glob
 
     try:
         with file.open("rb") as opened:
             read = opened.read(MAX_RULES_BYTES + 1)
-        if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
-            read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
-        return GlobList(read.decode("utf-8", "replace").splitlines()[:MAX_RULES], below=False)
-    except (OSError, ValueError, re.error):  # an unreadable file, or an invalid glob
+    except OSError:
         return None
+    if len(read) > MAX_RULES_BYTES:  # without the line that was cut: the rest of it would be another rule
+        read = read[:MAX_RULES_BYTES].rpartition(b"\n")[0]
+    lines = read.decode("utf-8", "replace").splitlines()[:MAX_RULES]
+    try:
+        return GlobList(lines, below=False)
+    except (ValueError, re.error):
+        return GlobList(filter(is_glob, lines), below=False)  # as in git, a line that is no glob ignores nothing
 
 
 def _is_ignored(name: str, rules: "tuple[tuple[str, GlobList], ...]") -> bool:

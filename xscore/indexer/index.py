@@ -24,12 +24,20 @@ from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
+from xscore.records.memory import (
+    Excluded,
+    ExcludedCounts,
+    FileCounts,
+    FileStamp,
+    IndexedFile,
+    IndexReport,
+    MemoryCounts,
+)
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 
 if TYPE_CHECKING:
-    from xscore.indexer.memories import ParsedFile, ParseJob
+    from xscore.indexer.memories import ParseJob
     from xscore.settings import IndexSettings
 
 INDEX_VERSION = "6"
@@ -213,19 +221,19 @@ class _IndexRun:
         self._refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
         return None
 
-    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> "Iterator[ParsedFile]":
+    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> Iterator[IndexedFile]:
         from xscore.indexer.workers import parse_in_processes
 
         return parse_in_processes(
             self._jobs(changed), count=count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
         )
 
-    def _write(self, results: "Iterator[ParsedFile]") -> None:
+    def _write(self, results: Iterator[IndexedFile]) -> None:
         while batch := list(islice(results, BATCH)):
             with transaction(self.connection):
-                self.changes += index_rows.replace_files(self.connection, [done.file for done in batch], ())
+                self.changes += index_rows.replace_files(self.connection, batch, ())
             self.indexed += len(batch)
-            self.secrets += sum(done.file.secrets_redacted for done in batch)
+            self.secrets += sum(done.secrets_redacted for done in batch)
             self.notes += [done.note for done in batch if done.note]
 
     def _settle(self) -> None:

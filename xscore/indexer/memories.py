@@ -32,19 +32,12 @@ class ParseJob(Struct, frozen=True):
     allow_pii: bool = False
 
 
-class ParsedFile(Struct, frozen=True):
-    """Result of a job."""
-
-    file: IndexedFile
-    note: str = ""
-
-
-def parse_file(job: ParseJob, *, without_grammar: str = "") -> ParsedFile:
+def parse_file(job: ParseJob, *, without_grammar: str = "") -> IndexedFile:
     """Cut and redact one file and list its mentions. without_grammar: why no grammar may be used (a crash)."""
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
-    return ParsedFile(_indexed(job, source, drafts, uses), note)
+    return replace(_indexed(job, source, drafts, uses), note=note)
 
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:

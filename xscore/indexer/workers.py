@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection, Pipe, wait
 
 from msgspec import Struct, field
 
-from xscore.indexer.memories import ParsedFile, ParseJob, parse_file
+from xscore.indexer.memories import ParseJob, parse_file
+from xscore.records.memory import IndexedFile
 
 MEMORY_BYTES = 2 << 30
 """Memory limit of a process: some inputs of 50 kB took gigabytes."""
@@ -47,7 +48,7 @@ def serve_jobs(descriptor: int) -> None:
                 pipe.send(parse_file(job))
 
 
-def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[ParsedFile]:
+def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[IndexedFile]:
     """Parse jobs in `count` processes; yield one result per job as they finish."""
     queue = iter(jobs)
     workers = [_Worker() for _ in range(count)]
@@ -80,9 +81,9 @@ class _Worker(Struct):
         self._send()
         return True
 
-    def receive(self) -> list[ParsedFile]:
+    def receive(self) -> list[IndexedFile]:
         """Return the results so far, including a crashed or hanging job."""
-        finished: list[ParsedFile] = []
+        finished: list[IndexedFile] = []
         try:
             while self.jobs and self.pipe is not None and self.pipe.poll():
                 finished.append(self.pipe.recv())
@@ -105,7 +106,7 @@ class _Worker(Struct):
             self.process.wait()
         self.pipe = self.process = None
 
-    def _give_up(self, why: str) -> list[ParsedFile]:
+    def _give_up(self, why: str) -> list[IndexedFile]:
         self.stop()
         lost = parse_file(self.jobs.popleft(), without_grammar=why)
         if self.jobs:

@@ -33,6 +33,15 @@ class GlobList:
         return next((matched for matched, rule in self._rules if rule.match(path)), None)
 
 
+def is_glob(text: str) -> bool:
+    """Whether a line is a glob, or says nothing."""
+    try:
+        GlobList([text])
+    except (ValueError, re.error):
+        return False
+    return True
+
+
 def _pattern(glob: str, *, below: bool) -> str:
     """Return the regular expression of a glob, for the beginning of a path; not `below`: for a whole path."""
     if len(glob) > MAX_GLOB_CHARS:

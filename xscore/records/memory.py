@@ -236,6 +236,8 @@ class IndexedFile(Struct, frozen=True, kw_only=True):
     memories: tuple[Memory, ...]
     mentions: tuple[Mention, ...]
     secrets_redacted: int = 0
+    note: str = ""
+    """Why its grammar was not used."""
 
 
 class Excluded(Struct, frozen=True):

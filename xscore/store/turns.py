@@ -137,7 +137,7 @@ def begin_turn(
             (identifier, turn.thread, turn_key, judge, task, context.to_json(), now),
         )
         if turn.continues:
-            connection.execute("UPDATE turn SET state = 'continued' WHERE id = ?", (turn.continues,))
+            connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues))
         if not isolated:
             connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
