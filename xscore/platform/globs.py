@@ -1,8 +1,8 @@
 """Globs with the syntax of .gitignore, matched in time that grows with the path's length, whatever the glob.
 
 Each glob becomes a regular expression in which the text between two stars is matched once, at its first place (an
-atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure. Trade-off: where no folder is
-walked (lists of the settings), a `!` glob takes files below an excluded folder in again, which git would refuse.
+atomic group): that is right for `*` and `**`, and it cannot backtrack. Pure. Trade-off: in lists of the settings, where
+no folder is walked, `!` takes in files below an excluded folder, which git would refuse; `[[:alpha:]]` is not known.
 """
 
 import re
@@ -50,6 +50,7 @@ def _pattern(glob: str, *, below: bool) -> str:
         raise ValueError("it ends too early")
     is_anchored = "/" in glob.rstrip("/")
     segments = glob.strip("/").split("/") if is_anchored else ["**", *glob.strip("/").split("/")]
+    segments = ["**" if set(segment) == {"*"} and segment != "*" else segment for segment in segments]
     # Between two `**` a group of segments is matched at its first place; the last one ends the path or a folder in it.
     groups: list[list[str]] = [[]]
     for segment, before in zip(segments, ["", *segments], strict=False):
