@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
-from xscore.extensions.vectors.turn_likeness import EndpointEmbedder, connect
+from xscore.extensions.vectors.turn_likeness import EndpointEmbedder, make_embedder
 from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
 from xscore.providers.attempts import Metered, Retrying
+from xscore.providers.provider import Provider
 from xscore.records.calls import CallRecord, Stage
 from xscore.settings import EmbeddingSettings, OpenAISettings, Secret, Settings
 
@@ -30,9 +31,14 @@ def settings_of(server: EmbeddingServer, key: str = "") -> Settings:
     )
 
 
+def embedder_of(settings: Settings) -> EndpointEmbedder:
+    """Make the embedder with nothing around its host."""
+    return make_embedder(settings, lambda provider: provider)
+
+
 async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingServer) -> None:
     """H07: rows come back in the order of the texts, whatever order the host answers in; no dimension is fixed."""
-    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    embedder = embedder_of(settings_of(embedding_server))
     found = await embedder.embed(TEXTS)
     await embedder.aclose()
     wanted = np.array([letters(text) for text in TEXTS])
@@ -47,12 +53,15 @@ async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_serv
     """A 429 and a 503 are tried again by the wrappers all calls have; the ledger has each attempt, as `embed`."""
     embedding_server.statuses = [429, 503]
     rows: list[CallRecord] = []
-    metered = Metered(connect("vectors-1", settings_of(embedding_server)), turn_id="t", record=rows.append)
 
     async def at_once(seconds: float) -> None:
         assert seconds >= 0
 
-    embedder = EndpointEmbedder(Retrying(metered, attempts=3, sleep=at_once), "vectors-1")
+    def wrap(provider: Provider) -> Provider:
+        metered = Metered(provider, turn_id="t", record=rows.append)
+        return Retrying(metered, attempts=3, sleep=at_once)
+
+    embedder = make_embedder(settings_of(embedding_server), wrap)
     assert (await embedder.embed(TEXTS)).shape == (3, DIMS)
     await embedder.aclose()
     assert [row.outcome for row in rows] == [RateLimited.kind, Overloaded.kind, "ok"]
@@ -66,7 +75,7 @@ async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_serv
 async def test_the_format_is_left_out_where_it_is_refused(embedding_server: EmbeddingServer) -> None:
     """A host that does not know `encoding_format` is asked without it."""
     embedding_server.refuses_format = True
-    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    embedder = embedder_of(settings_of(embedding_server))
     assert (await embedder.embed(TEXTS)).shape == (3, DIMS)
     await embedder.aclose()
 
@@ -86,7 +95,7 @@ async def test_the_format_is_left_out_where_it_is_refused(embedding_server: Embe
 async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingServer, reply: dict[str, object]) -> None:
     """Another number of rows, ragged rows and words are never taken for vectors."""
     embedding_server.reply = reply
-    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    embedder = embedder_of(settings_of(embedding_server))
     with pytest.raises(UnreadableResponse):
         await embedder.embed(TEXTS)
     await embedder.aclose()
@@ -96,7 +105,7 @@ async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer
     """The key of `openai.*` opens the endpoint; a host that repeats it in an error does not get it shown."""
     key = "sk-test-abcdefghijklmnop-1234"
     embedding_server.reply = {"error": {"message": f"no credit for {key}", "code": "insufficient_quota"}}
-    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server, key)), "vectors-1")
+    embedder = embedder_of(settings_of(embedding_server, key))
     with pytest.raises(QuotaExhausted) as caught:
         await embedder.embed(TEXTS)
     await embedder.aclose()
@@ -107,4 +116,6 @@ async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer
 def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> None:
     """No text goes to a host that would turn it away."""
     with pytest.raises(AuthenticationFailed):
-        connect("vectors-1", Settings(embedding=EmbeddingSettings(base_url="https://vectors.example/v1")))
+        embedder_of(
+            Settings(embedding=EmbeddingSettings(model="openai:vectors-1", base_url="https://vectors.example/v1"))
+        )
