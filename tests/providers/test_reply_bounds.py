@@ -1,16 +1,13 @@
 """Replies without an end and replies that unpack without one, at real hosts. Both dialects share the reader."""
 
 import resource
-from collections.abc import AsyncIterator
 
-import httpx2
 import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, FloodingClaude, FloodingOpenAI
 from xscore.platform.errors import Overloaded, RequestRejected, UnreadableResponse
 from xscore.providers.reply_bounds import ERROR_BYTES, LISTING_BYTES, MIN_BYTES, allowed_bytes, expecting_tokens
-from xscore.providers.sdk_transport import BoundedStream, bound_response
 
 BUFFERED_BYTES = 16 * MIB
 """What may lie in the sockets' buffers when the reader stops."""
@@ -93,27 +90,3 @@ def test_a_long_reply_may_weigh_more() -> None:
             assert allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
         assert allowed_bytes("application/json") == whole
     assert allowed_bytes("application/json") == LISTING_BYTES
-
-
-@pytest.mark.parametrize(
-    ("headers", "is_bounded"),
-    [
-        ({"Content-Length": "100"}, False),
-        ({"Content-Length": str(LISTING_BYTES + 1)}, True),
-        ({"Content-Length": "9" * 5_000}, True),
-        ({"Content-Length": "-1"}, True),
-        ({"Content-Length": "100", "Transfer-Encoding": "chunked"}, True),
-        ({"Content-Length": "100", "Content-Encoding": "gzip"}, True),
-        ({}, True),
-    ],
-)
-async def test_only_what_announces_its_end_goes_unwatched(headers: dict[str, str], is_bounded: bool) -> None:
-    """A plain body of a length that is allowed is read as it is; every other is counted, and unpacked once."""
-
-    async def nothing() -> AsyncIterator[bytes]:
-        yield b""
-
-    response = httpx2.Response(200, headers=headers, content=nothing())
-    await bound_response(response)
-    assert isinstance(response.stream, BoundedStream) is is_bounded
-    assert "content-encoding" not in response.headers

@@ -368,7 +368,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     @property
     def stated_limits(self) -> RateLimits | None:
         """The limits that the host stated, or else those declared for it."""
-        if self.capability and self.capability.limits != RateLimits():
+        if self.capability and self.capability.limits:
             return self.capability.limits
         return DECISION_HOSTS[self.spec.provider].limits if self.layout else None
 

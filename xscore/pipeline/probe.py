@@ -22,7 +22,7 @@ from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, PromptOptions, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Stage, Usage
+from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage
 from xscore.records.turn import Turn
 
 PROBE_PACK = (
@@ -134,7 +134,7 @@ def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> No
         )
         if learned != known:
             capabilities.write_capability(connection, learned, at=at)
-    elif learned.limits != RateLimits():
+    elif learned.limits:
         capabilities.write_host_limits(
             connection,
             provider=provider.name,

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, ProviderError
 from xscore.providers.host_facts import json_object, listed_model_names
@@ -19,6 +20,7 @@ from xscore.providers.hosts import host_of
 from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
 from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, route_to, trusted_ssl_context
 from xscore.providers.wire_errors import CallContext, DialectProfile
+from xscore.records.calls import Capability
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -65,7 +67,12 @@ class HostConnection:
         self.caught: tuple[type[Exception], ...] = (HostRefused, OversizedReply, OSError)
         """What requests raise, once one was sent."""
         self._route = Route(self.host, None)
+        self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
         self._session: ClientSession | None = None
+
+    def learned(self, model: str) -> Capability:
+        """Return what was declared or adopted, corrected by every reply since."""
+        return replace(self._capability, model=model)
 
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks."""

@@ -23,9 +23,9 @@ from xscore.providers.decision_hosts import (
     decision_access,
 )
 from xscore.providers.host_facts import (
-    header_count,
     json_object,
     make_completion,
+    openai_rate_limits,
     sub_object,
     token_count,
 )
@@ -39,7 +39,6 @@ from xscore.records.calls import (
     Capability,
     Completion,
     Finish,
-    RateLimits,
     ReplyForm,
     Request,
     Usage,
@@ -72,9 +71,7 @@ class DecisionProvider(HostConnection):
         self.profile = decision_profile(name, self.declared)
         host = host_of(access.base_url, setting=self.profile.setting)
         super().__init__(access.base_url, usable_key(access, host=host, model=model))
-        self._capability = Capability(
-            provider=name, host=self.host, model="", probed_at=0.0, limits=self.declared.limits
-        )
+        self._capability = replace(self._capability, limits=self.declared.limits)
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`. Raises leaves of `ProviderError`."""
@@ -88,7 +85,7 @@ class DecisionProvider(HostConnection):
         self._capability = replace(
             known,
             model=request.model,
-            limits=completion.limits if completion.limits != RateLimits() else known.limits,
+            limits=completion.limits or known.limits,
             answered_by=name,
             renamed=known.renamed + (known.answered_by not in ("", name)),
         )
@@ -98,25 +95,24 @@ class DecisionProvider(HostConnection):
         """Return the JSON body of a request."""
         assert request.decision is not None, "a decision model is sent decision requests only"
         state, *questions = request.content
+        asked, levels = zip(request.reply_ids, questions, strict=True), request.levels
         if self.declared.wire is DecisionWire.DECISIONS:
+            kind = "score" if levels else "predicate"
+            rated: dict[str, Any] = {"levels": [{"label": name} for name in levels]} if levels else {}
             return {
                 "model": request.model,
                 "input": [
                     {"type": "message", "role": "developer", "content": request.system},
                     {"type": "message", "role": "user", "content": state},
                 ],
-                "questions": [
-                    {"name": name, **_openai_question(text, request.levels)}
-                    for name, text in zip(request.reply_ids, questions, strict=True)
-                ],
+                "questions": [{"name": name, "type": kind, "instructions": text, **rated} for name, text in asked],
             }
+        kind = "score" if levels else "noul"
+        rated = {"criteria": list(levels)} if levels else {}
         return {
             "model": request.model,
             "state": f"{request.system}\n\n{state}",
-            "questions": {
-                name: _system_one_question(text, request.levels)
-                for name, text in zip(request.reply_ids, questions, strict=True)
-            },
+            "questions": {name: {"type": kind, "instructions": text, **rated} for name, text in asked},
         }
 
     async def context_tokens(self, model: str) -> int | None:
@@ -125,12 +121,7 @@ class DecisionProvider(HostConnection):
 
     def adopt(self, capability: Capability) -> None:
         """Remember what is known of the host."""
-        stated = capability.limits if capability.limits != RateLimits() else self.declared.limits
-        self._capability = replace(capability, limits=stated)
-
-    def learned(self, model: str) -> Capability:
-        """Return what was declared or adopted, corrected by every reply since."""
-        return replace(self._capability, model=model)
+        self._capability = replace(capability, limits=capability.limits or self.declared.limits)
 
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks."""
@@ -153,7 +144,6 @@ class DecisionProvider(HostConnection):
             what = "answers in the form of the other wire of decision models" if is_other else "no answers"
             raise self.profile.unreadable(what, call)
         text = json.dumps({name: _value(answer, request.levels) for name, answer in answers.items()})
-        limits = _stated_limits(headers)
         model = found.get("model")
         return make_completion(
             call,
@@ -161,7 +151,7 @@ class DecisionProvider(HostConnection):
             Finish.STOP,
             _usage(found),
             model=model if _is_name(model) else request.model,
-            limits=limits,
+            limits=openai_rate_limits(headers),
         )
 
 
@@ -175,18 +165,6 @@ def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
         path=declared.route,
         models_path="/models",
     )
-
-
-def _openai_question(text: str, levels: Sequence[str]) -> dict[str, Any]:
-    if not levels:
-        return {"type": "predicate", "instructions": text}
-    return {"type": "score", "instructions": text, "levels": [{"label": name} for name in levels]}
-
-
-def _system_one_question(text: str, levels: Sequence[str]) -> dict[str, Any]:
-    if not levels:
-        return {"type": "noul", "instructions": text}
-    return {"type": "score", "instructions": text, "criteria": list(levels)}
 
 
 class _JsonObject(dict[str, Any]):
@@ -293,10 +271,3 @@ def _usage(found: Mapping[str, Any]) -> Usage | None:
         return None
     cached = token_count(sub_object(usage, "input_tokens_details").get("cached_tokens")) or 0
     return Usage(input_tokens=given, cached_input_tokens=min(cached, given))
-
-
-def _stated_limits(headers: Mapping[str, str]) -> RateLimits:
-    return RateLimits(
-        requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
-        tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
-    )

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import model_settings
-from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
+from xscore.providers.host_facts import make_completion, openai_rate_limits, sub_object, token_count
 from xscore.providers.hosts import DUMMY_KEY, is_loopback
 from xscore.providers.reply_schema import response_format
 from xscore.providers.transport import ACCOUNT_HEADERS, Route
@@ -155,11 +155,8 @@ class OpenAIProvider(WireProvider):
         )
 
     def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits a minute that the reply's headers state; where a host counts by the day, they bind less."""
-        return RateLimits(
-            requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
-            tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
-        )
+        """Return the limits a minute that the reply's headers state."""
+        return openai_rate_limits(headers)
 
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input: as loaded, where the host tells, else as the model was made."""

@@ -6,15 +6,11 @@ SDK, since it needs `httpx2`. Trade-off: only answers, embeddings and Batch APIs
 
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
-from math import inf
 
 import httpx2
 
-from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply, allowed_bytes
+from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
 from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, trusted_ssl_context
-
-MAX_DIGITS = 12
-"""A longer Content-Length is not worth reading."""
 
 
 class ReplyTooLarge(httpx2.RequestError):
@@ -38,15 +34,8 @@ def http_client(kind: type[httpx2.AsyncClient], route: Route) -> httpx2.AsyncCli
 
 async def bound_response(response: httpx2.Response) -> None:
     """Have this response read within its bounds; nothing of its body has been read yet."""
-    headers = response.headers
-    body = BoundedBody(response.status_code, headers)
-    is_packed = headers.pop("content-encoding", "") != ""  # unpacked here, and not a second time
-    length = headers.get("content-length", "")
-    announced = int(length) if len(length) < MAX_DIGITS and length.isdecimal() else inf
-    limit = allowed_bytes(headers.get("content-type", ""), response.is_success)
-    if is_packed or "transfer-encoding" in headers or announced > limit:
-        response.stream = BoundedStream(response, body)
-    # else the transport reads no more than was announced
+    response.stream = BoundedStream(response, BoundedBody(response.status_code, response.headers))
+    response.headers.pop("content-encoding", None)  # unpacked there, and not a second time
 
 
 class BoundedStream(httpx2.AsyncByteStream):

@@ -98,7 +98,6 @@ class WireProvider(HostConnection):
         super().__init__(base_url, api_key)
         self.is_vendors_own = is_host_within(base_url, self.profile.vendor)
         self._sdk: SdkClient | None = None
-        self._capability = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
         self._shortest: PromptCount | None = None
 
     @classmethod
@@ -139,10 +138,6 @@ class WireProvider(HostConnection):
         """Ask from now on in this form and without these fields."""
         self._capability = capability
 
-    def learned(self, model: str) -> Capability:
-        """Return what was adopted, corrected by every reply since."""
-        return self._capability if self._capability.model else replace(self._capability, model=model)
-
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks; a host on this machine gets a dummy where there is no key."""
         named = headers_of_environment(self.name, is_vendors_own=self.is_vendors_own)
@@ -180,8 +175,8 @@ class WireProvider(HostConnection):
     async def _send_adapting(self, request: Request, on_text: OnText | None) -> Completion:
         """Send, and retry without fields that the host refuses, until none is left to drop."""
         longest = self.longest_unstreamed_tokens
-        if on_text is None and longest is not None and request.max_output_tokens > longest:
-            on_text = _ignore
+        if longest is not None and request.max_output_tokens > longest:
+            on_text = on_text or (lambda piece: None)
         call = CallContext.of(request, host=self.host, secret=self.key)
         while True:
             used = self._capability
@@ -194,7 +189,9 @@ class WireProvider(HostConnection):
                         text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False
                     )
                 # another call may have found a weaker form meanwhile; then try that one first
-                if not _asks_otherwise(self._capability, used) and not self._drop_refused_fields(request, error):
+                now = self._capability
+                is_weaker = (now.reply_form, now.without) != (used.reply_form, used.without)
+                if not is_weaker and not self._drop_refused_fields(request, error):
                     raise self.translated(error, call) from error
 
     async def _ask(self, request: Request, call: CallContext, on_text: OnText | None) -> Completion:
@@ -242,9 +239,11 @@ class WireProvider(HostConnection):
     def _learn(self, model: str, completion: Completion, *, reports_cached: bool) -> None:
         """Learn from this reply what the host supports."""
         known = self.learned(model)
-        limits = known.limits if completion.limits == RateLimits() else completion.limits
         self._capability = replace(
-            known, reports_usage=completion.usage_reported, reports_cached_tokens=reports_cached, limits=limits
+            known,
+            reports_usage=completion.usage_reported,
+            reports_cached_tokens=reports_cached,
+            limits=completion.limits or known.limits,
         )
 
     def _drop_refused_fields(self, request: Request, error: Exception) -> bool:
@@ -277,11 +276,3 @@ def prompt_content(request: Request, *, mark: Mapping[str, Any] | None) -> str |
     rest = "\n\n".join(request.content[request.stable_parts :])
     parts = [{"type": "text", "text": stable, **mark}]
     return [*parts, {"type": "text", "text": "\n\n" + rest}] if rest else parts
-
-
-def _asks_otherwise(one: Capability, other: Capability) -> bool:
-    return (one.reply_form, one.without) != (other.reply_form, other.without)
-
-
-def _ignore(piece: str) -> None:
-    """Discard a piece."""

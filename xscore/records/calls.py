@@ -101,6 +101,10 @@ class RateLimits(Struct, frozen=True):
     """If the host limits input separately; tokens from its prefix cache do not count."""
     output_tokens_per_minute: Limit | None = None
 
+    def __bool__(self) -> bool:
+        """Whether any limit is known."""
+        return self != RateLimits()
+
     def in_words(self) -> str:
         """`500 requests, 200,000 tokens`: each limit that is known; empty: none is."""
         named = ((name.removesuffix("_per_minute").replace("_", " "), name) for name in self.__struct_fields__)
