@@ -88,17 +88,21 @@ async def judge_shared_packs(
             call_s=lambda: resources.usage.call_s(Stage.JUDGE),
         )
         knowing.close()
-        interrupted, cause, faults = ended is UnjudgedCause.INTERRUPTED, judge.stop.cause, judge.faults.in_words()
-        remarks = [f"replies to questions that shared a prompt needed mending: {faults}"] if faults else []
-        if cause is not None and not interrupted:
-            remarks.append(f"questions stopped sharing prompts ({cause}): {judge.stop.detail}".removesuffix(": "))
-        return SharedPhase(
-            judged=tuple(map(frozenset, judge.judged)),
-            spent=resources.usage.spent(Stage.JUDGE),
-            remarks=tuple(remarks),
-            interrupted=interrupted,
-            failed=cause is UnjudgedCause.UNREADABLE and not any(judge.judged),
-        )
+        return _phase(judge, resources.usage.spent(Stage.JUDGE), interrupted=ended is UnjudgedCause.INTERRUPTED)
+
+
+def _phase(judge: SharedPackJudge, spent: StageUsage, *, interrupted: bool) -> SharedPhase:
+    cause, faults = judge.stop.cause, judge.faults.in_words()
+    remarks = [f"replies to questions that shared a prompt needed mending: {faults}"] if faults else []
+    if cause is not None and not interrupted:
+        remarks.append(f"questions stopped sharing prompts ({cause}): {judge.stop.detail}".removesuffix(": "))
+    return SharedPhase(
+        judged=tuple(map(frozenset, judge.judged)),
+        spent=spent,
+        remarks=tuple(remarks),
+        interrupted=interrupted,
+        failed=cause is UnjudgedCause.UNREADABLE and not any(judge.judged),
+    )
 
 
 async def _shared_question(
