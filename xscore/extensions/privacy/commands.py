@@ -270,9 +270,7 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
     The key is made once, in the keyring, or in the file store.key of your data folder. Keep a copy of it elsewhere:
     without it the store cannot be read again.
     """
-    settings = read_settings(flags).settings
-    user_data = user_data_dir(settings.store.user_data_dir)
-    paths = _opened_once(settings, flags)
+    user_data, paths = _opened_once(flags)
     done = [encryption.encrypt_store(path, user_data_dir=user_data, drop_asides=drop_asides) for path in paths]
     _print_conversions(done, flags)
     if any(each.changed for each in done):
@@ -282,16 +280,14 @@ def encrypt(*, drop_asides: bool, flags: Flags) -> None:
 @command(WHICH_STORE)
 def decrypt(flags: Flags) -> None:
     """Write the store of this repository as a plain one again. The key stays where it is."""
-    settings = read_settings(flags).settings
-    user_data = user_data_dir(settings.store.user_data_dir)
-    paths = _opened_once(settings, flags)
+    user_data, paths = _opened_once(flags)
     _print_conversions([encryption.decrypt_store(path, user_data_dir=user_data) for path in paths], flags)
 
 
-def _opened_once(settings: "Settings", flags: Flags) -> list[Path]:
-    """Return the chosen databases; create a missing one, so that later rows are encrypted too."""
-    user, both = flags.given["user"], flags.given["both"]
-    user_data, paths = user_data_dir(settings.store.user_data_dir), []
+def _opened_once(flags: Flags) -> tuple[Path, list[Path]]:
+    """Return the user's data folder and the chosen databases, made if missing, so that later rows are encrypted too."""
+    settings, paths = read_settings(flags).settings, list[Path]()
+    user, both, user_data = flags.given["user"], flags.given["both"], user_data_dir(settings.store.user_data_dir)
     if both or not user:
         root = find_root(Path.cwd())
         encryption.restore_note(root.store_file, user_data_dir=user_data)
@@ -306,7 +302,7 @@ def _opened_once(settings: "Settings", flags: Flags) -> list[Path]:
         paths.append(opening.user_store_path(user_data))
         encryption.restore_note(paths[-1], user_data_dir=user_data)
         opening.open_user_store(user_data).close()
-    return paths
+    return user_data, paths
 
 
 def _print_conversions(done: list[encryption.Conversion], flags: Flags) -> None:
