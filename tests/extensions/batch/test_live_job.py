@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from tests.extensions.batch.bureau import questions, rows
 from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging
 from tests.pipeline.conftest import server, settings_for, shop
+from tests.pipeline.test_decision_turns import settings_for as decision_settings
+from tests.pipeline.test_second_draws import Wavering
+from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.results import ResultRow, write_results
@@ -52,6 +55,17 @@ async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenA
     server.latency_s = 0.2
     await judged(shop, settings_for(judging(server), concurrency=6), questions(18))
     assert server.counts.peak_in_flight == 6
+
+
+async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(shop: Path) -> None:
+    """Each question's two wavering memories are drawn again and ranked by their mean; the list again sends nothing."""
+    with DecisionServer(score=Wavering()) as host:
+        settings = decision_settings(host)
+        found = await judged(shop, settings, questions(1))
+        assert (found.exit_code, host.questions) == (0, found.candidates + 2)
+        assert [line.kept for line in found.lines] == [2]
+        again = await judged(shop, settings, questions(1))
+        assert (again.spent.attempts, [line.kept for line in again.lines]) == (0, [2])
 
 
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
