@@ -18,6 +18,7 @@ READING = (
     (("memory", "stats"), 0),
     (("memory", "suggest"), 0),
     (("memory", "audit"), 0),
+    (("memory", "consolidate"), 0),
     (("memory", "imported"), 0),
     (("memory", "export"), 0),
     (("session", "show"), 0),

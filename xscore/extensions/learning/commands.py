@@ -54,7 +54,7 @@ def consolidate(scope: str, flags: Flags) -> None:
     becomes yours. Duplicates are merged, confidence fades, and what is long unused is archived or erased.
     """
     scopes = tuple(each for each in SCOPES if scope in (each, "all"))
-    with opened_store(flags) as store:
+    with opened_store(flags, make=False) as store:
         done = consolidate_memories(store, store.settings, now=store.clock(), scopes=scopes, dry_run=flags.dry_run)
     flags.terminal.notes([f"skipped {note}" for note in done.skipped])
     flags.terminal.print_result(done, _render_consolidation)
