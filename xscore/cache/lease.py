@@ -14,8 +14,7 @@ from contextlib import suppress
 from sqlite3 import Connection, Error
 
 from xscore.platform.errors import StoreError
-from xscore.platform.hashing import random_hex
-from xscore.platform.processes import RunnerMark, process_place
+from xscore.platform.processes import RunnerMark, process_place, random_hex
 
 HEARTBEAT_S = 5.0
 _HELD: set[str] = set()

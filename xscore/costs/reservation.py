@@ -22,8 +22,7 @@ from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
-from xscore.platform.hashing import random_hex
-from xscore.platform.processes import process_identity
+from xscore.platform.processes import process_identity, random_hex
 from xscore.records.reports import CapLeft
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
-from xscore.platform.hashing import random_hex
+from xscore.platform.processes import random_hex
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS

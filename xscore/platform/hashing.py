@@ -4,7 +4,6 @@ Judgments that cost money are stored under these keys. They do not protect again
 with a per-user secret (`store.user_secret`). Checksums are weaker still: they detect damage only.
 """
 
-import os
 import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -31,11 +30,6 @@ def digest(*fields: str) -> str:
 def file_digest(data: bytes) -> str:
     """Return 32 hex characters that identify a file's bytes."""
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
-
-
-def random_hex(count: int) -> str:
-    """Return so many random bytes of the system's as hex digits. `secrets` does the same, and takes 5 ms to import."""
-    return os.urandom(count).hex()
 
 
 def integer_id(*fields: str) -> int:

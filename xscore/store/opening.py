@@ -14,8 +14,8 @@ from pathlib import Path
 
 from xscore.platform import database, processes, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
-from xscore.platform.hashing import random_hex
 from xscore.platform.paths import STORE_FILE
+from xscore.platform.processes import random_hex
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import user_secret
 

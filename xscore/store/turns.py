@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from xscore.platform import database, money
-from xscore.platform.hashing import random_hex
+from xscore.platform.processes import random_hex
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.hashing import digest, random_hex
-from xscore.platform.processes import is_alive
+from xscore.platform.hashing import digest
+from xscore.platform.processes import is_alive, random_hex
 from xscore.records.turn import SessionInfo, WorkingSession
 from xscore.store.redaction import redact
 from xscore.store.session_summary import MOST_FILES, TurnContext
