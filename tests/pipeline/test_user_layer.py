@@ -7,6 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
+from tests.pipeline.test_decision_turns import settings_for as decision_settings
+from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.cli.answer_text import render_routing, render_selection
 from xscore.pipeline.build import Pipeline
@@ -14,7 +16,7 @@ from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
 from xscore.records.turn import Turn
-from xscore.settings import Settings
+from xscore.settings import OpenAISettings, Settings
 from xscore.store import memory_writer
 from xscore.store.opening import open_user_store
 
@@ -140,3 +142,26 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
         answers = await asyncio.gather(one.ask(TASK, answer=False), other.ask(TASK, answer=False))
     assert sum(answer.coverage.judged for answer in answers) == answers[0].coverage.candidates
     assert all(answer.coverage.unjudged == 0 for answer in answers)
+
+
+async def test_second_answers_and_reasons_of_the_users_memories_stay_in_their_store(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """P07: a second draw and the chat model's reason are written beside the first draw, and nowhere else."""
+    server.score, server.reasons_from = (lambda *_: (7, REASON)), 0
+    scores = iter((72, 74))
+    with DecisionServer(score=lambda memory, _: next(scores) if "xylophone" in memory.text else 4) as judge:
+        settings = replace(
+            decision_settings(judge, reason_model="openai:judge-2"), openai=OpenAISettings(base_url=server.url)
+        )
+        settings = replace(settings, store=replace(settings.store, user_data_dir=user_dir))
+        async with Pipeline.open(shop, settings) as pipeline:
+            first = await pipeline.ask(TASK, answer=False)
+            again = await pipeline.ask(TASK, answer=False)
+            project, user = pipeline.store.connections()
+            samples = "SELECT sample, count(*) FROM judgment JOIN query ON query.id = query_id GROUP BY sample"
+            found = [connection.execute(samples).fetchall() for connection in (project, user)]
+            reasons = [connection.execute("SELECT text FROM reason").fetchall() for connection in (project, user)]
+    assert [(one.layer, one.draws, one.reason) for one in first.selected] == [("user", (0.72, 0.74), REASON)]
+    assert [(one.score, one.reason) for one in again.selected] == [(first.selected[0].score, REASON)]
+    assert (found[1], reasons) == ([(0, 1), (1, 1)], [[], [(REASON,)]]) and dict(found[0]).keys() == {0}
