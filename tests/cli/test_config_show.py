@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.cli.config import mask_key
+from xscore.platform.text import mask_key
 from xscore.settings import setting_names
 
 KEY = "sk-test-0123456789abcdef"

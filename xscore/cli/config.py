@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.cli.terminal import render_table
-from xscore.platform.text import one_line
+from xscore.platform.text import mask_key, one_line
 from xscore.records.reports import EffectiveSetting
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _USER = re.compile(r"://\S*@")
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=|#)[^&#\s]+")
-KEY_TAIL = 4
-SHORTEST_KEY_SHOWN = 12
 
 
 @command()
@@ -91,10 +89,3 @@ def format_setting(value: object) -> str:
         case float():
             return f"{value:.4g}"
     return mask_key(value.reveal()) if hasattr(value, "reveal") else str(value)
-
-
-def mask_key(key: str) -> str:
-    """Show only the end of a key, enough to tell two keys apart."""
-    if not key:
-        return ""
-    return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"

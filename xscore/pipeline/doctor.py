@@ -17,6 +17,7 @@ from xscore.pipeline.probe import known_capability, probe_host
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.platform.processes import random_hex
+from xscore.platform.text import SHORTEST_KEY_SHOWN, mask_key
 from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS
@@ -38,9 +39,6 @@ SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
 REASONING_A_JUDGMENT = 2
 """More reasoning tokens than this for a judgment and the judge is the wrong one."""
-KEY_END = 4
-SHORTEST_KEY_SHOWN = 12
-"""The last characters of a shorter key would reveal too much."""
 NAMES_SHOWN = 5
 REPLY_FORMS = {
     ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
@@ -130,7 +128,7 @@ class _CheckedModel(Struct, frozen=True):
             except UsageError as error:
                 yield self.line("", f"{place}: {error.message}", ok=False, hint=error.hint)
             secret = account.api_key.reveal()
-            end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
+            end = mask_key(secret) if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
             said = f"{end} from {account.api_key_env}, sent to {self.host}"
             yield self.line(
                 "key",

@@ -67,7 +67,10 @@ def cost_of_calls(
 
 
 def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Estimate:
-    """Estimate with a cold prefix cache at the host and, where there are packs, with a warm one."""
+    """Estimate with a cold prefix cache at the host and, where there are packs, with a warm one.
+
+    `prepare` adds the answering call and the other wire.
+    """
     traits, context = model_settings(factory.spec.provider, factory.spec.model), factory.settings.judge.context
     packs, drafts = factory.packs(pool), factory.experienced()
     work = drafted_work(drafts, turn, packs, texts=factory.texts, context=context, traits=traits)
@@ -79,8 +82,14 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
         cache_ttl_s=factory.cached_model().prefix_ttl_s,
         is_kept_unasked=not traits.cache_writes,
     )
-    warm = [] if factory.layout else [price_work(factory, replace(work, is_warm=True), pool)]
-    return with_breakdown([replace(cold, cost_usd=cost), *warm], pool)
+    judge = replace(cold, cost_usd=cost)
+    return Estimate(
+        judge=judge,
+        primary=None,
+        ways=(judge,) if factory.layout else (judge, price_work(factory, replace(work, is_warm=True), pool)),
+        by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
+        by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
+    )
 
 
 def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> JudgeEstimate:
@@ -131,17 +140,6 @@ def _lasting_tokens(request: Request, chars_per_token: float, traits: ModelSetti
     if not traits.cache_breakpoints:
         found -= found % CACHE_STEP_TOKENS
     return found if found >= traits.cache_floor else 0
-
-
-def with_breakdown(ways: Sequence[JudgeEstimate], pool: Pool) -> Estimate:
-    """Add the tokens by kind and top folder; `prepare` adds the answering call. ways: the first is what is sent."""
-    return Estimate(
-        judge=ways[0],
-        primary=None,
-        ways=tuple(ways),
-        by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
-        by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
-    )
 
 
 def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Workload:

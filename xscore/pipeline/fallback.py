@@ -43,19 +43,16 @@ def can_go_on(run: "TurnRun", error: XscoreError) -> bool:
     return not run.options.isolated and (words or bool(fallback_models(run)))
 
 
-def left_by_failure(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes that another judge may settle."""
-    return [one for one in outcomes if isinstance(one.result, Unjudged) and one.result.cause in FAILURES]
-
-
 async def take_over(run: "TurnRun") -> None:
     """Have each model of the chain judge what those before it left, and put its outcomes in their place."""
     for name in fallback_models(run):
-        left = left_by_failure(run.outcomes)
+        left = tuple(
+            one.candidate for one in run.outcomes if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
+        )
         if not left or run.interrupted:
             return
         try:
-            found = await _judge_by(run, name, tuple(one.candidate for one in left))
+            found = await _judge_by(run, name, left)
         except asyncio.CancelledError:
             run.interrupted = True
             take_back_cancellation(asyncio.current_task())

@@ -16,6 +16,10 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTE
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
 _UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
 
+KEY_TAIL = 4
+SHORTEST_KEY_SHOWN = 12
+"""The last characters of a shorter key would reveal too much."""
+
 
 def escape_controls(text: str) -> str:
     """Escape the control characters of a block of text; line ends and tabs stay."""
@@ -31,6 +35,13 @@ def ellipsize(text: str, limit: int) -> str:
     """Show at most `limit` characters of a text on one line, with whitespace collapsed and an ellipsis if cut."""
     line = escape_controls(" ".join(text.split()))
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def mask_key(key: str) -> str:
+    """Show only the end of a key, enough to tell two keys apart; `…` of one that is too short for that."""
+    if not key:
+        return ""
+    return f"…{key[-KEY_TAIL:]}" if len(key) >= SHORTEST_KEY_SHOWN else "…"
 
 
 def safe_json(value: object, *, ascii_only: bool = False) -> str:
