@@ -35,6 +35,7 @@ BENCHMARKS = (
     Benchmark("cost_table", "the README's table: what a first question costs, by estimate"),
     Benchmark("judgments", "reading and writing judgments, a million of them"),
     Benchmark("calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"),
+    Benchmark("decisions", "a cold turn of 8,600 memories by a decision model, against the host's limit"),
     Benchmark("fanout", "20,000 candidates at a second a call: share of the ideal rate, CPU beyond the calls"),
     Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs"),

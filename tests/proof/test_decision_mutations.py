@@ -252,8 +252,8 @@ def test_no_damage_makes_a_score(root: Path, wire: str, form: str) -> None:
     search(root, wire, form, 75)
 
 
-@pytest.mark.verify
-@pytest.mark.timeout(1200)
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @EACH_WIRE_AND_FORM
 def test_ten_thousand_damages_make_no_score(root: Path, wire: str, form: str) -> None:
     """The same for 2,500 replies of each wire and form."""

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request, turn_block
 from xscore.providers.catalog import UNKNOWN, model_settings
+from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS
+from xscore.providers.decisions import DecisionProvider
+from xscore.providers.decisions import connect as connect_decisions
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.providers.scripted import shown_memories
+from xscore.records.calls import DecisionForm, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
+from xscore.scorer.decision_replies import SUM_TOLERANCE, parse_answers
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, SCORE_TOKENS
 from xscore.scorer.replies import parse_reply
+from xscore.settings import DecisionSettings, HostAccess, Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
 ENTRIES = (
@@ -66,3 +73,66 @@ def test_the_figures_are_those_of_the_code() -> None:
     for model in (model_settings("openai", "gpt-6-luna"), model_settings("anthropic", "claude-haiku-4-5"), UNKNOWN):
         assert f"{model.pack_tokens:,}" in PAGE and f"{model.pack_size}" in PAGE
     assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)
+
+
+WIRES = ("decisions", "systemone")
+FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
+
+
+def decision_blocks() -> list[str]:
+    """The fenced blocks about decision models: a question; each wire's request and reply; each wire's rated answer."""
+    return re.findall(r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE)
+
+
+def decision_provider(wire: str) -> DecisionProvider:
+    """A provider that sends nothing."""
+    access = DecisionSettings(hosts={wire: HostAccess("http://127.0.0.1:1")})
+    return connect_decisions(wire, "m-1", Settings(decisions=access))
+
+
+def asked(form: DecisionForm) -> Request:
+    """The request about the page's one memory."""
+    entry = PackEntry("m1", "function", "src/cache.py", "write", "def write(row): ...")
+    return decision_request(
+        [entry],
+        turn_block(TURN),
+        PromptOptions(model="m-1", max_output_tokens=1),
+        form=form,
+        turn_chars=MOST_STATE_CHARS,
+    )
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> None:
+    """The bodies are the examples, rubric, turn and question filled in; the reply is read as it says."""
+    request, at = asked(DecisionForm.PREDICATE), 1 + 2 * WIRES.index(wire)
+    question, shown, reply = decision_blocks()[0], *decision_blocks()[at : at + 2]
+    words = {"<rubric>": request.system, "<turn>": turn_block(TURN), "<question>": question}
+    for name, text in words.items():
+        shown = shown.replace(name, json.dumps(text)[1:-1])
+    assert json.loads(shown) == decision_provider(wire).fields(request)
+    completion = decision_provider(wire).read(reply.encode(), {}, request)
+    assert parse_answers(completion.text, request.reply_ids).scores == {"m1": 93}
+    assert (completion.model, completion.usage.input_tokens) == ("m-1", 912)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
+    """Labels and score of the page are those of the code."""
+    request, answer = asked(DecisionForm.SCORE), json.loads(decision_blocks()[5 + WIRES.index(wire)])
+    reply = {"model": "m-1", "answers": [answer] if wire == "decisions" else {"m1": answer}}
+    completion = decision_provider(wire).read(json.dumps(reply).encode(), {}, request)
+    assert parse_answers(completion.text, request.reply_ids).scores == {"m1": 72.5}
+    questions = decision_provider(wire).fields(request)["questions"]
+    sent = questions[0 if wire == "decisions" else "m1"]
+    assert sent["instructions"].startswith("How much does the task need this memory?\n<memory ")
+    labels = [one["label"] for one in sent["levels"]] if wire == "decisions" else sent["criteria"]
+    assert ", ".join(f"`{label}`" for label in labels) in PAGE
+
+
+def test_the_figures_of_decision_models_are_those_of_the_code() -> None:
+    """Versions, limits, bands and tolerance."""
+    text = " ".join(PAGE.partition("## Decision models")[2].split())
+    assert all(f"`{DECISION_VERSION}/{form.value}`" in text for form in FORMS)
+    assert f"up to {MOST_QUESTIONS} questions" in text and f"beyond {MOST_STATE_CHARS:,} characters" in text
+    assert ", ".join(f"{middle:.2f}"[1:] for _, middle in LEVELS) in text and f"more than {SUM_TOLERANCE}" in text
