@@ -41,7 +41,7 @@ def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, o
     root = imported(xscore, make_repo, own_home)
     again = xscore("memory", "import-sessions", cwd=root)
     assert again.returncode == 0
-    assert "taken     0 exchanges" in again.stdout
+    assert "imported  0 exchanges" in again.stdout
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
     broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1
