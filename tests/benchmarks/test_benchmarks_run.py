@@ -23,8 +23,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "shared_packs": ("benchmarks", "--questions", "2"),
     "vectors": ("--rows", "200"),
 }
-ONLY_IMPORTED = {"anytime", "judgments", "lexical_docstrings", "peers"}
-"""They fetch packages first, or have one size, a large one."""
+ONLY_IMPORTED = {"anytime", "definitions", "judgments", "lexical_docstrings", "peers"}
+"""They need packages or programs that may not be there, or have one size, a large one."""
 
 
 LONG = {"cached_turn"}

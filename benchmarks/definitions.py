@@ -1,0 +1,124 @@
+"""Definitions that a language's query finds, against universal-ctags: recall and precision.
+
+    python benchmarks/definitions.py rust PATH [--show 10]
+
+PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A definition counts as found if
+one of ours has its name and its line. Signatures without a body are none of ours, and what stands inside a function
+belongs to it.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from xscore.indexer.entities import outline
+from xscore.indexer.languages import language_of
+from xscore.indexer.memories import source_file
+from xscore.indexer.syntax import GrammarGaveUp, parse_syntax
+
+CTAGS_NAMES = {
+    "go": ("Go", "func struct interface type"),
+    "rust": ("Rust", "function method struct enum interface macro typedef implementation"),
+    "java": ("Java", "class interface enum method annotation"),
+    "c": ("C", "function struct union enum typedef macro"),
+    "cpp": ("C++", "function class struct union enum typedef macro"),
+    "csharp": ("C#", "class interface enum method struct"),
+    "ruby": ("Ruby", "class method module singletonMethod"),
+    "php": ("PHP", "class interface function trait"),
+    "shell": ("Sh", "function"),
+    "lua": ("Lua", "function"),
+    "python": ("Python", "class function member"),
+}
+"""Our name of a language -> its name and the kinds of definitions at ctags."""
+
+
+class Found(NamedTuple):
+    """One definition: the last part of its name, without type parameters; lines from 1."""
+
+    path: str
+    name: str
+    start: int
+    end: int
+
+
+def plain_name(written: str) -> str:
+    """`a::B<T>.c#2` -> `c`."""
+    name = written.partition("#")[0]
+    while name != (shorter := re.sub(r"<[^<>]*>", "", name)):
+        name = shorter
+    return re.split(r"::|[.:]", name)[-1].split(" ")[-1]
+
+
+def by_ctags(files: list[Path], language: str) -> list[Found]:
+    """Return what ctags finds."""
+    name, kinds = CTAGS_NAMES[language]
+    command = [
+        "ctags",
+        "--options=NONE",
+        "--output-format=json",
+        "--fields=+neKS",
+        "-f",
+        "-",
+        f"--language-force={name}",
+    ]
+    listed = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=True).stdout
+    tags = [json.loads(line) for line in listed.splitlines()]
+    return [
+        Found(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
+        for tag in tags
+        if tag.get("kind") in kinds.split()
+        and not tag["name"].startswith(("__anon", "TEST", "TYPED_TEST"))
+        and (tag["kind"] != "macro" or name == "Rust" or tag.get("signature"))
+    ]
+
+
+def by_queries(files: list[Path]) -> list[Found]:
+    """Return what our queries find, but for titles of tests and blocks named by their header."""
+    found: list[Found] = []
+    for path in files:
+        source = source_file(str(path), path.read_text("utf-8", "replace"), window_lines=50)
+        try:
+            entities = outline(parse_syntax(source.text.encode(), source.language), source.lines)
+        except GrammarGaveUp as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            continue
+        for entity in entities:
+            if entity.definition.kind in {"test", "suite"} and source.language.name != "rust":
+                continue  # named by its title
+            name = entity.definition.owner if entity.definition.kind == "extension" else plain_name(entity.name)
+            found.append(Found(str(path), name, entity.start + 1, entity.end + 1))
+    return found
+
+
+def main() -> None:
+    """Print recall, precision and some of what differs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("language", choices=CTAGS_NAMES)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--show", type=int, default=10, help="how many differences to name")
+    options = parser.parse_args()
+    name = options.language
+    files = [path for path in options.path.rglob("*") if path.is_file() and language_of(str(path)).name == name]
+    theirs, ours = by_ctags(files, name), by_queries(files)
+    lines: dict[tuple[str, str], list[Found]] = defaultdict(list)
+    for one in ours:
+        lines[one.path, one.name].append(one)
+    missed = [tag for tag in theirs if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])]
+    tagged = {(tag.path, tag.name) for tag in theirs}
+    extra = [one for one in ours if (one.path, one.name) not in tagged]
+    recall, precision = 1 - len(missed) / max(1, len(theirs)), 1 - len(extra) / max(1, len(ours))
+    print(f"{name}: {len(files)} files, {len(theirs)} tags; recall {recall:.3f}, precision {precision:.3f}")
+    for label, some in (("missed", missed), ("only ours", extra)):
+        for one in sorted(some, key=lambda one: one.start - one.end)[: options.show]:
+            print(f"  {label}: {one.path}:{one.start}-{one.end} {one.name}")
+
+
+if __name__ == "__main__":
+    main()
