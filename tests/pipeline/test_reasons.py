@@ -16,6 +16,7 @@ from tests.servers.scoring import table
 from xscore.cli.answer_text import render_absent_reasons, render_selection
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.reasons import MOST_WORDS, reason_model
+from xscore.platform.errors import UsageError
 from xscore.providers.spec import ModelSpec
 from xscore.records.receipt import Answer, ReasonsAccount
 from xscore.settings import BudgetSettings, OpenAISettings, ProviderSettings, Settings
@@ -92,14 +93,12 @@ async def test_a_reason_is_short_and_holds_no_secret(shop: Path, judge: Decision
         assert secret not in reason and len(reason.removesuffix(" …").split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("case", ["none", "auto", "no such model", "host fails", "deadline", "cap", "unreadable"])
+@pytest.mark.parametrize("case", ["auto", "no such model", "host fails", "deadline", "cap", "unreadable"])
 async def test_absent_reasons_are_said_to_be_and_never_made_up(
     shop: Path, judge: DecisionServer, chat: OpenAIServer, case: str
 ) -> None:
     """No chat model, a failing one, no time and no money: the choice stands, and the receipt says why it has none."""
-    named = {"none": "none", "auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(
-        case, "openai:judge-2"
-    )
+    named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(case, "openai:judge-2")
     settings = settings_for(judge, chat, named)
     if case == "host fails":
         chat.misbehave(Fault.WRONG_KEY)
@@ -120,11 +119,21 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
     assert chat.counts.judging_requests <= 1
 
 
+async def test_reasons_that_nobody_wants_are_not_missed(shop: Path, judge: DecisionServer, chat: OpenAIServer) -> None:
+    """`judge.reason_model = none` asks nobody, and the receipt does not remind of it each turn."""
+    answer = await ask(shop, settings_for(judge, chat, "none"))
+    assert (answer.reasons.absent, answer.reasons.asked, chat.counts.judging_requests) == ("", 0, 0)
+
+
 def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -> None:
     """OpenAI's model by chat; another vendor's key is no leave to send it the text."""
     assert reason_model("auto", ModelSpec("openai-decisions", "gpt-6-luna")) == ModelSpec("openai", "gpt-6-luna")
     assert reason_model("auto", ModelSpec("typesafe", "jev-1.14.0")) is None
     assert reason_model("none", ModelSpec("openai-decisions", "gpt-6-luna")) is None
+    assert reason_model("openai-chat:gpt-6-luna", ModelSpec("typesafe", "x")) == ModelSpec("openai", "gpt-6-luna")
+    for no_chat in ("typesafe:jev-1.14.0", "lexical"):
+        with pytest.raises(UsageError, match="writes no text"):
+            reason_model(no_chat, ModelSpec("typesafe", "x"))
     assert reason_model("anthropic:claude-haiku-5-5", ModelSpec("typesafe", "x")) == ModelSpec(
         "anthropic", "claude-haiku-5-5"
     )

@@ -19,7 +19,7 @@ from typing import NoReturn
 import click
 
 from xscore.cli.catalogue import SECTIONS, LazyGroup
-from xscore.cli.failures import EXIT_CODES, run_and_report
+from xscore.cli.failures import EXIT_CODES, INTERNAL, run_and_report
 from xscore.cli.terminal import OUTPUT
 from xscore.platform.errors import UsageError
 
@@ -78,7 +78,7 @@ def run_command_line() -> NoReturn:
     gc.set_threshold(COLLECT_AFTER)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the process like Ctrl-C from the start
     arguments = sys.argv[1:]
-    code = 0
+    code = INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = run_and_report(lambda: _invoke(arguments), arguments)
     if any(thread.daemon for thread in threading.enumerate()):

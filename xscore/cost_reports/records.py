@@ -1,4 +1,4 @@
-"""What a report says of a period of the ledger, and what a gate compares of it. `docs/json.md` is its public form.
+"""What a report says of a period of the ledger, and what a gate compares of it. `docs/reference/json.md` is its form.
 
 Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none of it.
 """

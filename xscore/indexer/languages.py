@@ -8,7 +8,7 @@ aliases of bundlers, no installed packages; unresolved modules count as foreign.
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
@@ -298,11 +298,19 @@ def _dotted(module: str, path: str) -> str:
     return "./" + "/".join([*folder[: len(folder) - (up - 1)], *parts])
 
 
+def _with_those_above(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
 class ModuleIndex:
     """The files of a repository by module name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
+        folders = {path.rpartition("/")[0] for path in self._paths}
+        self._folders = {above for folder in folders for above in _with_those_above(folder)}
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
         for path in sorted(self._paths):
             stem = _stem(path)
@@ -327,8 +335,8 @@ class ModuleIndex:
     def folder(self, target: str) -> str:
         """Return the folder, with a slash, that the end of a module's name means; empty if there is none."""
         parts = target.split("/")
-        ends = ("/".join(parts[at:]) + "/" for at in range(len(parts)))
-        return next((end for end in ends if any(path.startswith(end) for path in self._paths)), "")
+        ends = ("/".join(parts[at:]) for at in range(len(parts)))
+        return next((f"{end}/" for end in ends if end in self._folders), "")
 
     def _at(self, place: str, language: str) -> str:
         if place in self._paths:

@@ -1,1 +1,1 @@
-"""One turn from task to answer; `build` is the only place that names concrete classes."""
+"""One turn from task to answer; `build` and its factories alone choose concrete classes."""

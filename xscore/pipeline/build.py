@@ -141,7 +141,7 @@ class Pipeline:
         all_scores: Path | None = None,
         started: float | None = None,
     ) -> Answer:
-        """Do all but the answering call; `bundle` holds the chosen memories as `xml`, `markdown` or `json`."""
+        """Do all but the answering call; `bundle` holds what was chosen, as `xml`, `markdown`, `json` or `memory`."""
         options = TurnOptions(
             answer=False,
             command="context",

@@ -1,4 +1,4 @@
-"""Choose who judges and who answers, from settings alone: nothing is opened or sent.
+"""Choose who judges and who answers, from settings and what the store knows of hosts: nothing is sent.
 
 If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical judge scores and
 no model answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.

@@ -14,7 +14,7 @@ from xscore.cache.keys import judge_key
 from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
 from xscore.pipeline.judging import NoJudge, take_back_cancellation
 from xscore.pipeline.pool import known_judgments, pool_among
-from xscore.platform.errors import CallTimedOut, ConnectionFailed, Unreachable, XscoreError
+from xscore.platform.errors import CallTimedOut, ConnectionFailed, StoreError, Unreachable, XscoreError
 from xscore.platform.text import counted
 from xscore.providers.spec import LEXICAL
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
@@ -59,6 +59,8 @@ async def take_over(run: "TurnRun") -> None:
             return
         except TimeoutError:
             return
+        except StoreError:  # what is paid for could not be kept, so nobody else is asked
+            raise
         except XscoreError as error:  # the next of the chain may do better
             run.warn(f"`{name}` could not take over: {error.message}", error.hint)
             continue
@@ -91,7 +93,7 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
             run.taken_over[one.candidate.content_hash] = identity if one.origin is Origin.JUDGED else factory.identity
     if not isinstance(judge, NoJudge):
         run.warnings += judge.warnings()
-        factory.close()
+        run.remember_host(factory)
     return found
 
 

@@ -107,13 +107,13 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     def with_drafts(self, drafts: "PromptDrafts") -> "ModelJudgeFactory":
         """Return the factory with other drafts; it is another judge if they may change its scores."""
         identity = drafts.identity(provider=self.provider.name, host=self.host)
-        return replace(self, drafted=[drafts], identity=identity)
+        return replace(self, drafted=[drafts], identity=identity, forecasts=[])
 
     def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
         """Return the factory that knows this of its host: its judge is the model that answers there."""
         answered_by = capability.judge if capability and self.layout else ""
         identity = replace(self.identity, model=answered_by) if answered_by else self.identity
-        return replace(self, capability=capability, identity=identity, drafted=[])
+        return replace(self, capability=capability, identity=identity, drafted=[], forecasts=[])
 
     def _draft(self) -> "PromptDrafts":
         from xscore.costs.ledger import learned_chars_per_token
@@ -197,6 +197,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         try:
             factory, wrapped = await self.with_probed_host(resources)
         except UnknownModel as error:
+            if sample != FIRST_DRAW:  # chat is another judge, and this one's answers are not its second ones
+                raise
             return await self._through_chat(resources, error).open(resources, turn, pool, turn_key)
         priors: Mapping[str, float] = {}
         warnings: tuple[str, ...] = ()

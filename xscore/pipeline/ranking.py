@@ -56,7 +56,11 @@ def select(
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     close = [each for each in below if each.score >= least - settings.near_margin]
     fewest = settings.min_keep + FEWEST_NEAR_MISSES
-    best_below = nsmallest(MOST_NEAR_MISSES, close, key=by_rank) if len(close) >= fewest else _best(below, fewest)
+    best_below = (
+        nsmallest(settings.min_keep + MOST_NEAR_MISSES, close, key=by_rank)
+        if len(close) >= fewest
+        else _best(below, fewest)
+    )
     others = sorted([*over_quota, *beyond], key=by_rank) + best_below
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, others = others[:missing], others[missing:]

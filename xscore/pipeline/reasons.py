@@ -17,12 +17,12 @@ from xscore.pipeline.fusion import reason_of
 from xscore.pipeline.judging import take_back_cancellation
 from xscore.pipeline.model_factory import model_judge_factory
 from xscore.pipeline.parts import PipelineParts
-from xscore.platform.errors import StoreError, XscoreError
+from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.judge import turn_block
-from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
-from xscore.providers.spec import ModelSpec, import_for_judging, parse_model_spec
+from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
 from xscore.records.calls import Stage
 from xscore.records.memory import Candidate
 from xscore.records.receipt import ReasonsAccount
@@ -45,7 +45,14 @@ def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
     """Return the chat model that gives reasons, or None. wanted: `judge.reason_model`. Raises UsageError."""
     if wanted == "auto":
         return ModelSpec("openai", judge.model) if judge.provider == DECISIONS_OF_OPENAI else None
-    return None if wanted == "none" else parse_model_spec(wanted)
+    if wanted == "none":
+        return None
+    found = parse_model_spec(wanted)
+    if found.provider == CHAT_OF_OPENAI:
+        return ModelSpec("openai", found.model)
+    if found.provider in DECISION_HOSTS or found == parse_model_spec(LEXICAL):
+        raise UsageError(f"judge.reason_model: `{wanted}` writes no text", hint="Name a chat model, or `none`.")
+    return found
 
 
 async def give_reasons(run: "TurnRun") -> None:
@@ -54,7 +61,7 @@ async def give_reasons(run: "TurnRun") -> None:
     chosen, parts = run.ranking.selection, run.parts
     near = [one for one in chosen.near_misses if chosen.came_near(one)]
     without = [one for one in (*chosen.kept, *near) if not reason_of(one, run.reasons)][:MOST_ASKED]
-    if not without:
+    if not without or parts.settings.judge.reason_model == "none":
         return
     if run.resources is None or not run.opened.pool.misses or run.interrupted:
         run.reasons_account = ReasonsAccount(absent="none were given when these memories were judged")

@@ -36,7 +36,9 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
+    from xscore.pipeline.factories import LexicalJudgeFactory
     from xscore.pipeline.fusion import RenderedContext
+    from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.pool import Pool
     from xscore.pipeline.resources import TurnResources
     from xscore.scorer.judge import Judge
@@ -223,10 +225,7 @@ class TurnRun(Struct):
             lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
             if UnjudgedCause.DEADLINE in lost and (why := self.resources.why_unanswered()):
                 self.warnings.append(why)
-            try:
-                parts.judge.close()
-            except StoreError as error:  # it can be probed again; the judgments are worth more
-                self.warn(f"what the host can do was not remembered: {error.message}", error.hint)
+            self.remember_host(parts.judge)
         if not isinstance(judge, NoJudge):
             self.warnings += (*judge.warnings(), *self.resources.warnings())
 
@@ -240,6 +239,13 @@ class TurnRun(Struct):
         judged: JudgedPool = await judge_pool(pool, judge, self.opened.turn, bounds)
         self.interrupted = judged.interrupted
         return judged.outcomes
+
+    def remember_host(self, judge: "LexicalJudgeFactory | ModelJudgeFactory") -> None:
+        """Store what replies have shown of a judge's host, or warn: it can be probed again."""
+        try:
+            judge.close()
+        except StoreError as error:  # the judgments are worth more
+            self.warn(f"what the host can do was not remembered: {error.message}", error.hint)
 
     async def _open_judge(self, resources: "TurnResources") -> "Judge | NoJudge":
         """Open the judge; probe its host first if needed.

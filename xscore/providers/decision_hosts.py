@@ -1,6 +1,7 @@
 """The hosts of decision models: where they are, which of two wires they speak, and what one request may hold.
 
-A row is all that a new host needs. Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
+A new host needs a row here, and the names of its variables in `settings.load.DECISION_VENDORS` and in `hosts`.
+Sources, read in November 2026: the OpenAI SDK 3.54 (1-400 questions), TypeSafe's
 SDK 0.7.5 and its models page (64k tokens a request, state and longest question 32k, 250,000 tokens a second, 1,200
 requests a minute), Perplexity's quickstart (System One's form at `/v1/decisions`, 128 questions, 262,144 tokens),
 Fireworks' reference (OpenAI's form), genai-prices 0.2.3 for names. No host publishes its tokenizer, so a request is

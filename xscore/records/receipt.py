@@ -1,6 +1,6 @@
 """The receipt of a turn: what was judged, what was kept, what it cost; also the turn as numbers and as a list line.
 
-`docs/json.md` describes its public form.
+`docs/reference/json.md` describes its public form.
 """
 
 from decimal import Decimal

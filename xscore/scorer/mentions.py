@@ -1,7 +1,7 @@
 """What a task names outright: entities, files, and the frames of a stack trace. Pure.
 
 A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`, or in backticks),
-a path when it ends in a file's name with an extension. It does not weigh words; `scorer.evidence` does. Trade-off: a
+a path when it ends in a file's name with an extension. It does not weigh words; `scorer.bm25` does. Trade-off: a
 name that many memories bear says little, so its strength falls with their number; of a plain word such as `run`
 nothing is made unless backticks or a bracket mark it. A name that no memory bears points weakly at the nearest ones.
 """

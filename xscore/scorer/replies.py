@@ -221,7 +221,7 @@ def parse_completion(
     """
     refused = completion.finish is Finish.REFUSAL
     reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
-    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # `cache.reach` knows parts by it
+    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # parts are known by it
     pieces: list[MemoryPart] = []
     rows: list[tuple[str, float, str, str, int, float, tuple[float, ...]]] = []
     missing: list[MemoryPart] = []
