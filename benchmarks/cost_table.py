@@ -4,7 +4,7 @@
 
 Nothing is sent. The repositories are made up (functions of some 130 tokens, as in `decisions.py`), the prices those of
 genai-prices, the limits those that are declared for a host or, for OpenAI, none: then seconds are a call's assumed two
-times the calls that follow one another. What words alone take is measured on this machine, as is indexing.
+times the calls that follow one another. What the lexical judge takes is measured on this machine, as is indexing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from xscore.settings import (
 )
 
 KEY = Secret("sk-of-nobody-0000")
-HEADS = ("memories", "decisions", "by Jev", "chat, cold", "chat, warm", "words")
+HEADS = ("memories", "decisions", "by Jev", "chat, cold", "chat, warm", "lexical")
 
 
 def settings_for(home: Path, model: str) -> Settings:
@@ -66,9 +66,9 @@ async def row(memories: int) -> tuple[list[str], float]:
         async with Pipeline.open(root, settings_for(home, "typesafe:jev-1.14.0")) as pipeline:
             jev = (await pipeline.estimate(turn)).judge
         async with Pipeline.open(root, settings_for(home, "lexical")) as pipeline:
-            words_s = (await pipeline.ask(turn, answer=False)).latency.total
+            lexical_s = (await pipeline.ask(turn, answer=False)).latency.total
     found = (ways["decisions"], jev, ways["chat cold"], ways["chat warm"])
-    return [f"{jev.candidates:,}", *map(cell, found), f"$0, 0, {math.ceil(words_s)} s"], index_s
+    return [f"{jev.candidates:,}", *map(cell, found), f"$0, 0, {math.ceil(lexical_s)} s"], index_s
 
 
 def main() -> int:

@@ -113,7 +113,7 @@ async def test_an_amount_that_makes_no_sense_is_damage(
 ) -> None:
     """Where the store does not tell what a turn has cost or set aside, nothing more is spent."""
     reader.execute(f"INSERT INTO {entry.format(process=process_identity())}", (amount,))
-    with pytest.raises(StoreDamaged, match="makes no sense"):
+    with pytest.raises(StoreDamaged, match="is invalid"):
         async with GroupCommit(path) as commits:
             await budget_of(commits).reserve(Decimal("0.01"))
 

@@ -166,5 +166,5 @@ async def test_a_damaged_cost_is_not_added_up(path: Path, reader: Connection, co
         Ledger(commits).record(call(1))
         Ledger(commits).record(call(2))
     reader.execute("UPDATE call SET cost = ? WHERE id = 'c_2'", (cost,))
-    with pytest.raises(StoreDamaged, match="a cost makes no sense"):
+    with pytest.raises(StoreDamaged, match="a cost is invalid"):
         total_spent(reader)

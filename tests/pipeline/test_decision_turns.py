@@ -301,7 +301,7 @@ async def test_a_host_that_names_another_model_each_time_is_judged_by_the_name_a
     requests = server.requests
     judged = await ask(shop, settings)
     assert (judged.judge.model, judged.coverage.unjudged) == ("jev-1.14.0", 0)
-    assert any("names another model in reply after reply" in warning for warning in judged.warnings)
+    assert any("names a different model in each reply" in warning for warning in judged.warnings)
     assert (await ask(shop, settings)).coverage.cached == judged.coverage.candidates
     assert server.requests - requests == judged.coverage.candidates / 3
 

@@ -73,6 +73,18 @@ async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> No
     assert not found["fallback 2"].ok and "ANTHROPIC_API_KEY" in found["fallback 2"].hint
 
 
+async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
+    """A decision judge's reasons come from a chat model: its host, key and price; or that there is none, or no key."""
+    found = await lines(shop, remote())
+    assert found["reasons"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert found["reasons key"].ok and "openai/gpt-6-luna" in found["reasons price"].detail
+    off = (await lines(shop, remote(reason_model="none")))["reasons"]
+    assert off.ok and off.detail.startswith("none: ")
+    without_key = (await lines(shop, remote(reason_model="anthropic:claude-haiku-5-5")))["reasons"]
+    assert not without_key.ok and "ANTHROPIC_API_KEY" in without_key.hint
+    assert "reasons" not in await lines(shop, remote(wire="chat"))
+
+
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
     """Of a key only the last four characters are shown."""
     found = await lines(shop, remote())

@@ -126,7 +126,7 @@ async def test_reasons_that_nobody_wants_are_not_missed(shop: Path, judge: Decis
 
 
 def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -> None:
-    """OpenAI's model by chat; another vendor's key is no leave to send it the text."""
+    """OpenAI's model by chat; having another vendor's key is no permission to send it text."""
     assert reason_model("auto", ModelSpec("openai-decisions", "gpt-6-luna")) == ModelSpec("openai", "gpt-6-luna")
     assert reason_model("auto", ModelSpec("typesafe", "jev-1.14.0")) is None
     assert reason_model("none", ModelSpec("openai-decisions", "gpt-6-luna")) is None

@@ -52,7 +52,7 @@ async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither
     assert (scores(first)["project"], scores(first)["Shop > Discounts"]) == pytest.approx((0.67, 0.72))
     assert [one.entity for one in first.selected] == ["total", "Shop > Discounts"]
     assert first.selected[1].draws == (0.69, 0.75) and first.selected[0].draws == ()
-    assert "2 asked twice" in render_cost_line(first)
+    assert "2 judged twice" in render_cost_line(first)
     again = await ask(shop, settings)
     assert server.requests == 2
     assert (scores(again), again.second_draws) == (scores(first), SecondDraws(cached=2))

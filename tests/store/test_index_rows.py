@@ -127,5 +127,5 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
 def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
     """What stands of the files still to be linked is ours, or damage."""
     index_rows.write_meta(connection, "links_due", torn)
-    with pytest.raises(StoreDamaged, match="to link makes no sense"):
+    with pytest.raises(StoreDamaged, match="to link is invalid"):
         index_rows.links_due(connection)

@@ -131,7 +131,7 @@ def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
     found = looked_up(store.connection, TurnFilter(), now=3.0)
     assert [turn.id for turn in found.turns] == [whole]
     assert (found.damaged_turns, found.damaged_calls) == (1, 0)
-    with pytest.raises(StoreDamaged, match="a turn makes no sense"):
+    with pytest.raises(StoreDamaged, match="a turn is invalid"):
         load_listed_turn(store.connection, torn, now=3.0)
 
 
@@ -173,5 +173,5 @@ def test_a_call_that_makes_no_sense_is_damage(store: Store, damage: str) -> None
     turn = play(store, "one")
     store.connection.execute(INSERT, ("1", turn, "judge", 1.0, "ok", 7, 0))
     store.connection.execute(f"UPDATE call SET {damage}")
-    with pytest.raises(StoreDamaged, match="a call makes no sense"):
+    with pytest.raises(StoreDamaged, match="a call is invalid"):
         calls_of_turn(store.connection, turn)

@@ -206,5 +206,5 @@ def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
     """What stands of an earlier turn is read as ours, or not at all."""
     turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
     store.connection.execute("UPDATE turn SET context = ?", ("[]",))
-    with pytest.raises(StoreDamaged, match="a turn makes no sense"):
+    with pytest.raises(StoreDamaged, match="a turn is invalid"):
         turns.past_turn(store.connection)

@@ -182,7 +182,7 @@ def render_cost_line(answer: Answer) -> str:
     if answer.coverage.carried:
         parts.append(f"{answer.coverage.carried:,} carried")
     if answer.second_draws.drawn:
-        parts.append(f"{answer.second_draws.drawn:,} asked twice")
+        parts.append(f"{answer.second_draws.drawn:,} judged twice")
     if not answer.judge.is_model:
         parts.append("lexical, no model judged")
     elif answer.ranked_by:

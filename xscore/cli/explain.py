@@ -138,7 +138,7 @@ def _render_explanation(found: Explanation) -> str:
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
         rows.append(("raw score", f"{memory.raw_score:.2f}" + (" (cached)" if memory.cached else "")))
-        rows += [("asked twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
+        rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
         rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
         rows.append(("score", f"{memory.score:.2f}, threshold {found.threshold:g}, at most {found.top_k} kept"))
         rows.append(("reason", one_line(memory.reason)))

@@ -132,4 +132,4 @@ def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:
 
     root = find_root(start.resolve())
     if not has_store(root.store_dir):
-        note(f"there is no store here yet ({root.path}); `xscore index` or a first turn makes one")
+        note(f"there is no store here yet ({root.path}); `xscore index` or the first turn creates it")

@@ -39,10 +39,10 @@ def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
 RUN_AGAIN = "run the same command again to go on; what was judged costs nothing again"
 LIST_ENDED = {
     "interrupted": f"interrupted: {RUN_AGAIN}",
-    "budget": f"the cap came first: raise it, then {RUN_AGAIN}",
-    "deadline": f"the deadline came first: {RUN_AGAIN}",
-    "provider": f"the judge could not be asked any more: {RUN_AGAIN}",
-    "store": f"the store failed: mend it, then {RUN_AGAIN}",
+    "budget": f"the cap was reached: raise it, then {RUN_AGAIN}",
+    "deadline": f"the deadline passed: {RUN_AGAIN}",
+    "provider": f"the judge stopped answering: {RUN_AGAIN}",
+    "store": f"the store failed: repair it, then {RUN_AGAIN}",
     "replay": "leave out --replay to have the rest judged",
 }
 """Why a list ended early, and what to do."""

@@ -103,7 +103,7 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     task: str
     command: str
     state: str
-    """`running`, `done`, `partial`, `failed`, `interrupted`."""
+    """`running`, `done`, `partial`, `failed`, `interrupted`, or `continued` (by a later turn)."""
     judge: str
     coverage: Coverage | None
     """None, as the other figures: the turn has not finished, or they are damaged."""

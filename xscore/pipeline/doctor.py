@@ -14,6 +14,7 @@ from xscore.extension import implementations
 from xscore.pipeline.factories import choose_judge, settings_judged_by
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import known_capability, probe_host
+from xscore.pipeline.reasons import NO_MODEL, reason_model
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.platform.processes import random_hex
@@ -34,7 +35,7 @@ from xscore.settings.load import VENDORS
 from xscore.store import memory_rows
 from xscore.store.opening import has_store
 
-NO_STORE = "none yet: `xscore index` or a first turn makes one"
+NO_STORE = "none yet: `xscore index` or the first turn creates it"
 SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
 REASONING_A_JUDGMENT = 2
@@ -59,6 +60,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *_own_store(parts),
         *_judge(parts, calls),
         *_fallbacks(parts),
+        *_reasons(parts),
         *probed,
         *_answerer(parts),
         *await _extensions(parts),
@@ -177,6 +179,22 @@ def _fallbacks(parts: PipelineParts) -> Iterator[DoctorFinding]:
             yield DoctorFinding(f"fallback {number}", False, f"{name}: {error.message}", error.hint)
         else:
             yield from _CheckedModel(f"fallback {number}", spec.provider, spec.model, host).findings(parts.settings)
+
+
+def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
+    """Report the chat model that gives reasons for what a decision model chose; other judges need none."""
+    if not parts.judge.identity.is_decision:
+        return
+    try:
+        spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
+        host = host_with_key(spec, parts.settings) if spec else ""
+    except (NoUsableModel, ProviderError, UsageError) as error:
+        yield DoctorFinding("reasons", False, error.message, error.hint)
+        return
+    if spec is None:
+        yield DoctorFinding("reasons", True, f"none: {NO_MODEL}")
+    else:
+        yield from _CheckedModel("reasons", spec.provider, spec.model, host).findings(parts.settings)
 
 
 def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:

@@ -80,7 +80,8 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
     pool = pool_among(opened.pool.all_candidates, left, known)
     where = f"`{spec}` at {factory.identity.host}"
-    parts.observer.note(f"{counted(len(left), 'memory', 'memories')} left by the judge: {where} takes over")
+    them = "it" if len(left) == 1 else "them"
+    parts.observer.note(f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges {them}")
     judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
     identity = factory.identity
     if pool.misses:
@@ -97,7 +98,7 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
     return found
 
 
-def why_words_rank(run: "TurnRun") -> str:
+def why_lexical_ranks(run: "TurnRun") -> str:
     """Say why no model judged anything, in a turn of which this is so, if words are to rank then; else empty."""
     judge = run.parts.judge
     if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:

@@ -233,9 +233,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         unseen = left_out(turn, context=self.settings.judge.context, turn_chars=turn_chars)
         unsteady = ""
         if self.capability is not None and self.capability.has_no_steady_name:
-            unsteady = (
-                f"{self.host} names another model in reply after reply; scores are kept under `{self.spec.model}`"
-            )
+            unsteady = f"{self.host} names a different model in each reply; scores are stored under `{self.spec.model}`"
         return tuple(filter(None, (unseen, unsteady)))
 
     def _through_chat(self, resources: "TurnResources", error: UnknownModel) -> "ModelJudgeFactory":

@@ -39,6 +39,7 @@ MOST_CHARS = 1_200
 """Of one memory; a longer one is shortened in the middle."""
 MOST_WORDS = 15
 WITHIN_S = 20.0
+NO_MODEL = "judge.reason_model names no chat model; set it to get reasons"
 
 
 def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
@@ -73,7 +74,7 @@ async def give_reasons(run: "TurnRun") -> None:
     try:
         spec = reason_model(parts.settings.judge.reason_model, parts.judge.spec)
         if spec is None:
-            absent = "judge.reason_model names no chat model that could give them"
+            absent = NO_MODEL
         else:
             async with asyncio.timeout(min(WITHIN_S, left_s)):
                 found = await _asked(parts, run.resources, run.opened.turn, spec, [one.candidate for one in without])
@@ -85,12 +86,12 @@ async def give_reasons(run: "TurnRun") -> None:
     except StoreError:
         raise
     except XscoreError as error:
-        absent = f"they could not be asked for: {error.message}"
+        absent = f"the call failed: {error.message}"
     for connection in parts.store.connections_of_a_turn() if found else ():
         add_reasons(connection, (run.opened.key, judge_key(parts.judge.identity), FIRST_DRAW), found)
     run.reasons = {**run.reasons, **found}
     if not absent and any(not reason_of(one, run.reasons) for one in chosen.kept):
-        absent = f"{spec} gave none for some of them"
+        absent = f"{spec} gave none for some memories"
     run.reasons_account = ReasonsAccount(str(spec or ""), len(without) if spec else 0, len(found), absent)
 
 

@@ -1,6 +1,6 @@
 """Ask a decision model a second time about what came near its threshold, and take the mean of both answers.
 
-One answer of such a model strays by about 0.05, so near the threshold a single one is a toss of a coin. The second is
+One answer of such a model varies by about 0.05, so a single one decides little near the threshold. The second is
 judged like the first, with claims, caps and the ledger, and stored beside it as another sample: a kill between the two
 leaves the first, and a turn that is all cached asks nothing. Trade-off: boosts are worked out twice, because one may
 bring a candidate near its threshold or past it.

@@ -285,7 +285,7 @@ class TurnRun(Struct):
         parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
         parts.observer.stage("select")
         with gc_paused(), self.stopwatch.stage("select"):
-            if why := self._why_words_rank():
+            if why := self._why_lexical_ranks():
                 self.ranked_by = "lexical"
                 thresholds = Thresholds(parts.settings.selection.lexical_threshold)
                 self.warn(
@@ -302,12 +302,12 @@ class TurnRun(Struct):
         if self.options.ranked is not None:
             self.options.ranked(turn, self.ranking)
 
-    def _why_words_rank(self) -> str:
+    def _why_lexical_ranks(self) -> str:
         if not self._nothing_judged:
             return ""
-        from xscore.pipeline.fallback import why_words_rank
+        from xscore.pipeline.fallback import why_lexical_ranks
 
-        return why_words_rank(self)
+        return why_lexical_ranks(self)
 
     @property
     def found_nothing(self) -> bool:

@@ -102,9 +102,7 @@ def damage_if_invalid(what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError, BrokenReceipt) as error:
-        raise StoreDamaged(
-            f"the store is damaged: {what} makes no sense ({error})", hint=recovery_hint(None)
-        ) from error
+        raise StoreDamaged(f"the store is damaged: {what} is invalid ({error})", hint=recovery_hint(None)) from error
 
 
 @contextmanager

@@ -105,5 +105,5 @@ def is_alive(pid: int) -> bool:
 
 
 def random_hex(count: int) -> str:
-    """Return so many random bytes of the system's as hex digits. `secrets` does the same, and takes 5 ms to import."""
+    """Return `count` random bytes as hex. `secrets` does the same, and takes 5 ms to import."""
     return os.urandom(count).hex()

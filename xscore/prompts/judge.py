@@ -88,7 +88,7 @@ def left_out(turn: Turn, *, context: str = "task", turn_chars: int | None = None
     if turn_chars is not None:
         whole.append(("turn", turn_block(turn, context=context), turn_chars))
     cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
-    return f"the judge saw {', '.join(cut)}; what stands between was left out" if cut else ""
+    return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
 
 
 def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:

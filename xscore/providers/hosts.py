@@ -114,7 +114,7 @@ def usable_key(settings: "OpenAISettings | AnthropicSettings | HostAccess", *, h
     owner = next((domain for start, domain in KEYS_OF.items() if key.startswith(start)), None)
     if owner and not is_host_within(f"//{host}", owner) and any(is_host_within(f"//{host}", d) for d in KEYED_DOMAINS):
         raise AuthenticationFailed(
-            f"the key in {settings.api_key_env} is one of {owner}, and would be sent to {host}",
+            f"the key in {settings.api_key_env} belongs to {owner} and would be sent to {host}",
             hint=f"Set {settings.api_key_env} to a key of {host}; nothing was sent.",
         )
     return key

@@ -312,7 +312,7 @@ class ListedTurn(Struct, frozen=True, kw_only=True):
     at: float
     thread: str
     state: str
-    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`."""
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, `continued`."""
     command: str
     judge: str
     task: str

@@ -160,7 +160,7 @@ class ModelJudge:
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         said = self.faults.in_words()
-        return (*self._remarks, *((f"the judge's replies needed mending: {said}",) if said else ()))
+        return (*self._remarks, *((f"the judge's replies had to be repaired: {said}",) if said else ()))
 
     def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""

@@ -41,7 +41,7 @@ class JudgeSettings(SettingsGroup, frozen=True):
     wire: Literal["auto", "decisions", "decisions-score", "chat"] = "auto"
     """How a model of OpenAI's judges: through `/v1/decisions`, or by chat prompts. `auto`: decisions for `gpt-6-luna` at OpenAI's own host. `decisions-score`: every decision model rates on five levels instead of saying yes or no."""
     fallback: tuple[str, ...] = ("lexical",)
-    """Who takes over, in order, what the judge left because its host failed, refused or could not be read: models like `model`, and `lexical`, which ranks all by words where the host was not reached and nothing was judged."""
+    """Judges to try, in order, for memories the judge could not score because its host failed, refused or sent an unreadable reply: models as in `model`, or `lexical`, which ranks all by words where the host was not reached and nothing was judged."""
     pack_size: Annotated[int, Meta(ge=1, le=60)] | None = None
     """Memories per prompt; unset: 40 for models known by name, 60 for long cache floors, 20 else. 1: one prompt per memory."""
     pack_tokens: Fixed[int | None] = None
@@ -141,7 +141,7 @@ class SelectionSettings(SettingsGroup, frozen=True):
     near_margin: Fixed[float] = 0.2
     """How far below the threshold a memory is still named, in the context and in the receipt."""
     redraw_margin: Fixed[float] = 0.05
-    """A decision model is asked twice about what comes this near its threshold: about as far as one answer strays."""
+    """A decision model is asked twice about memories this close to their threshold, since single answers vary by about as much."""
     most_redrawn: Fixed[int] = 60
     """Most memories that it is asked about twice in a turn, the nearest first."""
     tests_share: Fixed[float] = 1 / 3

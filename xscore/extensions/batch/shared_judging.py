@@ -93,7 +93,7 @@ async def judge_shared_packs(
 
 def _phase(judge: SharedPackJudge, spent: StageUsage, *, interrupted: bool) -> SharedPhase:
     cause, faults = judge.stop.cause, judge.faults.in_words()
-    remarks = [f"replies to questions that shared a prompt needed mending: {faults}"] if faults else []
+    remarks = [f"replies to questions that shared a prompt had to be repaired: {faults}"] if faults else []
     if cause is not None and not interrupted:
         remarks.append(f"questions stopped sharing prompts ({cause}): {judge.stop.detail}".removesuffix(": "))
     return SharedPhase(

@@ -92,7 +92,7 @@ def _why(found: Evaluation) -> str:
     if cap is None:
         return LIST_ENDED[found.ended]
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
-    return f"the cap came first: {cap_left_rounded(cap)}; raise {CAP_SETTINGS[cap.of]}{later}; then {RUN_AGAIN}"
+    return f"the cap was reached: {cap_left_rounded(cap)}; raise {CAP_SETTINGS[cap.of]}{later}; then {RUN_AGAIN}"
 
 
 def _figures(found: Evaluation, judge: JudgeQuality) -> str:
