@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
-from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
 from xscore.pipeline.turn import run_turn
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
+from xscore.platform.processes import random_hex
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer
 from xscore.records.reports import Diagnosis, Estimate, Explanation, Observer, StoreStatus
@@ -93,7 +93,7 @@ class Pipeline:
         """Bring the index up to date with the files, and the vectors if an embedder is set."""
         report, parts = self.parts.index(), self.parts
         for finish in implementations("after_index", parts.settings):
-            async with parts.open_resources(f"e_{uuid4().hex[:16]}") as resources:
+            async with parts.open_resources(f"e_{random_hex(8)}") as resources:
                 failed = await finish(parts.settings, store=parts.store, resources=resources)
             if failed:
                 parts.observer.note(failed)

@@ -128,13 +128,14 @@ async def judge_question(
         take_back_cancellation(asyncio.current_task())
         return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.INTERRUPTED), prepared.turn, watched)
     settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
+    warnings: tuple[str, ...] = ()
     if judge.identity.is_decision and not settled.interrupted:
         from xscore.pipeline.second_draws import draw_again
 
         drawn = await draw_again(parts, resources, (prepared.turn, prepared.key), settled.outcomes, deadline)
-        settled = JudgedPool(drawn.outcomes, drawn.interrupted)
+        settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted), drawn.warnings
     if remarks is not None:
-        remarks.extend(judge.warnings())
+        remarks.extend((*judge.warnings(), *warnings))
     return settled
 
 

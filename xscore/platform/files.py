@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from xscore.platform.errors import UsageError
+from xscore.platform.processes import random_hex
 
 FINE_GRAIN_NS = 50_000_000
 """Two writes closer than this may get the same mtime on a file system with nanosecond timestamps."""
@@ -38,30 +39,39 @@ def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:
     return _whole(descriptor, max_bytes)
 
 
-def read_named_file(path: Path, *, max_bytes: int, follow: bool) -> bytes:
+def read_named_file(path: Path, *, max_bytes: int, follow: bool, private: bool = False) -> bytes:
     """Read the regular file that a person named, without blocking on a pipe. Raises FileRefused, OSError.
 
-    follow: whether the file may be a link; folders on the path may be links in any case.
+    follow: whether the file may be a link; folders on the path may be links in any case. private: refuse it if others
+    may open it.
     """
     flags = _READ_FLAGS & ~os.O_NOFOLLOW if follow else _READ_FLAGS
-    return _whole(os.open(path, flags), max_bytes)
+    return _whole(os.open(path, flags), max_bytes, private=private)
 
 
-def read_input_file(path: Path, *, max_bytes: int, hint: str) -> bytes:
-    """Read the regular file, or what a link leads to, that a person named. Raises UsageError."""
+def read_input_file(path: Path, *, max_bytes: int, hint: str, private: bool = False) -> bytes:
+    """Read the regular file, or what a link leads to, that a person named. Raises UsageError.
+
+    private: refuse it if others may open it.
+    """
     try:
-        return read_named_file(path, max_bytes=max_bytes, follow=True)
+        return read_named_file(path, max_bytes=max_bytes, follow=True, private=private)
     except FileRefused as error:
+        if str(error) == "not_private":
+            raise UsageError(f"{path} is private and others may open it", hint=f"Run `chmod 600 {path}`.") from error
         why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
         raise UsageError(f"{path} {why}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
 
 
-def _whole(descriptor: int, max_bytes: int) -> bytes:
+def _whole(descriptor: int, max_bytes: int, *, private: bool = False) -> bytes:
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
             raise FileRefused("not_a_file")
+        if private and mode & 0o077:
+            raise FileRefused("not_private")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
     finally:
@@ -99,7 +109,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def _replace(place: Path, content: bytes, mode: int) -> None:
-    aside = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
+    aside = place.with_name(f".{place.name}.{random_hex(4)}")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)

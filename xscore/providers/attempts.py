@@ -12,11 +12,11 @@ import random
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited, UnreadableResponse
+from xscore.platform.processes import random_hex
 from xscore.platform.tokens import size
 from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
 from xscore.providers.hosts import is_loopback
@@ -113,7 +113,7 @@ class Metered(ProviderWrapper):
         """clock: Unix seconds, for stamps; durations are of a clock that only goes forward."""
         super().__init__(provider)
         self._turn_id = turn_id
-        self._run, self._rows = uuid4().hex[:16], 0
+        self._run, self._rows = random_hex(8), 0
         self._record = record
         self._price = price
         self._clock = clock

@@ -460,7 +460,7 @@ CREATE TABLE batch (                            -- a batch at a vendor; the row 
     number     INTEGER NOT NULL,                -- from 1
     token      TEXT NOT NULL UNIQUE,            -- our name for it: sent to the vendor, and the start of every custom_id
     state      TEXT NOT NULL CHECK (state IN ('marked', 'created', 'ended', 'collected', 'failed')),
-    marked_at  REAL NOT NULL,                   -- when the row was written
+    marked_at  REAL NOT NULL,                   -- when it was last about to be sent
     file_id    TEXT NOT NULL DEFAULT '',        -- of the uploaded input, if the vendor has files
     vendor_id  TEXT NOT NULL DEFAULT '',
     created_at REAL,                            -- when the vendor returned its id

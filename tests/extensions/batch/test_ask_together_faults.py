@@ -23,6 +23,7 @@ from xscore.extensions.batch.ask_list import AskListOptions, ask_list
 from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import StoreError
 from xscore.providers.provider import Provider
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records.calls import Request
@@ -272,3 +273,23 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
     await pass_.run()
     assert sorted(len(request.reply_questions) for request in provider.requests) == [2, 3, 3]
     assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
+
+
+async def test_nothing_is_written_after_the_run_closed() -> None:
+    """Where the judgments of one question cannot be kept, those of others are kept before the error is raised."""
+
+    class Failing(_Kept):
+        async def write(self, judgments: Any) -> None:
+            raise StoreError("disk full", hint="make room")
+
+    class Slow(_Kept):
+        async def write(self, judgments: Any) -> None:
+            await asyncio.sleep(0.05)
+            await super().write(judgments)
+
+    kept = [Failing(), Slow()]
+    with pytest.raises(StoreError, match="disk full"):
+        await together(ScriptedProvider(score=scored), kept).run()
+    closed_with = len(kept[1].judgments)
+    await asyncio.sleep(0.2)
+    assert len(kept[1].judgments) == closed_with > 0

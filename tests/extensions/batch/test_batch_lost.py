@@ -190,3 +190,28 @@ async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
         batch.outcomes.insert(0, type(batch.outcomes[0])("nobody-sent-this", unrun="expired"))
         done = await office.finish(shop, job)
         assert done.judged == done.asked and office.book.created == 1
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor: str) -> None:
+    """A batch whose create was not answered after a long upload is not made again while it may be listed yet."""
+    with bureau(vendor) as office:
+        book = office.book
+        strikes, slow = book.strikes, Step.UPLOAD if vendor == "openai" else Step.CREATE
+
+        def listed_late(step: Step) -> Trouble | None:
+            if step is slow:
+                office.now += 100.0
+            return strikes(step)
+
+        book.strikes = listed_late  # type: ignore[method-assign]
+        book.trouble(Step.CREATE, Trouble.LOST)
+        job = await office.submit(shop, questions(2))
+        await office.advance(shop, job)
+        unlisted = dict(book.all)
+        book.all.clear()
+        there = await office.advance(shop, job)
+        assert (there.sent, there.batches[0].state, book.created) == (2, "marked", 1)
+        book.all.update(unlisted)
+        done = await office.finish(shop, job)
+        assert done.judged == done.asked and book.created == 1

@@ -68,6 +68,14 @@ async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(
         assert (again.spent.attempts, [line.kept for line in again.lines]) == (0, [2])
 
 
+async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path) -> None:
+    """A host that fails between both answers leaves the first, and a warning."""
+    with DecisionServer(score=Wavering()) as host:
+        host.status = lambda _: (400, "no more") if host.requests > 1 else None
+        found = await judged(shop, decision_settings(host), questions(1))
+        assert any("judged once instead of twice" in said for said in found.warnings)
+
+
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
     """The same task under two ids is judged once, though both are under way at once."""
     twice = QuestionList((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")

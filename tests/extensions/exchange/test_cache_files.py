@@ -3,6 +3,7 @@
 import os
 import secrets
 import string
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from sqlite3 import Connection
@@ -26,7 +27,13 @@ from xscore.extensions.exchange.cache_files import (
     import_judgments,
     import_untrusted,
 )
-from xscore.extensions.exchange.cache_signature import ExchangeKey, parse_exchange_key, read_signed, signed
+from xscore.extensions.exchange.cache_signature import (
+    ExchangeKey,
+    exchange_key,
+    parse_exchange_key,
+    read_signed,
+    signed,
+)
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records.judgment import Judgment
@@ -283,3 +290,34 @@ def test_a_weak_key_is_none(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_exchange_key(text, where="it")
     assert not text or text not in refused.value.message + refused.value.hint
+
+
+def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) -> None:
+    """While the file is replaced over and over by one that others may open, only the private one's key is taken."""
+    place, done = tmp_path / "key", threading.Event()
+    texts = {0o600: bytes(range(32)).hex(), 0o644: bytes(range(1, 33)).hex()}
+
+    def swap() -> None:
+        while not done.is_set():
+            for mode, text in texts.items():
+                aside = tmp_path / "aside"
+                aside.write_text(text)
+                aside.chmod(mode)
+                aside.replace(place)
+
+    place.write_text(texts[0o600])
+    place.chmod(0o600)
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    taken, refused = set(), 0
+    for _ in range(2_000):
+        try:
+            found = exchange_key("", place)
+        except UsageError as error:
+            assert "others may open it" in error.message and "chmod 600" in error.hint
+            refused += 1
+        else:
+            taken.add(found)
+    done.set()
+    swapping.join()
+    assert taken == {KEY} and refused

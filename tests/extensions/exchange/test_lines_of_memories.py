@@ -107,13 +107,21 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
         {"citations": [{"path": "x", "start_line": 1, "end_line": 1 << 64, "span_hash": "0" * 32}]},
         {"judgment": 1.0},
         {"superseded_by": "x"},
+        {"facts": {"signature": "def total() -> int"}},
+        {"facts": {"complexity": 1 << 70}},
+        {"start_line": 1 << 64},
+        {"end_line": -1},
+        {"access_count": 1 << 64},
+        {"evidence_count": 1 << 64},
+        {"created_at": 1e12},
+        {"accessed_at": 1e12},
     ],
 )
 def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
     """Planted code, layers, times, weights, paths and words that nobody knows are refused."""
     say(store, "x", now=1.0)
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
-    with pytest.raises(UsageError, match=r"lines:1: |m_.*future"):
+    with pytest.raises(UsageError, match=r"^lines:1: |m_.*future"):
         import_lines(other, data([line]))
 
 
@@ -139,3 +147,12 @@ def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store
     assert preferences(other) == []
     named = import_lines(other, data(lines), users=True)
     assert (named.added, named.refused, named.known) == ([kept.id], 0, 1)
+
+
+def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store) -> None:
+    """Language and lines of a file are left out of what is imported; use counts begin anew."""
+    say(store, "x", now=1.0)
+    foreign = {"language": "python", "start_line": 3, "end_line": 9, "access_count": 7, "accessed_at": 5.0}
+    (added,) = import_lines(other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])).added
+    memory = memory_by_id(other, added)
+    assert (memory.language, memory.start_line, memory.end_line, memory.access_count) == ("", 0, 0, 0)

@@ -37,6 +37,10 @@ class AnthropicBatches(BatchHost):
         """Return a request's line of the input."""
         return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), body)
 
+    def create_timeout_s(self, size: int) -> float:
+        """Return the deadline of `create`, which carries the input."""
+        return upload_timeout_s(size)
+
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
         """Create the batch from its input, framed as it is sent."""
         import httpx2
@@ -47,7 +51,7 @@ class AnthropicBatches(BatchHost):
             lambda client: client.post(
                 self.path, cast_to=httpx2.Response, content=_framed(lines), options={"headers": headers}
             ),
-            timeout_s=upload_timeout_s(size),
+            timeout_s=self.create_timeout_s(size),
         )
         return self._seen(found)
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from operator import add
-from secrets import token_hex
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -37,6 +36,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
 )
 from xscore.platform.errors import ProviderError, StoreError
+from xscore.platform.processes import random_hex
 from xscore.providers.prices import PriceList
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage
@@ -114,7 +114,7 @@ class _AskListRun(Struct):
     separate: SeparatePromptsCost
     shares: bool
     """Whether the judge is that of the shared layout."""
-    id: str = field(default_factory=lambda: f"a_{token_hex(8)}")
+    id: str = field(default_factory=lambda: f"a_{random_hex(8)}")
     phases: list[SharedPhase] = field(default_factory=list)
     in_vain: StageUsage = field(default_factory=StageUsage)
     """What turns in the shared layout took that were asked again without it."""

@@ -20,6 +20,7 @@ from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import row_checksum
+from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
 from xscore.prompts.judge import turn_block
 from xscore.records.judgment import JudgeIdentity
@@ -115,7 +116,7 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
 
 def new_job_id() -> str:
     """Return a random id for a job."""
-    return "b_" + secrets.token_hex(8)
+    return "b_" + random_hex(8)
 
 
 def add_job(

@@ -225,11 +225,15 @@ class _JobPass(Struct):
             with context.lease.transaction() as connection:
                 batch_rows.record_created(connection, batch, ours)
             return True
-        if may_be_ours or context.clock() - batch.marked_at < LISTING_DELAY_S:
+        if may_be_ours or context.clock() - batch.marked_at < self._may_appear_s(batch):
             self.skipped.add(batch.number)
             return False
         _fail(context.lease, batch, NEVER_CREATED, counts=False)
         return True
+
+    def _may_appear_s(self, batch: Batch) -> float:
+        """Return how long after `create` began the vendor may not list its batch yet."""
+        return self.context.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S
 
     async def _look(self, batch: Batch) -> bool:
         context = self.context

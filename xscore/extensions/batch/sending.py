@@ -93,6 +93,8 @@ class BatchSender:
             lines.seek(0)
             file_id = await host.upload(lines, mark=batch.mark)
             lines.seek(0)
+            with self.context.lease.transaction() as connection:  # the upload may have taken long
+                batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
             seen = await host.create(lines, mark=batch.mark, file_id=file_id, requests=batch.requests)
         except CERTAINLY_NOT_CREATED as error:
             counts = isinstance(

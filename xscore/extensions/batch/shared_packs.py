@@ -7,9 +7,10 @@ cheaper way. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
+from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ from xscore.scorer.replies import ParsedCompletion, parse_completion
 MAX_SHARED_REJECTED = 3
 """Stop sharing after this many refused prompts in a row, since each costs more than a question alone."""
 MAX_WITHOUT_SHARED_SCORE = 4
+Result = TypeVar("Result")
 
 
 class SharedQuestion(Struct, frozen=True, kw_only=True):
@@ -123,7 +125,7 @@ class SharedPackJudge(Struct):
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
         """Return the questions that the pack is claimed for; those of which others know a part judge it alone."""
         claims = [self.askings[number].claims for number in unit.questions]
-        shares = await asyncio.gather(*(one.claim([hashes], at_most=1) for one in claims))
+        shares = await _finish_all(one.claim([hashes], at_most=1) for one in claims)
         ours: list[int] = []
         for number, its_claims, (claimed,) in zip(unit.questions, claims, shares, strict=True):
             if claimed.share is ClaimState.OURS and not claimed.known:
@@ -152,7 +154,7 @@ class SharedPackJudge(Struct):
             )
             for code, one in zip(request.reply_questions, askings, strict=True)
         ]
-        await asyncio.gather(*(self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True)))
+        await _finish_all(self._keep(number, parsed) for number, parsed in zip(numbers, found, strict=True))
         is_useful = any(parsed.judged for parsed in found)
         self.rule.count_reply(scored=is_useful)
         if not is_useful and self.rule.is_over_after_unscored(1):
@@ -166,6 +168,20 @@ class SharedPackJudge(Struct):
         if judgments:
             await self.askings[number].write(judgments)
         self.judged[number].update(judgment.content_hash for judgment in judgments)
+
+
+async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
+    """Run all at once until each has ended; raise the first error only then.
+
+    None is cancelled for the failure of another, because replies are paid for; and none goes on after the run closed.
+    """
+    ended = await asyncio.gather(*works, return_exceptions=True)
+    results: list[Result] = []
+    for one in ended:
+        if isinstance(one, BaseException):
+            raise one
+        results.append(one)
+    return results
 
 
 PREFIX_STEP_TOKENS = 128

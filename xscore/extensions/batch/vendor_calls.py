@@ -112,6 +112,10 @@ class BatchHost(ABC):
         """Bring the input to the vendor and return the id of its file; empty where it travels with `create`."""
         return ""
 
+    def create_timeout_s(self, size: int) -> float:
+        """Return the deadline of `create` for an input of so many bytes."""
+        return CREATE_TIMEOUT_S
+
     @abstractmethod
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
         """Create the batch from an input that begins at the start of `lines`, one line a request."""

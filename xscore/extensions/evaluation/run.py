@@ -5,7 +5,6 @@ receipt are those of any turn: each judgment is paid once, and a second evaluati
 the same for comparison, which costs nothing.
 """
 
-import secrets
 import time
 from collections import Counter
 from functools import partial, reduce
@@ -25,6 +24,7 @@ from xscore.pipeline.question_list import confirm_list_cost, list_caps_left
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.platform import database
 from xscore.platform.errors import StoreError
+from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
@@ -178,7 +178,7 @@ class _EvaluationRun(Struct):
         if found.ended or found.found is None or found.coverage.unjudged == found.coverage.candidates:
             return ""
         line = EvaluationLine(
-            id="v_" + secrets.token_hex(8),
+            id="v_" + random_hex(8),
             at=self.turns.parts.clock(),
             questions=found.questions,
             judge=found.judge,
@@ -189,7 +189,9 @@ class _EvaluationRun(Struct):
             **asdict(found.found.chosen),
         )
         with database.transaction(self.turns.parts.store.connection) as connection:
-            connection.execute(f"INSERT INTO evaluation VALUES ({', '.join('?' * 13)})", astuple(line))
+            columns = EvaluationLine.__struct_fields__
+            values = ", ".join("?" * len(columns))
+            connection.execute(f"INSERT INTO evaluation ({', '.join(columns)}) VALUES ({values})", astuple(line))
         return line.id
 
 

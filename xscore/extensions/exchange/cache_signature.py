@@ -70,9 +70,7 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
     Raises UsageError for a file that others may read.
     """
     if path is not None:
-        found = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT)
-        if path.stat().st_mode & 0o077:
-            raise UsageError(f"{path} holds a key and others may open it", hint=f"Run `chmod 600 {path}`.")
+        found = read_input_file(path, max_bytes=_MAX_KEY_FILE_BYTES, hint=NEW_KEY_HINT, private=True)
         return parse_exchange_key(found.decode("ascii", "replace"), where=str(path))
     return parse_exchange_key(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
 

@@ -15,6 +15,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, replace
 
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import parse_lines
 from xscore.records.memory import Citation, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
@@ -43,8 +44,9 @@ _SNAPSHOT_ONLY = frozenset(
 
 _OptionalId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
 _Share = Annotated[float, Meta(ge=0, le=1)]
-_Count = Annotated[int, Meta(ge=0)]
-_Time = Annotated[float, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+_LineNumber = Annotated[int, Meta(ge=0, le=_MAX_LINE_NUMBER)]
+_Time = Annotated[float, Meta(ge=0, le=LATEST_TIMESTAMP)]
 
 
 class SavedParticulars(MemoryDetails, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -66,6 +68,8 @@ class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True,
     id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
     content_hash: str = ""
     text_hash: str = ""
+    start_line: _LineNumber = 0
+    end_line: _LineNumber = 0
     facts: CodeFacts = _NO_FACTS
     particulars: SavedParticulars = _NO_PARTICULARS
     importance: _Share = 0.5
@@ -74,6 +78,8 @@ class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True,
     superseded_by: _OptionalId = ""
     created_at: _Time = 0.0
     updated_at: _Time = 0.0
+    accessed_at: _Time = 0.0
+    access_count: _Count = 0
     thread: str = ""
     citations: Annotated[tuple[Citation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
 
@@ -84,6 +90,8 @@ class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True,
             raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
         if self.source is MemorySource.INDEX:
             raise ValueError("source: memories of the index cannot be imported")
+        if self.facts != _NO_FACTS:
+            raise ValueError("facts: only code in the files of a repository has any")
         for path in (*([self.path] if self.path else ()), *(cited.path for cited in self.citations)):
             _check_path(path)
         for cited in self.citations:
@@ -182,6 +190,10 @@ def _import_memory(
         line,
         allow_pii=allow_pii,
         card="",
+        facts=_NO_FACTS,
+        language="",
+        start_line=0,
+        end_line=0,
         particulars=replace(said, occurrences=min(said.occurrences, MAX_TRUSTED_COUNT)),
         evidence_count=min(line.evidence_count, MAX_TRUSTED_COUNT),
         source=MemorySource.IMPORT,

@@ -6,7 +6,6 @@ leaves no store there; both lie beside it, and the next command creates an empty
 """
 
 import os
-import secrets
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -17,6 +16,7 @@ from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
 from xscore.platform.paths import STORE_FILE
+from xscore.platform.processes import random_hex
 from xscore.store import opening, user_secret
 
 
@@ -45,13 +45,13 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
     opening.refuse_link(path)
     if not path.exists():
         raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
-    return _rebuild(path, user_data_dir, secrets.token_hex(16))
+    return _rebuild(path, user_data_dir, random_hex(16))
 
 
 def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> RebuiltStore:
     """Build a new store beside `path`, with the valid rows of a trusted old one, and move it into place."""
     keys = opening.key_source(user_data_dir)
-    store_id, salvaged = trusted_id or secrets.token_hex(16), None
+    store_id, salvaged = trusted_id or random_hex(16), None
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
         if trusted_id:

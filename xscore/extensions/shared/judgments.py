@@ -7,7 +7,6 @@ server until its runner has finished the turn; for `GATHER_S` others see a conte
 """
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Self
@@ -17,7 +16,7 @@ from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat
 from xscore.extensions.shared.link import ServerLink
 from xscore.platform.errors import SharedUnavailable
-from xscore.platform.processes import LEASE_S
+from xscore.platform.processes import LEASE_S, random_hex
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
 GATHER_S = 0.1
@@ -115,7 +114,7 @@ class SharedClaims:
         self._local = store.local.claims(turn_key, judge, sample)
         self._write_here = store.local.writer(turn_key, judge, sample)
         self._names: JudgmentKey = (turn_key, judge_key(judge), sample)
-        self._runner, self._lease_s = secrets.token_hex(8), store.lease_s
+        self._runner, self._lease_s = random_hex(8), store.lease_s
         self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, self._lease_s / 3))
         self._has_asked = False
         """The server may hold claims of this runner, even if its answer never came."""
