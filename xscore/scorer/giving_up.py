@@ -19,11 +19,15 @@ MOST_LARGE_REJECTED = 5
 """Large requests turned down in a row, none in flight: the host will take none."""
 
 
+MORE_AFTER_AN_ANSWER = 8
+"""A host that has answered takes so many times more rejections in a row: the halves of some bad memories' requests."""
+
+
 class GiveUpRule(Struct):
-    """When a host takes, or a model scores, so little that nothing more is paid for."""
+    """Decides when to stop paying: the host rejects everything, or the model gives no usable score."""
 
     most_rejected: int = 8
-    """Requests turned down in a row, without an answer between them: the host will take none."""
+    """Requests rejected in a row, before any answer: the host will take none."""
     most_unscored: int = 4
     """Memories or replies that came to nothing before there was any score: the model will give none."""
     has_answer: bool = False
@@ -40,7 +44,8 @@ class GiveUpRule(Struct):
         """Whether no other prompt will fare better, this one rejected. in_flight: others that may still be answered."""
         self.rejected += isinstance(error, RequestRejected | PromptTooLong | UnreadableResponse)
         no_host = isinstance(error, Unreachable) and not self.has_answer
-        return (self.rejected >= self.most_rejected and not in_flight) or error.stops_run or no_host
+        most = self.most_rejected * (MORE_AFTER_AN_ANSWER if self.has_answer else 1)
+        return (self.rejected >= most and not in_flight) or error.stops_run or no_host
 
     def is_over_after_unscored(self, count: int) -> bool:
         """Whether the model gives no score, with these that came to nothing."""
