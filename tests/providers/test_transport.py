@@ -199,6 +199,21 @@ def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert route_to("http://11.1.2.3:8000/v1").proxy == "http://proxy.test:3128"
 
 
+def test_a_proxy_that_is_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named by its variable, before anything is sent."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://[::1")
+    with pytest.raises(UsageError, match="proxy that is no URL") as raised:
+        route_to("https://api.example.com/v1")
+    assert "HTTPS_PROXY" in raised.value.hint
+
+
+@pytest.mark.parametrize("rest", ["?key=x", "#top", " /v1"])
+def test_a_base_url_is_a_base_alone(rest: str) -> None:
+    """A query, a fragment or a blank would swallow the path of every call."""
+    with pytest.raises(UsageError, match="a query, a fragment or a blank"):
+        route_to(f"https://api.example.com/v1{rest}")
+
+
 def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that the transport cannot speak to is said before anything is sent; a loopback host does not mind."""
     monkeypatch.setenv("ALL_PROXY", "socks5://ann:secret@127.0.0.1:1080")

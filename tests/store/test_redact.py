@@ -109,6 +109,24 @@ INNOCENT = [
 ]
 
 
+LANGUAGES_OWN = [
+    'dsn := "root:{}@tcp(127.0.0.1:3306)/db"',
+    'db, err := sql.Open("mysql", "root:{}@tcp(db:3306)/x")',
+    "$db = new PDO('mysql:host=x','root','{}');",
+    'curl_setopt($c, CURLOPT_USERPWD, "user:{}");',
+    "mysql -uroot -p{} shop",
+    'source.setPassword("{}");',
+    "$this->secret = <<<EOT\n{}\nEOT;",
+]
+
+
+@pytest.mark.parametrize("form", LANGUAGES_OWN)
+def test_passwords_are_found_where_a_language_has_a_form_of_its_own(form: str) -> None:
+    """Go's driver of MySQL, PHP, Java and shell; and the same places with a placeholder are left alone."""
+    assert "Kq7v9ZtR2" not in redact(form.format("Kq7v9ZtR2")).text
+    assert not redact(form.format("password")).count
+
+
 @pytest.mark.parametrize("text", INNOCENT)
 def test_code_that_speaks_of_secrets_is_left_alone(text: str) -> None:
     """Names, lookups, types, placeholders and prose are no secrets."""

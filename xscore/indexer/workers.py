@@ -39,13 +39,12 @@ def serve_jobs(descriptor: int) -> None:
     with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Connection(descriptor) as pipe:
-        while True:
-            try:
-                jobs = pipe.recv()
-            except EOFError:
-                return
-            for job in jobs:
-                pipe.send(parse_file(job))
+        try:
+            while True:
+                for job in pipe.recv():
+                    pipe.send(parse_file(job))
+        except (EOFError, ConnectionError):  # the parent closed it, or is gone
+            return
 
 
 def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[IndexedFile]:

@@ -48,6 +48,8 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
         raise UsageError(f"{setting} is not an http or https URL", hint=_LIKE)
     if parts.username or parts.password:
         raise UsageError(f"{setting} carries a user or password", hint="Put the key into the environment instead.")
+    if parts.query or parts.fragment or re.search(r"\s", base_url.strip()):
+        raise UsageError(f"{setting} has a query, a fragment or a blank in it", hint=_LIKE)
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return name if port is None else f"{name}:{port}"
 

@@ -85,11 +85,16 @@ def route_to(base_url: str) -> Route:
     if not proxy or is_loopback(host) or _is_exempt(host, proxies.get("no", "")):
         return Route(host, None, is_encrypted=parts.scheme == "https")
     proxy = proxy if "://" in proxy else f"http://{proxy}"
-    scheme = urlsplit(proxy).scheme
-    if scheme not in PROXY_SCHEMES or not urlsplit(proxy).hostname:
+    hint = f"Name another in {parts.scheme.upper()}_PROXY, or add {host} to NO_PROXY."
+    try:
+        named = urlsplit(proxy)
+        scheme, is_usable = named.scheme, bool(named.hostname) and named.port != 0
+    except ValueError as error:  # its words may repeat a password
+        raise UsageError("the environment names a proxy that is no URL", hint=hint) from error
+    if scheme not in PROXY_SCHEMES or not is_usable:
         raise UsageError(
             f"the environment names a `{scheme}` proxy; only http and https proxies can be used",
-            hint=f"Name another in {parts.scheme.upper()}_PROXY, or add {host} to NO_PROXY.",
+            hint=hint,
         )
     return Route(host, proxy, is_encrypted="https" in (parts.scheme, scheme))
 
