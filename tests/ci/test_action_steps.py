@@ -95,6 +95,7 @@ def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServ
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(600)
 def test_it_installs_once_in_a_job(runner: Runner) -> None:
     """The real installation, from this checkout, serves both uses of a job; its own environment runs the command."""
     runner.really_installs = True

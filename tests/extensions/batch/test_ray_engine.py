@@ -125,7 +125,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     if killed:
         os.kill(killed[0], signal.SIGKILL)
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0 and killed, err
+    assert process.returncode == 0 and killed, f"{out}{err}"
     found = json.loads(out)
     assert found["candidates"] >= 20_000 and not found["coverage"]["unjudged"]
     asked = server.counts.requests

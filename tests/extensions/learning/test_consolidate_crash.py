@@ -89,7 +89,7 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
         with crowded.opened(filled) as store:
             crowded.run(store)
         assert [crowded.state(path) for path in crowded.files(filled)] == final
-    assert moment > 12 * STRIDE
+    assert moment > 10 * STRIDE
 
 
 def _interrupted(folder: Path, moment: int) -> bool:
