@@ -150,7 +150,8 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
     assert again.returncode == 0, again.stderr
     coverage = json.loads(again.stdout)["coverage"]
     assert coverage["judged"] > 0 == coverage["unjudged"]
-    assert coverage["cached"] > coverage["judged"] or "judgments of 2 tasks" in rebuilt.stdout
+    assert coverage["cached"] + coverage["judged"] == coverage["candidates"]
+    assert coverage["cached"] > 0 or "judgments of 2 tasks" in rebuilt.stdout
 
 
 def tear(judged: Judged, needle: bytes, skip: int, *, rank: int) -> None:
