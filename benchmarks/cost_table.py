@@ -33,7 +33,7 @@ from xscore.settings import (
     validate_group,
 )
 
-KEY = Secret("sk-of-nobody-0000")
+KEY = Secret("sk-never-sent-0000")
 HEADS = ("memories", "decisions", "by Jev", "chat, cold", "chat, warm", "lexical")
 
 
@@ -53,7 +53,7 @@ def cell(one: JudgeEstimate) -> str:
 
 
 async def row(memories: int) -> tuple[list[str], float]:
-    """Estimate a repository of so many memories; return the table's cells and the seconds that its index took."""
+    """Estimate a repository of `memories` memories; return the cells of its row and how many seconds indexing took."""
     turn = Turn(task=TASK)
     with tempfile.TemporaryDirectory() as folder:
         home, root = Path(folder), Path(folder, "repo")

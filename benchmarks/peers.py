@@ -35,8 +35,8 @@ from msgspec import Struct, field
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402  after the path to them is set
-from environments import PEERS, python_of, versions  # noqa: E402  after the path to them is set
+import candidates  # noqa: E402  found on the path added above
+from environments import PEERS, python_of, versions  # noqa: E402  found on the path added above
 
 CACHE = Path(__file__).parent.parent / ".cache" / "peers"
 WORKERS = 16

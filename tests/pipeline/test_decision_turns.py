@@ -255,7 +255,7 @@ async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said
 
 
 async def test_errors_too_long_for_a_prompt_are_said_to_be_shortened(shop: Path, server: DecisionServer) -> None:
-    """What the judge sees of long error output is told in characters, and short output is not mentioned."""
+    """A warning says how many characters of long error output the judge saw; short output gets none."""
     turns = [Turn(task=TASK.task, errors="E   boom\n" * repeats) for repeats in (2_000, 3)]
     long, short = [await ask(shop, settings_for(server), turn) for turn in turns]
     assert any("12,000 of 17,999 characters of the errors" in warning for warning in long.warnings)

@@ -153,7 +153,7 @@ def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
 
 
 def test_what_left_the_store_is_told_and_not_sent(scene: Scene) -> None:
-    """A prompt of which a memory is gone is not sent; planned anew, it asks for the others, and the memory is lost."""
+    """A prompt with a deleted memory is not sent; a new one asks about the others, and the deleted memory is lost."""
     before, _ = scene.fill()
     scene.store.connection.execute("DELETE FROM memory WHERE path = 'shop/large.py' OR entity = 'discount'")
     filled, lines = scene.fill()

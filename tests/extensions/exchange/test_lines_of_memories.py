@@ -150,7 +150,7 @@ def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store
 
 
 def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store) -> None:
-    """Language and lines of a file are left out of what is imported; use counts begin anew."""
+    """An import drops the language and line numbers of a memory, and its use counts start at zero."""
     say(store, "x", now=1.0)
     foreign = {"language": "python", "start_line": 3, "end_line": 9, "access_count": 7, "accessed_at": 5.0}
     (added,) = import_lines(other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])).added

@@ -1,4 +1,4 @@
-"""Stores as the store's own tests have them; no test asks the keyring of whoever runs it."""
+"""The fixtures of the store's tests; no test touches the keyring of the user who runs it."""
 
 import pytest
 
@@ -9,5 +9,5 @@ __all__ = ["other", "store", "user_dir"]
 
 @pytest.fixture(autouse=True)
 def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep every test away from the keyring of whoever runs it."""
+    """Keep tests away from the keyring of the user who runs them."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")

@@ -1,4 +1,4 @@
-"""Stores as the store's own tests have them; the repository and the loopback judge of the pipeline's."""
+"""The fixtures of the store's tests, and the repository and loopback judge of the pipeline's tests."""
 
 from tests.pipeline.conftest import server, shop
 from tests.store.conftest import other, store, user_dir
