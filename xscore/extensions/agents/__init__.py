@@ -1,0 +1,1 @@
+"""Where agents meet the store: prompt hooks, the MCP server, the background process, and their installation."""
