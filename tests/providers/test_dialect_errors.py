@@ -135,6 +135,14 @@ def test_retry_after_is_read_in_every_form(headers: dict[str, str], expected: fl
     assert _openai_error(429, None, headers).retry_after_s == expected
 
 
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_redirect_stops_the_run_and_names_its_target(status: int) -> None:
+    """No request follows it: it would take key and source to a host that the user did not name."""
+    error = _openai_error(status, None, {"location": "https://user:secret@other.example/v1?key=sk-1"})
+    assert type(error) is UnknownModel and error.stops_run
+    assert error.message == f"h answered {status}, a redirect to https://other.example, which is not followed"
+
+
 def test_an_error_in_googles_wrapping_is_unwrapped() -> None:
     """Google's endpoint answers a list around the error, and says 400 to a wrong key with the reason in its details."""
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]

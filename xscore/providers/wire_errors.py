@@ -9,6 +9,7 @@ only is taken by its status.
 import json
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -137,6 +138,7 @@ BY_STATUS: dict[int, type[ProviderError]] = {
     413: PromptTooLong,
     429: RateLimited,
 }
+BY_STATUS |= dict.fromkeys((301, 302, 303, 307, 308), UnknownModel)  # the base URL is wrong, as with most 404s
 """HTTP status -> ours; 5xx is Overloaded, any other RequestRejected."""
 
 NEVER_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"})
@@ -216,6 +218,7 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
             where = f"{call.host}: {WITHOUT_STATUS.get(kind, 'the SDK could not use the reply')}"
         else:
             where = f"{call.host} answered {status if status != 200 else INNER_ERROR}"
+            where += _redirect_target(error, secret=call.secret)
         wait_s = retry_after_s(error)
         where += f" and asks to wait {wait_s:.0f} s" if wait_s is not None and wait_s >= 1 else ""
         return self._error(kind, where, body, call, wait_s)
@@ -339,6 +342,18 @@ def retry_after_s(error: Exception) -> float | None:
     except (ValueError, TypeError):
         return None
     return max(0.0, wait.total_seconds())
+
+
+def _redirect_target(error: Exception, *, secret: str) -> str:
+    """Name the host that the reply redirects to. It is not followed: it would be sent the key and the source."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    try:
+        target = urlsplit(str(headers.get("location", ""))) if headers is not None else None
+    except ValueError:
+        return ""
+    named = f"{target.scheme}://{target.netloc.rpartition('@')[2]}" if target and target.netloc else ""
+    named = clean_text(named, secret=secret)[:MAX_MESSAGE_CHARS]
+    return f", a redirect to {named}, which is not followed" if named else ""
 
 
 def _names(body: object) -> list[str]:
