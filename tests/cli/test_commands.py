@@ -91,7 +91,7 @@ def test_narrowing_is_in_the_receipt(xscore: Run, shop: Path, scripted: tuple[st
     """--glob and --type narrow the pool, and the receipt names them."""
     done = xscore("ask", TASK, "--glob", "shop/**", "--type", "function", *scripted, "--json", cwd=shop)
     answer = json.loads(done.stdout)
-    assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": []}
+    assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": [], "within": []}
     assert answer["coverage"]["candidates"] == 2
 
 

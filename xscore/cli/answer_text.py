@@ -67,6 +67,22 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
     return "\n".join(lines)
 
 
+def render_lines(answer: Answer) -> str:
+    """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first; without color.
+
+    What --min-keep took in from below the threshold says so.
+    """
+    return "\n".join(
+        f"{_place(memory)}  {memory.score:.2f}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
+        for memory in answer.selected
+    )
+
+
+def render_paths(answer: Answer) -> str:
+    """Render the paths of the chosen memories, each once, best first; what belongs to no file has none."""
+    return "\n".join(dict.fromkeys(one_line(memory.path) for memory in answer.selected if memory.path))
+
+
 def _nothing_chosen(answer: Answer) -> str:
     judged = answer.coverage.candidates - answer.coverage.unjudged
     if not judged:
@@ -235,12 +251,19 @@ def _name(memory: Selected) -> str:
     return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
 
 
+def _place(memory: Selected) -> str:
+    return format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
+
+
+def _below(memory: Selected) -> str:
+    return f" (below {memory.threshold:g})" if memory.below_threshold or memory.score < memory.threshold else ""
+
+
 def _entry(memory: Selected) -> list[str]:
-    where = format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
-    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"
-    if memory.below_threshold or memory.score < memory.threshold:
-        head += faint(f"  (below {memory.threshold:g})")
+    head = f"{bold(f'{memory.score:.2f}')}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
+    if below := _below(memory):
+        head += faint(f" {below}")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)

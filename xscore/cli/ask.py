@@ -59,13 +59,16 @@ BATCH_FILE = [
         "--batch", metavar="FILE", type=INPUT_FILE, help='Ask many questions: lines {"id", "task", "file"?, "errors"?}.'
     )
 ]
-FORMS = ["xml", "markdown", "json", "memory"]
+LISTING = [
+    option("-l", "--files-with-matches", is_flag=True, help="Print the paths of the chosen files alone, best first.")
+]
+FORMS = ["xml", "markdown", "json", "memory", "lines"]
 
 
 @command(TURN_OPTIONS, ANSWERER, NO_ANSWER, ANYWAY, SESSION, OUTPUTS, PERSONA, ROUTING, BATCH_FILE)
 @click.argument("task", required=False)
 def ask(task: str | None, flags: Flags) -> int:
-    """Judge every memory of this repository against TASK, then answer once with what matters.
+    """Judge every memory of this repository, or of PATHs in it, against TASK, then answer once with what matters.
 
     TASK is the question or the change you want to make; `-` reads it from standard input. The index is brought up to
     date first. The answer goes to standard output; the chosen memories, near misses and the cost go to standard error.
@@ -130,7 +133,7 @@ def _run_and_print(flags: Flags, work: "Callable[[Pipeline, bool], Awaitable[Ans
     return print_turn(answer, flags.terminal, streamed=streamed, wants_answer=wants_answer, output=output, texts=texts)
 
 
-@command(TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)
+@command(LISTING, TURN_OPTIONS, SESSION, OUTPUTS, ROUTING)
 @click.argument("task")
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="xml", show_default=True, help="Form of the context."
@@ -141,13 +144,17 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
     """Print the chosen context for TASK, and nothing else, on standard output.
 
     Does what `ask` does except the answering call, for your own model or editor. `-` reads TASK from standard input.
-    `--json` prints the whole receipt, with the context in it.
+    PATHs are files or folders to look in. `--format lines` prints `path:lines  score  reason` a memory; it and -l exit
+    with 1 if nothing was chosen. `--json` prints the whole receipt, with the context (but no lines) in it.
     """
+    lists = form == "lines" or flags.given["files_with_matches"]
+    if lists and max_tokens:
+        raise UsageError("--max-tokens is for the text of memories, which a list has not", hint="Leave it out.")
     turn = flags.turn(task)
     answer = run_turn(
         flags,
         lambda open_: open_.context(
-            turn, form=form, max_tokens=max_tokens, all_scores=flags.all_scores, started=STARTED_AT
+            turn, form="" if lists else form, max_tokens=max_tokens, all_scores=flags.all_scores, started=STARTED_AT
         ),
         late_loop=True,
     )
@@ -155,7 +162,23 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
         from xscore.cli import answer_text
 
         flags.terminal.lines(answer_text.render_routing(answer))
+    if lists and not flags.terminal.as_json:
+        return _print_list(answer, flags)
     return print_turn(answer, flags.terminal, output=flags.given["output"], is_context=True)
+
+
+def _print_list(answer: Answer, flags: Flags) -> int:
+    """Print what was chosen as lines or paths. Return the exit code: 1 if there is none, as grep does."""
+    from xscore.cli import answer_text
+
+    render = answer_text.render_paths if flags.given["files_with_matches"] else answer_text.render_lines
+    listed = render(answer)
+    if listed or flags.given["output"]:
+        _write_result(listed, flags.terminal, flags.given["output"])
+    if not answer.selected:
+        flags.terminal.lines(answer_text.render_selection(answer))
+    _print_remarks(answer, flags.terminal)
+    return answer.exit_code or int(not listed)
 
 
 def print_turn(
@@ -193,6 +216,14 @@ def print_turn(
         write_stdout(selection)
     else:
         terminal.lines(selection)
+    _print_remarks(answer, terminal, wants_answer=wants_answer)
+    return answer.exit_code
+
+
+def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = False) -> None:
+    """Say what was not chosen, what went wrong and what it cost. wants_answer: say how to get one."""
+    from xscore.cli import answer_text
+
     terminal.notes(answer.warnings)
     terminal.lines(answer_text.render_near_misses(answer))
     terminal.lines(answer_text.render_absent_reasons(answer))
@@ -203,7 +234,6 @@ def print_turn(
     if wants_answer and answer.primary is None:
         terminal.note(SET_A_MODEL)
     terminal.lines(answer_text.render_cost_line(answer))
-    return answer.exit_code
 
 
 def _write_result(text: str, terminal: Terminal, output: Path | None) -> None:
@@ -212,5 +242,5 @@ def _write_result(text: str, terminal: Terminal, output: Path | None) -> None:
         return
     from xscore.platform.files import write_atomically
 
-    write_atomically(output, (text if text.endswith("\n") else text + "\n").encode())
+    write_atomically(output, (text if not text or text.endswith("\n") else text + "\n").encode())
     terminal.note(f"written to {output}")

@@ -11,13 +11,13 @@ import click
 
 _TABLE = """
 Ask
-  ask       cli.ask:ask  Judge every memory against TASK, then answer once with what matters.
+  ask       cli.ask:ask  Judge every memory against TASK, then answer with what matters.
   context   cli.ask:context  Print the chosen context alone, for a model of your own.
   continue  cli.ask:continue_turn  Finish a turn that was cut short.
   explain   cli.explain:explain  Say why a memory was or was not chosen.
   estimate  cli.explain:estimate  Count calls, tokens, dollars and minutes; send nothing.
 Remember
-  memory    - Decisions, failures, preferences: look at, add, change and erase what is remembered.
+  memory    - Decisions, failures, preferences: list, add, change and erase.
     list            cli.memory:list_memories  What is remembered beside code, newest first.
     show            cli.memory:show_memories  Everything known about memories, by exact ID.
     add             cli.memory:add_memory  Remember a decision, failure, preference or fact.
@@ -34,7 +34,7 @@ Remember
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Your habits that this project says nothing of.
     mute            extensions.learning.commands:mute_key  Stop suggesting a key.
-  session   - The working session of this branch, and its checkpoints; `ask` resumes it by itself.
+  session   - The working session of this branch, and its checkpoints.
     show        cli.session:show_session  What the next turn goes on with.
     list        cli.session:list_sessions  The sessions of all branches.
     resume      cli.session:resume_thread  Go on with another session.
@@ -51,7 +51,7 @@ Remember
 Measure
   report    cost_reports.commands:report  Dollars, tokens, time and coverage; a gate for CI.
   eval      extensions.evaluation.commands:evaluate  Measure what the judge finds, with gold.
-  batch     - Judge a list of questions: by a vendor's Batch API at half the price, or live.
+  batch     - Judge a list of questions, live or at a Batch API's half price.
     submit  extensions.batch.submit_commands:submit_batch  Send a list to the Batch API.
     run     extensions.batch.submit_commands:run_batch  Judge a list by live calls.
     rescore extensions.batch.submit_commands:rescore_judgments  Judge again what edits have changed.
@@ -68,7 +68,7 @@ Set up
   config    - Effective settings and where they came from; shell completion.
     show       cli.config:show_config  Every effective setting; --origin says from where.
     completion cli.config:completion  Print the completion script of a shell.
-  store     - Look after the store of this repository: judgments, trust, encryption, repair.
+  store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.
     export  extensions.exchange.commands:export_judgments  Write judgments as one signed Parquet file.

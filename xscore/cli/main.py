@@ -57,8 +57,9 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
-    A small model scores each function, class, test, section and setting from 0 to 1. What reaches the threshold goes,
-    with one call, to a strong model. Without a key a lexical judge does the scoring on this machine.
+    \b
+    An agent needs three: `context "TASK" [PATH]...` finds what matters,
+    `explain MEMORY` says why or why not, `memory add TEXT` keeps a decision.
     """
     if directory is not None:
         try:

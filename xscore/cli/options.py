@@ -203,7 +203,8 @@ RESULTS_FILE = [
     )
 ]
 LIST_OPTIONS = [*SCOPE, *SELECTION, *JUDGE, *LIMITS, *REPLAY, *JUDGING]
-TURN_OPTIONS = [*WORKING_FILE, *LIST_OPTIONS]
+PATHS = [click.Argument(["paths"], metavar="[PATH]...", nargs=-1, type=click.Path())]
+TURN_OPTIONS: list[click.Parameter] = [*PATHS, *WORKING_FILE, *LIST_OPTIONS]
 
 
 class Flags(Struct, frozen=True):
@@ -235,7 +236,8 @@ class Flags(Struct, frozen=True):
         """What the candidate pool is narrowed to."""
         without_memory = (Layer.GRAPH, Layer.VECTOR) if self.given.get("no_memory") else ()
         layers = tuple(self.given["layer"]) or without_memory
-        return Scope(tuple(map(decode_path_argument, self.given["glob"])), tuple(self.given["type"]), layers)
+        globs = tuple(map(decode_path_argument, self.given["glob"]))
+        return Scope(globs, tuple(self.given["type"]), layers, tuple(self.given.get("paths", ())))
 
     def turn(self, task: str) -> Turn:
         """Build the turn, reading the task and the errors from files or stdin if asked to."""
@@ -255,7 +257,7 @@ class Flags(Struct, frozen=True):
         )
 
 
-def command(*groups: Sequence[click.Option]) -> Callable[[Callable[..., Any]], XscoreCommand]:
+def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]], XscoreCommand]:
     """Make a command with its own options, these groups, and `OUTPUT`, whose options may also precede the command.
 
     The function is given its own options by name, and all of them as `flags`.

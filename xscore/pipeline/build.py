@@ -141,7 +141,10 @@ class Pipeline:
         all_scores: Path | None = None,
         started: float | None = None,
     ) -> Answer:
-        """Do all but the answering call; `bundle` holds what was chosen, as `xml`, `markdown`, `json` or `memory`."""
+        """Do all but the answering call; `bundle` holds what was chosen.
+
+        form: `xml`, `markdown`, `json`, `memory`, or empty for no bundle.
+        """
         options = TurnOptions(
             answer=False,
             command="context",

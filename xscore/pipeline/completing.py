@@ -5,14 +5,14 @@ about what is judged. Trade-off: long texts are cut after redaction, so more is 
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from msgspec.structs import replace
 
 from xscore.pipeline.uncommitted import SCREENED_FACTOR, UncommittedWork, sections_among, shown_diff
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
-from xscore.records.turn import Turn
+from xscore.records.turn import Scope, Turn
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import is_safe_name, is_secret_file, redact
 
@@ -52,6 +52,7 @@ def complete_turn(
         task=redact_said(task, allow_pii=allow_pii).text,
         errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
         file=file,
+        scope=_scope_in_root(turn.scope, root, indexed) if turn.scope.within else turn.scope,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(
             name
@@ -61,6 +62,19 @@ def complete_turn(
         diff=shown_diff(given) if turn.diff else work.diff,
         changed=work.changed if turn.changed is None else turn.changed,
     )
+
+
+def _scope_in_root(scope: Scope, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> Scope:
+    """Name what the scope lies within relative to the root. Raises UsageError for a path that is not there."""
+
+    def known() -> list[str]:
+        files = list(indexed())
+        return [*files, *{f"{folder}/" for file in files for folder in map(str, PurePath(file).parents[:-1])}]
+
+    try:
+        return replace(scope, within=tuple(_path_in_root(path, root, known) for path in scope.within))
+    except UsageError as error:
+        raise UsageError(error.message, hint=f"{error.hint} Quote the task if it has several words.") from error
 
 
 def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterable[str]]) -> str:
@@ -74,7 +88,7 @@ def _path_in_root(path: str, root: RepositoryRoot, indexed: Callable[[], Iterabl
     from xscore.platform.near_names import did_you_mean, nearest_names  # for an error alone
 
     hint = did_you_mean(nearest_names(path, indexed()), "Give a path inside the repository.")
-    raise UsageError(f"{path} is not a file of {root.path}", hint=hint)
+    raise UsageError(f"{path} is not in {root.path}", hint=hint)
 
 
 def _file_text(file: str, root: RepositoryRoot) -> str:

@@ -131,7 +131,7 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
     ids = {one.id: next(id_ for id_ in (one.id, *one.duplicates) if id_ in memories) for one in named}
     in_scope = [one.id for one in candidates if one.id in ids]
     if not in_scope:
-        said = "It was left out by --glob, --type or --layer."
+        said = "It was left out by PATH, --glob, --type or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
     outcomes = _stored_outcomes(parts, past, candidates, judges if receipt.judge.is_model else ())
@@ -254,7 +254,8 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
     except NothingMatched:
         parts.observer.note(f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}")
         turn = replace(turn, checkpoint="")
-    named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent])
+    within = turn.scope.within
+    named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent, *within])
     found = {name: path for name in named if (path := parts.root.path / native_name(name)).exists()}
     gone = [name for name in named if name not in found]
     if gone:
@@ -264,4 +265,6 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
         file=str(found.get(turn.file, "")),
         line=turn.line if turn.file in found else 0,
         recent=tuple(str(found[name]) for name in turn.recent if name in found),
+        # with none of them left the scope stays as it was: without it, all memories would be judged
+        scope=replace(turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within),
     )

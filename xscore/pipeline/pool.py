@@ -54,9 +54,9 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
         for name in given:
             if name not in names:
                 raise UsageError(f"there is no {what} `{name}`", hint=f"One of: {', '.join(names)}.")
-    if not (scope.paths or scope.kinds or scope.layers):
+    if not (scope.paths or scope.kinds or scope.layers or scope.within):
         return all_candidates
-    inside = _path_test(scope.paths)
+    inside = _path_test(scope)
     return tuple(
         candidate
         for candidate in all_candidates
@@ -69,18 +69,25 @@ def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tupl
 def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
     """Raise NothingMatched if the scope excludes every candidate.
 
-    Memories without a path pass every glob, but alone they do not satisfy one.
+    Memories without a path pass every glob and folder, but alone they do not satisfy one.
     """
-    is_about_files = bool(scope.paths) and not (scope.kinds or scope.layers)
+    is_about_files = bool(scope.paths or scope.within) and not (scope.kinds or scope.layers)
     if not all_candidates or any(one.path or not is_about_files for one in inside):
         return
-    named = [("--glob", scope.paths), ("--type", scope.kinds), ("--layer", scope.layers)]
-    asked = " ".join(one_line(f"{flag} {word}") for flag, words in named for word in words)
+    named = [("", scope.within), ("--glob", scope.paths), ("--type", scope.kinds), ("--layer", scope.layers)]
+    asked = " ".join(one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words)
     hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
     raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` names those there are.")
 
 
-def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
+def _path_test(scope: Scope) -> Callable[[str], bool]:
+    matches, folders = _glob_test(scope.paths), tuple(f"{name}/" for name in scope.within if name != ".")
+    if not scope.within or "." in scope.within:
+        return matches
+    return lambda path: f"{path}/".startswith(folders) and matches(path)
+
+
+def _glob_test(globs: Sequence[str]) -> Callable[[str], bool]:
     if not globs:
         return lambda path: True
     from xscore.platform.globs import GlobList

@@ -15,6 +15,8 @@ class Scope(Struct, frozen=True):
     """Globs over memory paths (as in .gitignore); memories without a path are kept."""
     kinds: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    """Files and folders, named like `Turn.file`; a stored turn has them relative to the root."""
 
 
 class ChangedFile(Struct, frozen=True):

@@ -128,7 +128,11 @@ def begin_turn(
         judge=judge_name,
         primary=primary,
         edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
-        scope=replace(turn.scope, paths=tuple(redact(path).text for path in turn.scope.paths)),
+        scope=replace(
+            turn.scope,
+            paths=tuple(redact(path).text for path in turn.scope.paths),
+            within=tuple(redact(path).text for path in turn.scope.within),
+        ),
     )
     with database.transaction(connection):
         connection.execute(

@@ -1,0 +1,109 @@
+"""`context` used like grep: paths that confine it, paths or lines that come out, grep's exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
+from tests.conftest import MakeRepo
+
+RULES = [*SCRIPT["rules"], {"entity": "greet", "score": 0.81, "reason": "says \x1b[31mhello\nworld"}]
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A small repository with one name that is no single line."""
+    return make_repo({**FILES, "docs/odd\nname.md": "# Refunds\n\nRefunds of a basket take three days.\n"})
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Flags that make a script judge."""
+    return script_flags(tmp_path / "script.json", {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]})[:2]
+
+
+def candidate_count(done_json: str) -> int:
+    """Return how many candidates a turn had."""
+    count: int = json.loads(done_json)["coverage"]["candidates"]
+    return count
+
+
+def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """Files and folders, relative to the current folder, are all that is judged; they narrow --glob further."""
+    whole = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
+    one = json.loads(xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout)
+    both = json.loads(xscore("context", TASK, "shop/", "README.md", *scripted, "--json", cwd=shop).stdout)
+    inside = json.loads(xscore("context", TASK, "shop", "-g", "check*", *scripted, "--json", cwd=shop).stdout)
+    here = json.loads(xscore("context", TASK, ".", *scripted, "--json", cwd=shop).stdout)
+    assert one["scope"]["within"] == ["shop/checkout.py"] and both["scope"]["within"] == ["shop", "README.md"]
+    assert one["coverage"] == inside["coverage"] and one["coverage"]["candidates"] > 0
+    assert one["coverage"]["candidates"] < both["coverage"]["candidates"] < whole == here["coverage"]["candidates"]
+
+
+def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`ask` and `estimate` are confined in the same way, and `continue` keeps to it from any folder."""
+    asked = json.loads(xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout)
+    estimated = json.loads(xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout)
+    going_on = json.loads(xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout)
+    assert asked["coverage"]["candidates"] == estimated["judge"]["candidates"] == going_on["coverage"]["candidates"]
+    assert going_on["scope"]["within"] == ["shop"]
+
+
+@pytest.mark.parametrize("path", ["shop/chekout.py", "chekout.py"])
+def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
+    """A path that is not there is a usage error that names the nearest, and nothing is judged."""
+    done = xscore("context", TASK, path, cwd=shop)
+    assert done.returncode == 2 and "Did you mean shop/checkout.py" in done.stderr and not done.stdout
+    folder = xscore("context", TASK, "shp/", cwd=shop)
+    assert folder.returncode == 2 and "shop/" in folder.stderr
+
+
+def test_outside_the_root(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """A path outside the repository is refused, also through a symbolic link."""
+    (tmp_path / "secret.py").write_text("x = 1\n")
+    (shop / "way_out").symlink_to(tmp_path)
+    for path in ("..", str(tmp_path / "secret.py"), "way_out/secret.py"):
+        assert xscore("context", TASK, path, cwd=shop).returncode == 2, path
+
+
+def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`-l` prints the chosen files alone, each once on one line, best first; notes stay on standard error."""
+    done = xscore("context", TASK, "-l", *scripted, cwd=shop)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "shop/basket.py\ndocs/odd name.md\n"
+    assert "kept " in done.stderr
+
+
+def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+    """`--format lines` prints `path:lines  score  reason`, best first, plain; what is below the cut is not there."""
+    wanted = ["context", TASK, "shop", "--format", "lines", *scripted]
+    done = xscore(*wanted, "--color", "always", cwd=shop)
+    assert done.stdout.splitlines() == [
+        "shop/basket.py:7-9  0.95  sums the prices",
+        "shop/basket.py:12-14  0.81  says [31mhello world",
+    ]
+    filled = xscore(*wanted, "--min-keep", "3", "-q", cwd=shop).stdout.splitlines()
+    assert filled[:2] == done.stdout.splitlines() and " (below 0.7)  calls it" in filled[2]
+    assert xscore(*wanted, "-o", str(tmp_path / "found"), cwd=shop).stdout == ""
+    assert (tmp_path / "found").read_text() == done.stdout
+
+
+def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+    """Where nothing was chosen a list is empty and exits with 1, as grep does; its file is empty, not an old list."""
+    found = tmp_path / "found"
+    found.write_text("old\n")
+    for form in (["-l"], ["--format", "lines"], ["-l", "-o", str(found)]):
+        done = xscore("context", TASK, "README.md", *form, *scripted, cwd=shop)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert "Nothing was chosen" in done.stderr
+    assert found.read_text() == ""
+    assert xscore("context", TASK, "-l", "--max-tokens", "9", cwd=shop).returncode == 2
+
+
+def test_json_of_a_list(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """Under --json a list is the whole receipt, with exit code 0 as before."""
+    done = xscore("context", TASK, "-l", "--json", *scripted, cwd=shop)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0 and len(answer["selected"]) == 3 and "bundle" not in answer
