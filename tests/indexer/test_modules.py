@@ -2,7 +2,7 @@
 
 import pytest
 
-from xscore.indexer.languages import ModuleIndex, module_reference
+from xscore.indexer.modules import ModuleIndex, module_reference
 
 
 @pytest.mark.parametrize(

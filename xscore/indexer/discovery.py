@@ -131,6 +131,8 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     if "\0" in text:
         raise FileRefused("binary")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if path.endswith(".ipynb"):
+        text = _without_outputs(text)
     if any(len(line) > max_line_chars for line in text.split("\n")):
         raise FileRefused("long_lines")
     if len(data) > DATA_BYTES and path.lower().endswith(_STRUCTURED):
@@ -138,6 +140,15 @@ def decode_text(data: bytes, path: str, *, max_line_chars: int) -> str:
     if re.match(_BASELINE, text):
         raise FileRefused("baseline")
     return text
+
+
+def _without_outputs(notebook: str) -> str:
+    from xscore.indexer.embedded import notebook_text  # few repositories have any
+
+    try:
+        return notebook_text(notebook)
+    except ValueError:
+        raise FileRefused("data") from None
 
 
 def _text(data: bytes) -> str:

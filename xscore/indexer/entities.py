@@ -14,7 +14,8 @@ from itertools import accumulate
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.languages import Language, module_reference
+from xscore.indexer.languages import Language
+from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import Definition, Import, LeadingComment, NameUse, SourceFile, Syntax
 
 LEAD_ROWS = 60

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import ParseJob
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "6"
+INDEX_VERSION = "7"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""

@@ -1,18 +1,15 @@
-"""The table of languages, and the files that module names stand for.
+"""The table of languages: how a file of each is cut, and by what it is known.
 
 A new language needs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
-lists. Other files are cut into windows of lines. A *reference* is how the store names a module: `./src/pkg/x` is a path
-in this repository, `pkg/x` a name that some path may end in. Resolving needs only the list of paths. Trade-off: no path
-aliases of bundlers, no installed packages; unresolved modules count as foreign.
+lists. One without a grammar may have a pattern of the lines that begin its blocks. All other files are cut into windows
+of lines. Trade-off: a file is known by its name alone.
 """
 
-import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from os.path import commonprefix
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +25,12 @@ class FileShape(StrEnum):
     """Sections by heading."""
     CONFIG = "config"
     """Top-level tables or keys with their comments."""
+    BLOCKS = "blocks"
+    """Blocks that each begin with a line of a known form: statements, targets, stages."""
+    PAGE = "page"
+    """Scripts as code, the rest as text."""
+    CELLS = "cells"
+    """Cells of a notebook, outputs left out."""
     TEXT = "text"
     """Windows of lines."""
 
@@ -59,6 +62,10 @@ class Language(Struct, frozen=True, kw_only=True):
     """Regular expression over the header of a test class."""
     placeholder: str = "..."
     """Replaces a body that has its own memory."""
+    begins: str = ""
+    """Regular expression over the first line of a block; its groups name it."""
+    quote: str = ""
+    """Regular expression over the marks around quoted text, in which no block begins."""
 
     @property
     def path_ends(self) -> tuple[str, ...]:
@@ -173,21 +180,59 @@ _MORE_CODE = (
     ),
     _code("elixir", ".ex .exs", module_separator=".", test_files=r"_test\.exs$", placeholder="..."),
 )
+
+
+def _blocks(name: str, claims: str, begins: str, quote: str = "") -> Language:
+    return Language(name=name, shape=FileShape.BLOCKS, claims=claims, begins=begins, quote=quote)
+
+
+_SQL_OBJECTS = "table view index function procedure trigger type schema sequence policy role extension domain database"
+_BY_LINES = (
+    _blocks(
+        "sql",
+        ".sql .ddl .psql .pgsql",
+        rf"(?i)(create|alter|drop)\s+(?:(?!(?:{_SQL_OBJECTS.replace(' ', '|')})\b)\w+\s+){{0,4}}"
+        rf"({_SQL_OBJECTS.replace(' ', '|')})\s+(?:if\s+(?:not\s+)?exists\s+)?([\w.\"`\[\]]+)"
+        r"|(insert|update|delete|select|with|merge|grant)\b\s*(?:into\s+|from\s+)?([\w.\"`]*)",
+        quote=r"\$\w*\$",
+    ),
+    _blocks(
+        "protobuf",
+        ".proto",
+        r"(message|enum|service|extend)\s+([\w.]+)",
+    ),
+    _blocks(
+        "graphql",
+        ".graphql .gql .graphqls",
+        r"(?:extend\s+)?(type|input|enum|interface|union|scalar|directive|schema|query|mutation|subscription|fragment)\b"
+        r"\s*(@?\w*)",
+    ),
+    _blocks("hcl", ".tf .tfvars .hcl .nomad", r'(\w+)\s+(?:"([^"\n]*)"\s*)?(?:"([^"\n]*)"\s*)?(?:\{|=)'),
+    _blocks("dockerfile", ".dockerfile Dockerfile Containerfile", r"(?i)(from)\s+\S+(?:\s+as\s+(\S+))?"),
+    _blocks(
+        "make",
+        ".mk .mak Makefile makefile GNUmakefile",
+        r"(?:define\s+(\S+)|([^\s:#=][^:#=\n]{0,200}?)\s*::?(?![=:]))",
+    ),
+    _blocks("css", ".css .scss .sass .less", r"([@.#:&*\w\[][^{};]{0,200}?)\s*(?:[{,]|\Z)"),
+)
+_PAGES = tuple(
+    replace(_JAVASCRIPT, name=name, shape=FileShape.PAGE, claims=claims, grammar="")
+    for name, claims in (("html", ".html .htm"), ("vue", ".vue"), ("svelte", ".svelte"))
+)
+_NOTEBOOK = replace(_PYTHON, name="notebook", shape=FileShape.CELLS, claims=".ipynb", grammar="", family="python")
 _OTHERS = """
     prose markdown .md .markdown .mdx
     prose restructuredtext .rst
+    prose asciidoc .adoc .asciidoc
     config toml .toml
     config yaml .yaml .yml .clang-format CITATION.cff
     config json .json .jsonc .json5 .webmanifest .babelrc .eslintrc .prettierrc
     config ini .ini .cfg .conf .properties .editorconfig .gitconfig .flake8 .pylintrc .coveragerc .gitmodules
-    text css .css .scss .sass .less
-    text html .html .htm .jinja .j2 .vue .svelte
+    text template .jinja .j2
     text fish .fish
-    text sql .sql
     text xml .xml .xsd
     text cython .pyx .pxd
-    text make .mk Makefile GNUmakefile
-    text docker .dockerfile Dockerfile Containerfile
 """
 """Rows of shape, name, claims."""
 _WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
@@ -197,6 +242,9 @@ _WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
 LANGUAGES = (
     _PARSED
     + _MORE_CODE
+    + _BY_LINES
+    + _PAGES
+    + (_NOTEBOOK,)
     + tuple(
         Language(
             name=name,
@@ -218,6 +266,9 @@ def _claims() -> dict[str, Language]:
     return {claim: row for row in LANGUAGES for claim in row.claims.split()}
 
 
+_NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile"})
+
+
 @cache
 def language_named(name: str) -> Language:
     """Return the row of this name, or `PLAIN_TEXT`."""
@@ -228,7 +279,9 @@ def language_of(path: str) -> Language:
     """Return the row that claims this path, by file name, then by suffix."""
     name = path.rpartition("/")[2]
     _, dot, suffix = name.rpartition(".")
-    return _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "", PLAIN_TEXT)
+    found = _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "")
+    stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
+    return found or (_claims().get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT)
 
 
 @cache
@@ -256,111 +309,3 @@ def is_test_path(path: str, language: Language) -> bool:
 def is_test_class(header: str, language: Language) -> bool:
     """Whether a class holds tests, by its header."""
     return bool(language.test_classes and re.search(language.test_classes, header))
-
-
-_SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
-
-
-def module_reference(module: str, *, path: str, separator: str = "/", is_relative: bool = False) -> str:
-    """Return the reference of a module that `path` names; empty if it is outside the repository."""
-    if separator == ".":
-        return _dotted(module, path)
-    if separator == "::":
-        return _in_crate(module, path)
-    if is_relative or module.startswith("."):
-        joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), module))
-        return "" if joined.startswith("..") else "./" + joined
-    return module.removeprefix("@/").removeprefix("~/").split("?")[0]
-
-
-def _in_crate(module: str, path: str) -> str:
-    """`crate::a::b` -> `a/b`; `self::` and `super::` count from the folder of the file."""
-    first, *rest = module.split("::")
-    folder = posixpath.dirname(path)
-    match first:
-        case "crate":
-            return "/".join(rest)
-        case "self" | "super":
-            return "./" + posixpath.join(folder, *[part for part in rest if part != "super"])
-        case _:
-            return "/".join([first, *rest])
-
-
-def _dotted(module: str, path: str) -> str:
-    name = module.lstrip(".")
-    up = len(module) - len(name)
-    parts = [part.strip() for part in name.split(".") if part.strip()]
-    if not up:
-        return "/".join(parts)
-    folder = posixpath.dirname(path).split("/") if posixpath.dirname(path) else []
-    if up - 1 > len(folder):
-        return ""
-    return "./" + "/".join([*folder[: len(folder) - (up - 1)], *parts])
-
-
-def _with_those_above(folder: str) -> Iterator[str]:
-    while folder:
-        yield folder
-        folder = folder.rpartition("/")[0]
-
-
-class ModuleIndex:
-    """The files of a repository by module name."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths = frozenset(paths)
-        folders = {path.rpartition("/")[0] for path in self._paths}
-        self._folders = {above for folder in folders for above in _with_those_above(folder)}
-        self._by_tail: dict[str, list[tuple[str, str]]] = {}
-        for path in sorted(self._paths):
-            stem = _stem(path)
-            if stem:
-                self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
-
-    def resolve(self, target: str, *, importer: str, language: str) -> str:
-        """Return the file that a reference in `importer` means; empty if there is none or a tie."""
-        if target.startswith("./"):
-            return self._at(target[2:], language)
-        folders = importer.split("/")[:-1]
-        found = [
-            ((len(commonprefix([path.split("/")[:-1], folders])), -len(stem)), path, stem)  # noqa: RUF071  lists of folders, not text
-            for stem, path in self._by_tail.get(target.rpartition("/")[2], ())
-            if (stem == target or stem.endswith("/" + target)) and path.endswith(_path_ends(family_of(language)))
-        ]
-        if not target or not found:
-            return ""
-        likeness, best, stem = max(found)
-        return best if {tied for other, _, tied in found if other == likeness} == {stem} else ""
-
-    def folder(self, target: str) -> str:
-        """Return the folder, with a slash, that the end of a module's name means; empty if there is none."""
-        parts = target.split("/")
-        ends = ("/".join(parts[at:]) for at in range(len(parts)))
-        return next((f"{end}/" for end in ends if end in self._folders), "")
-
-    def _at(self, place: str, language: str) -> str:
-        if place in self._paths:
-            return place
-        bare = [place, *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix))]
-        paths = (
-            (stem + end).removeprefix("/").removeprefix("./")
-            for stem in bare
-            for end in language_named(language).path_ends
-        )
-        return next((path for path in paths if path in self._paths), "")
-
-
-@cache
-def _path_ends(family: str) -> tuple[str, ...]:
-    return tuple(end for row in LANGUAGES if family_of(row.name) == family for end in row.path_ends)
-
-
-@cache
-def _module_suffixes() -> tuple[str, ...]:
-    suffixes = {suffix for row in LANGUAGES for suffix in row.module_suffixes}
-    return tuple(sorted(suffixes, key=len, reverse=True))
-
-
-def _stem(path: str) -> str:
-    """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`; empty if it is not a module."""
-    return next((path.removesuffix(suffix) for suffix in _module_suffixes() if path.endswith(suffix)), "")

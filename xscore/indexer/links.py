@@ -21,7 +21,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from xscore.indexer.entities import BUILTIN_NAMES
-from xscore.indexer.languages import ModuleIndex, family_of, is_test_path, language_named
+from xscore.indexer.languages import family_of, is_test_path, language_named
+from xscore.indexer.modules import ModuleIndex
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Kind, Mention, Relation
 from xscore.store.index_rows import EntityRow

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer import code, sections
+from xscore.indexer import code, embedded, sections
 from xscore.indexer.languages import FileShape, has_grammar, is_test_path, language_of
-from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, parse_syntax
+from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
@@ -56,15 +56,26 @@ def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[Mem
             found = parse_syntax(source.text.encode(), language)
         except GrammarGaveUp as error:
             return sections.cut_windows(source), [], str(error)
-    match language.shape:
-        case FileShape.CODE if found is not None:
-            return *code.cut_code(source, found), ""
+    if found is not None and language.shape is FileShape.CODE:
+        return *code.cut_code(source, found), ""
+    drafts, uses = _cut_by_shape(source, found)
+    return drafts, uses, ""
+
+
+def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[MemoryDraft], list[NameUse]]:
+    match source.language.shape:
+        case FileShape.PAGE:
+            return embedded.cut_page(source)
+        case FileShape.CELLS:
+            return embedded.cut_cells(source)
         case FileShape.PROSE:
-            return sections.cut_prose(source, found), [], ""
+            return sections.cut_prose(source, found), []
         case FileShape.CONFIG:
-            return sections.cut_config(source, found), [], ""
+            return sections.cut_config(source, found), []
+        case FileShape.BLOCKS:
+            return sections.cut_blocks(source), []
         case _:
-            return sections.cut_windows(source), [], ""
+            return sections.cut_windows(source), []
 
 
 def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], uses: Iterable[NameUse]) -> IndexedFile:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from xscore.indexer.languages import module_reference
+from xscore.indexer.languages import Language
+from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.platform.hashing import digest
 from xscore.records.memory import CodeFacts, Kind
@@ -26,6 +27,8 @@ _IMPORTS = r"""^\s*(?:
   | require_relative\s+["']([^"'\n]+)["']       # Ruby
   | (?:@import|@use)\s+["']([^"'\n]+)["']       # CSS
   | import\s+(?:static\s+)?([\w.]+)\s*;         # Java
+  | import\s+(?:public\s+)?"([^"\n]+\.proto)"    # Protocol Buffers
+  | -?include\s+(\S+\.mk)\b                     # make
   | (?:source|\.)\s+(\S+\.(?:ba|z)?sh)\b        # shell
 )"""
 _DOCUMENT = re.compile(
@@ -42,6 +45,12 @@ def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     kind = Kind.DOC if is_document else Kind.TEXT
     drafts = _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], kind)
     return [_with_imports(draft, source.path) for draft in drafts]
+
+
+def cut_row_windows(source: SourceFile, lines: Sequence[str], start: int, end: int) -> list[MemoryDraft]:
+    """Cut some rows of a file, both ends included, into windows."""
+    runs = split_rows(lines, start, end, window=source.window_lines) if start <= end else []
+    return _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], Kind.TEXT)
 
 
 def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
@@ -102,6 +111,8 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
 _MARK = re.compile(r"\.\. (?:_[^:]+:|[\w:-]+::)|:[\w-]+:\s*\Z")
 """A label, directive or field of reStructuredText: above the first heading it says nothing by itself."""
 _SETEXT = re.compile(r" {0,3}([=-])\1*\s*\Z")
+_MARKED_HEADING = re.compile(r"(={1,6}|#{1,6})\s+(\S.*)")
+_LISTING = re.compile(r"(?:-{4,}|\.{4,}|={4,}|/{4,}|```+|~~~+)\s*(?=\w*\s*\Z)")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 _NAMED = re.compile(r"`{1,2}([^`\n]{2,120})`{1,2}")
 _IDENTIFIER = re.compile(r"~?[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?\Z")
@@ -117,7 +128,12 @@ Heading = tuple[int, int, str]
 def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into its sections, long ones into parts."""
     lines = source.lines
-    headings = _restructured_headings(lines) if found is None else _markdown_headings(found, lines)
+    if found is not None:
+        headings = _markdown_headings(found, lines)
+    elif source.language.name == "restructuredtext":
+        headings = _restructured_headings(lines)
+    else:
+        headings = _marked_headings(lines)
     spans = [
         (name, *run)
         for name, start, end in _sections(lines, headings)
@@ -190,6 +206,18 @@ def _markdown_headings(found: Syntax, lines: Sequence[str]) -> list[Heading]:
     return headings
 
 
+def _marked_headings(lines: Sequence[str]) -> list[Heading]:
+    """Return the headings of AsciiDoc (`== Title`), or of Markdown where no grammar reads it."""
+    headings: list[Heading] = []
+    fence = ""
+    for row, line in enumerate(lines):
+        if mark := _LISTING.match(line):
+            fence = "" if fence == mark[0].strip() else fence or mark[0].strip()
+        elif not fence and (found := _MARKED_HEADING.match(line)):
+            headings.append((row, len(found[1]), " ".join(found[2].split())[:_HEADING_CHARS]))
+    return headings
+
+
 def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
     marks: list[str] = []
@@ -210,8 +238,9 @@ SMALL_ROWS = 3
 """Blocks of up to this many rows are joined with their neighbours."""
 JOINED_ROWS = 20
 """Most rows of a joined block."""
+_KIND_OF_BLOCKS = {"sql": Kind.BLOCK, "protobuf": Kind.BLOCK, "graphql": Kind.BLOCK, "css": Kind.TEXT}
 _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
-_COMMENT = re.compile(r"\s*(#|//|;|/\*|\*)")
+_COMMENT = re.compile(r"\s*(#|//|;|--|/\*|\*)")
 _KEY_CHARS = 80
 
 
@@ -234,8 +263,43 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
             named = {row: f"{name}.{key}" for row, key in _with_comments(inner, lines)}
             parts = _join_small_blocks(_spread({start: name} | named, end, lines))
         spans += [(part, *run) for part, a, b in parts for run in split_rows(lines, a, b, window=source.window_lines)]
-    drafts = _drafts(lines, spans, Kind.CONFIG)
-    return [replace(draft, facts=CodeFacts(docstring=_comments(draft.text.split("\n")))) for draft in drafts]
+    return [_with_comment_text(draft) for draft in _drafts(lines, spans, Kind.CONFIG)]
+
+
+def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
+    """Cut a file where lines begin its blocks; comments go with the block below."""
+    lines = source.lines
+    starts = dict(_with_comments(_block_starts(source.language, lines), lines))
+    starts = starts if 0 in starts else {0: name_rows(lines, 0, len(lines) - 1)} | starts
+    spans = [
+        (name, *run)
+        for name, start, end in _join_small_blocks(_spread(starts, len(lines) - 1, lines))
+        for run in split_rows(lines, start, end, window=source.window_lines)
+    ]
+    kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
+    drafts = [_with_imports(draft, source.path) for draft in _drafts(lines, spans, kind)]
+    return [_with_comment_text(draft) for draft in drafts]
+
+
+def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:
+    begins, quote = re.compile(language.begins), re.compile(language.quote or r"\Z(?!\Z)")
+    found: list[tuple[int, str]] = []
+    is_quoted = False
+    for row, line in enumerate(lines):
+        goes_on = bool(found) and found[-1][0] == row - 1 and lines[row - 1].rstrip().endswith(",")
+        if not (is_quoted or goes_on) and (match := begins.match(line)):
+            found.append((row, _block_name(match)))
+        is_quoted ^= len(quote.findall(line)) % 2 == 1
+    return found
+
+
+def _block_name(match: re.Match[str]) -> str:
+    words = [word.strip("\"'`[]") for word in match.groups() if word]
+    return " ".join(" ".join(words).split())[:_KEY_CHARS] or "block"
+
+
+def _with_comment_text(draft: MemoryDraft) -> MemoryDraft:
+    return replace(draft, facts=replace(draft.facts, docstring=_comments(draft.text.split("\n"))))
 
 
 def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
@@ -280,5 +344,7 @@ def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
 
 
 def _comments(lines: Sequence[str]) -> str:
-    said = [re.sub(r"^\s*(#+|//+|;+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ") for line in lines if _COMMENT.match(line)]
+    said = [
+        re.sub(r"^\s*(#+|//+|;+|--+|/\*+|\*+/?)\s?", "", line).rstrip("*/ ") for line in lines if _COMMENT.match(line)
+    ]
     return "\n".join(line for line in said if line)

@@ -1,0 +1,221 @@
+"""Languages read by their first lines, scripts inside pages, and the cells of notebooks."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.indexer.conftest import RunIndex, pieces_of, rows, unseen_lines
+from xscore.indexer.languages import language_of
+from xscore.records.memory import Kind
+
+SQL = """-- Every order that was paid.
+CREATE TABLE IF NOT EXISTS shop.orders (
+    id int,
+    paid bool,
+    total numeric
+);
+
+CREATE OR REPLACE FUNCTION net(amount numeric) RETURNS numeric AS $$
+BEGIN
+  RETURN amount * 0.8;
+END;
+$$ LANGUAGE plpgsql;
+
+create unique index paid_orders
+  on shop.orders (paid)
+  where paid;
+  -- end
+"""
+PROTO = """syntax = "proto3";
+import "base/money.proto";
+
+// One order.
+message Order {
+  string id = 1;
+  Money total = 2;
+  bool paid = 3;
+}
+
+service Shop {
+  rpc Pay (Order) returns (Order);
+  rpc Refund (Order) returns (Order);
+  rpc List (Order) returns (Order);
+}
+"""
+GRAPHQL = """type Order {
+  id: ID!
+  total: Int
+  paid: Boolean
+}
+
+extend type Query {
+  order(id: ID!): Order
+  orders: [Order]
+  paid: [Order]
+}
+"""
+TERRAFORM = """resource "aws_s3_bucket" "logs" {
+  bucket = "logs"
+  acl    = "private"
+  tags   = {}
+}
+
+variable "region" {
+  default = "eu"
+  type    = string
+  description = "Where."
+}
+"""
+DOCKERFILE = """# Build it.
+FROM python:3.12 AS build
+WORKDIR /app
+COPY . .
+RUN make
+
+FROM scratch
+COPY --from=build /app /app
+RUN ls
+CMD ["/app"]
+"""
+MAKEFILE = """CC := gcc
+# Everything.
+all: lib bin
+\techo a
+\techo b
+\techo c
+
+build/%.o: src/%.c
+\t$(CC) -c $<
+\techo d
+\techo e
+"""
+CSS = """.order > .total,
+.order b {
+  color: red;
+  margin: 0;
+}
+
+@media print {
+  .order { display: none }
+  .menu { display: none }
+  .x { display: none }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        ("a.sql", SQL, ["CREATE TABLE shop.orders", "CREATE FUNCTION net", "create index paid_orders"]),
+        ("a.proto", PROTO, ['syntax = "proto3', "message Order", "service Shop"]),
+        ("a.graphql", GRAPHQL, ["type Order", "type Query"]),
+        ("main.tf", TERRAFORM, ["resource aws_s3_bucket logs", "variable region"]),
+        ("docker/Dockerfile.dev", DOCKERFILE, ["FROM build", "FROM"]),
+        ("Makefile", MAKEFILE, ["all", "build/%.o"]),
+        ("a.css", CSS, [".order > .total", "@media print"]),
+    ],
+)
+def test_blocks_are_cut_where_their_first_lines_are(path: str, text: str, names: list[str]) -> None:
+    """Each statement, target, stage or rule is a memory under its own name, and no line is lost."""
+    assert list(pieces_of(path, text)) == names
+    assert unseen_lines(path, text) == []
+
+
+def test_a_comment_explains_the_block_below_it() -> None:
+    """A comment right above a statement is part of it."""
+    table = pieces_of("a.sql", SQL)["CREATE TABLE shop.orders"]
+    assert (table.start, table.facts.docstring, table.kind) == (0, "Every order that was paid.", Kind.BLOCK)
+    assert pieces_of("Dockerfile", DOCKERFILE)["FROM build"].facts.docstring == "Build it."
+
+
+VUE = """<template>
+  <button @click="pay">Pay</button>
+</template>
+
+<script setup lang="ts">
+import { total } from './total'
+
+/** Pays the order. */
+function pay(id: string): number {
+  return total(id)
+}
+</script>
+
+<style scoped>
+button { color: red }
+</style>
+"""
+
+
+def test_the_script_of_a_page_is_code() -> None:
+    """Functions in Vue, Svelte and HTML keep their rows and their calls; markup and styles become windows."""
+    pieces = pieces_of("shop/Pay.vue", VUE)
+    pay = pieces["pay"]
+    assert (pay.kind, pay.start + 1, pay.end + 1, pay.facts.docstring) == (Kind.FUNCTION, 8, 11, "Pays the order.")
+    assert pay.facts.dependencies == ("total",)
+    assert [piece.start for piece in pieces.values() if piece.kind is Kind.TEXT] == [0, 11]
+    assert unseen_lines("shop/Pay.vue", VUE) == []
+
+
+@pytest.mark.parametrize("closing", ["", "</scr", "</script"])
+def test_a_page_that_ends_inside_a_script_loses_nothing(closing: str) -> None:
+    """Scripts that never end, data, and templates stay text."""
+    text = "<p>\n" + "<script>\n" * 2000 + "let a = 1\n" + closing
+    assert unseen_lines("a.html", text) == []
+    data = '<script type="application/json">\n{"a": 1}\n</script>\n'
+    assert {piece.kind for piece in pieces_of("a.html", data).values()} == {Kind.TEXT}
+
+
+def _notebook() -> dict[str, Any]:
+    image = {"output_type": "display_data", "data": {"image/png": "iVBOR" * 4000}, "metadata": {}}
+    code = {"execution_count": 1, "metadata": {}, "outputs": [image], "cell_type": "code"}
+    return {
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": ["# Paid orders\n", "\n", "How many are `paid`.\n"]},
+            {**code, "source": ["def paid(orders):\n", '    """Count \\"them\\"."""\n', "    return len(orders)\n"]},
+            {**code, "source": ["%matplotlib inline"]},
+            {**code, "source": []},
+        ],
+        "metadata": {"kernelspec": {"name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def test_a_notebook_is_its_cells_without_outputs(
+    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Sources keep the rows that they have in the file; an image in an output keeps nothing out."""
+    cells = _notebook()
+    text = json.dumps(cells, indent=1, sort_keys=True) + "\n"
+    (tmp_path / "paid.ipynb").write_text(text)
+    whole = {**cells, "cells": [{**cell, "source": "".join(cell["source"])} for cell in cells["cells"]]}
+    (tmp_path / "packed.ipynb").write_text(json.dumps(whole))
+    (tmp_path / "broken.ipynb").write_text("{")
+    report = run_index(tmp_path)
+    assert report.files.excluded.by_reason == {"data": 1}
+    found = rows(connection, "SELECT path, entity, start_line, text FROM memory ORDER BY path, start_line")
+    by_file = {path: [(entity, start, text) for at, entity, start, text in found if at == path] for path, *_ in found}
+    spans = {entity: int(str(start)) for entity, start, _ in by_file["paid.ipynb"]}
+    lines = text.split("\n")
+    assert "def paid" in lines[spans["paid"] - 1] and "# Paid orders" in lines[spans["Paid orders"] - 1]
+    assert [entity for entity, _, _ in by_file["packed.ipynb"]] == [entity for entity, _, _ in by_file["paid.ipynb"]]
+    assert not any("iVBOR" in str(text) for *_, text in found)
+
+
+def test_asciidoc_is_cut_by_heading() -> None:
+    """A `=` inside a listing is no heading."""
+    text = "= Shop\n\nAll about it.\n\n== Pay\n\n----\n== not one\n----\n\n=== Refund\n\nBack.\n"
+    assert list(pieces_of("a.adoc", text)) == ["Shop", "Shop > Pay", "Shop > Pay > Refund"]
+
+
+def test_names_of_variants() -> None:
+    """`Dockerfile.dev` is a Dockerfile; `Gemfile.lock` is no Gemfile."""
+    assert [language_of(name).name for name in ("Dockerfile.dev", "Makefile.am", "Gemfile.lock")] == [
+        "dockerfile",
+        "make",
+        "text",
+    ]

@@ -1,0 +1,155 @@
+"""Files that hold other languages: scripts in HTML, Vue and Svelte, and the cells of notebooks.
+
+Each part is cut by its own language at the rows it has in the file. The rest of a page (markup, styles) becomes windows
+of lines. A notebook is read as a script whose cells begin with `# %%`: sources stay on their rows, outputs are left out
+before anything else is read. Trade-off: a notebook that does not keep one line of source on each row, as Jupyter writes
+it, has the rows of that script instead.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from xscore.indexer.code import cut_code
+from xscore.indexer.languages import language_named
+from xscore.indexer.sections import cut_prose, cut_row_windows
+from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, number_names, parse_syntax
+
+_SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
+_SCRIPT_END = re.compile(r"</script\s{0,20}>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""\b(lang|type)\s{0,20}=\s{0,20}["']?([\w/+.-]+)""", re.IGNORECASE)
+_LANGUAGES = {
+    "": "javascript",
+    "js": "javascript",
+    "jsx": "javascript",
+    "module": "javascript",
+    "text/javascript": "javascript",
+    "application/javascript": "javascript",
+    "text/babel": "javascript",
+    "ts": "typescript",
+    "tsx": "tsx",
+    "text/typescript": "typescript",
+}
+"""What `lang` or `type` of a script says -> the language; data and templates are none."""
+CELL, MARKDOWN_CELL = "# %%", "# %% [markdown]"
+_CELL_TYPE = re.compile(r'"cell_type": "(\w+)"\Z')
+
+Cut = tuple[list[MemoryDraft], list[NameUse]]
+
+
+def cut_page(source: SourceFile) -> Cut:
+    """Cut the scripts of a page as code and the rows around them into windows."""
+    lines, row = source.lines, 0
+    drafts: list[MemoryDraft] = []
+    uses: list[NameUse] = []
+    for language, start, end in _scripts(source.text):
+        found = _cut_part(source, language, start, end)
+        if found is None:
+            continue
+        drafts, uses = drafts + found[0], uses + found[1]
+        first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
+        drafts += cut_row_windows(source, lines, row, first)
+        row = last
+    drafts += cut_row_windows(source, lines, row, len(lines) - 1)
+    return _in_order(drafts), uses
+
+
+def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield language, start and end of each script that has more than one row."""
+    at = 0
+    while opened := _SCRIPT.search(text, at):
+        closed = _SCRIPT_END.search(text, opened.end())
+        if closed is None:
+            return
+        said = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opened[1])}
+        language = _LANGUAGES.get(said.get("lang") or said.get("type", ""), "")
+        if language and "\n" in text[opened.end() : closed.start()].strip():
+            yield language, opened.end(), closed.start()
+        at = closed.end()
+
+
+def _cut_part(source: SourceFile, name: str, start: int, end: int) -> Cut | None:
+    """Cut one part as code of this language, with the rows it has in the file; None if the grammar gives up."""
+    language = language_named(name)
+    above = "\n" * source.text.count("\n", 0, start)
+    part = replace(source, text=above + source.text[start:end], language=language)
+    try:
+        return cut_code(part, parse_syntax(part.text.encode(), language))
+    except GrammarGaveUp:
+        return None
+
+
+def notebook_text(text: str) -> str:
+    """Return a notebook as a script: `# %%` where a cell begins, then its source. Raises ValueError.
+
+    Where every row holds one line of source at most, rows stay where they are in the file.
+    """
+    try:
+        cells = json.loads(text)["cells"]
+        wanted = [_cell_lines(cell) for cell in cells]
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("not a notebook") from error
+    try:
+        in_place = _rows_in_place(text)
+    except ValueError:  # a layout of its own
+        in_place = []
+    if [line for line in in_place if line] == [line for lines in wanted for line in lines if line]:
+        return "\n".join(in_place)
+    return "\n".join(line for lines in wanted for line in lines)
+
+
+def _cell_lines(cell: Mapping[str, Any]) -> list[str]:
+    written = cell["source"]
+    source = written if isinstance(written, str) else "".join(written)
+    return [CELL if cell["cell_type"] == "code" else MARKDOWN_CELL, *source.split("\n")]
+
+
+def _rows_in_place(text: str) -> list[str]:
+    """Return each row's part of the script, as Jupyter lays notebooks out: sorted keys, one string a row."""
+    rows: list[str] = []
+    in_source = False
+    for row in text.split("\n"):
+        said, shown = row.strip().rstrip(","), ""
+        if in_source and said.startswith('"'):
+            shown = json.loads(said).removesuffix("\n")
+        elif marked := _CELL_TYPE.match(said):
+            shown = CELL if marked[1] == "code" else MARKDOWN_CELL
+        else:
+            in_source = said == '"source": ['
+        rows.append(shown)
+    return rows
+
+
+def cut_cells(source: SourceFile) -> Cut:
+    """Cut each cell of a notebook's script: prose by heading, code into functions and blocks."""
+    lines = source.lines
+    starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]
+    drafts: list[MemoryDraft] = cut_row_windows(source, lines, 0, (starts[0] if starts else len(lines)) - 1)
+    uses: list[NameUse] = []
+    for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
+        body = lines[start + 1 : following]
+        if not "".join(body).strip():
+            continue
+        part = replace(source, text="\n" * (start + 1) + "\n".join(body))
+        found = _cut_cell(part, is_code=lines[start] == CELL)
+        drafts, uses = drafts + found[0], uses + found[1]
+    return _in_order(drafts), uses
+
+
+def _cut_cell(part: SourceFile, *, is_code: bool) -> Cut:
+    if not is_code:
+        return cut_prose(part, None), []
+    language = language_named("python")
+    try:
+        return cut_code(replace(part, language=language), parse_syntax(part.text.encode(), language))
+    except GrammarGaveUp:
+        return cut_row_windows(part, part.lines, 0, len(part.lines) - 1), []
+
+
+def _in_order(drafts: Sequence[MemoryDraft]) -> list[MemoryDraft]:
+    ordered = sorted(drafts, key=lambda draft: (draft.start, -draft.end))
+    names = number_names([draft.entity for draft in ordered])
+    return [replace(draft, entity=name) for draft, name in zip(ordered, names, strict=True)]
