@@ -25,7 +25,7 @@ from lexical_sources import Pool, store_of
 from msgspec import Struct, field
 
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
-from xscore.extensions.evaluation.questions import QrelCase
+from xscore.extensions.evaluation.run import QrelCase
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Relation

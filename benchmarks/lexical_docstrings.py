@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import EntityRef, entity_ref
-from xscore.extensions.evaluation.questions import QrelCase
+from xscore.extensions.evaluation.run import QrelCase
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind
 from xscore.records.turn import Turn

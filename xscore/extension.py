@@ -57,7 +57,7 @@ HOOKS: Mapping[str, list[Hook]] = {
     # (connection, cited memory ids, amounts=, now=), in the transaction that is open
     "memories_cited": [Hook("xscore.extensions.learning.feedback:record_adoptions")],
     # (connection, content hashes, `LineMatcher`) -> counts by field of `Erasure`, in the transaction that is open
-    "erase": [Hook("xscore.extensions.batch.job_erasure:erase_from_jobs")],
+    "erase": [Hook("xscore.extensions.batch.job_rows:erase_from_jobs")],
     # (connection, name) -> `Checkpoint`; raises NothingMatched
     "load_checkpoint": [Hook("xscore.extensions.exchange.checkpoints:load_checkpoint")],
 }

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.ci.fake_runner import ACTION, ROOT, STEPS
-from xscore.extensions.evaluation import questions
+from xscore.extensions.evaluation import run
 
 WORKFLOW = ROOT / ".github/workflows/xscore.yml"
 MANUAL = ROOT / "docs/ci.md"
@@ -127,7 +127,7 @@ def test_the_manual_names_every_input_and_output() -> None:
 
 def test_our_questions_have_answers() -> None:
     """Each gold entity of our own questions is in our source."""
-    for case in questions.read_qrels(ROOT / ".github/questions.jsonl").cases:
+    for case in run.read_qrels(ROOT / ".github/questions.jsonl").cases:
         for gold in case.gold:
             source = (ROOT / gold.path).read_text("utf-8")
             assert re.search(rf"(def|class) {re.escape(gold.name)}\b", source), (case.id, gold)

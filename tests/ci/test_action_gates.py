@@ -5,14 +5,14 @@ import pytest
 from tests.ci.fake_runner import Runner
 from tests.ci.jobs import EVAL, FORK, baseline_of, edit, report_of, without_key
 from tests.cost_reports.gate_reports import MEASURED
-from xscore.cost_reports import baseline
+from xscore.cost_reports import gate
 
 
 @pytest.mark.verify
 def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
     """Each failed gate is an error, the job ends with 5, and summary, page and store are kept all the same."""
     path = runner.temp / "baseline.json"
-    baseline.write_baseline(path, MEASURED)
+    gate.write_baseline(path, MEASURED)
     ran = runner.use({**EVAL, "baseline": str(path)})
     assert (ran.code, ran.outputs["exit-code"]) == (5, "5"), ran.log
     failed = [one.message for one in ran.annotations if one.title == "xscore: gate failed"]

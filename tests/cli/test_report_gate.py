@@ -6,7 +6,7 @@ import pytest
 
 from tests.cost_reports.gate_reports import MEASURED, made
 from xscore.cli.terminal import Terminal
-from xscore.cost_reports import baseline
+from xscore.cost_reports import gate
 from xscore.cost_reports.records import CostReport
 from xscore.cost_reports.report_markdown import check_report, print_gate, update_baseline
 from xscore.platform.errors import UsageError
@@ -20,7 +20,7 @@ GATES = GateSettings()
 def place(tmp_path: Path) -> Path:
     """Where the baseline of the ordinary report stands."""
     path = tmp_path / "baseline.json"
-    baseline.write_baseline(path, MEASURED)
+    gate.write_baseline(path, MEASURED)
     return path
 
 
@@ -37,7 +37,7 @@ def test_nothing_is_no_baseline(place: Path) -> None:
     empty = made(turns_by_state={"running": 1}, coverage=Coverage(0, 0, 0, 0, 0))
     with pytest.raises(UsageError, match="no finished turn"):
         gated(empty, place, update=True)
-    assert baseline.read_baseline(place) == MEASURED
+    assert gate.read_baseline(place) == MEASURED
     assert gated(empty, place) == 5
 
 
@@ -47,7 +47,7 @@ def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixtu
     with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
         gated(torn, place, update=True)
     assert "xscore store rebuild" in caught.value.hint
-    assert baseline.read_baseline(place) == MEASURED
+    assert gate.read_baseline(place) == MEASURED
     assert gated(torn, place) == 5
     failure, summary = capfd.readouterr().err.splitlines()
     assert failure.startswith(

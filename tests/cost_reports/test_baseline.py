@@ -11,7 +11,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import MEASURED
-from xscore.cost_reports import baseline
+from xscore.cost_reports import gate
 from xscore.cost_reports.records import StageP95
 from xscore.platform.errors import UsageError
 from xscore.records.calls import Stage
@@ -23,7 +23,7 @@ from xscore.settings import GateSettings
 def path(tmp_path: Path) -> Path:
     """Where a baseline stands."""
     place = tmp_path / "baseline.json"
-    baseline.write_baseline(place, MEASURED)
+    gate.write_baseline(place, MEASURED)
     return place
 
 
@@ -34,10 +34,10 @@ def put(path: Path, **changes: Any) -> None:
 
 def test_what_is_written_is_read_back(path: Path) -> None:
     """Every figure survives the file, dollars to the last picodollar."""
-    assert baseline.read_baseline(path) == MEASURED
+    assert gate.read_baseline(path) == MEASURED
     precise = replace(MEASURED, cost_usd=Decimal("0.021300000001"), recall=None, timings=())
-    baseline.write_baseline(path, precise)
-    assert baseline.read_baseline(path) == precise
+    gate.write_baseline(path, precise)
+    assert gate.read_baseline(path) == precise
 
 
 def test_the_file_is_made_for_diffs(path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_file_is_made_for_diffs(path: Path) -> None:
     assert '  "cost_usd": "0.0213",\n' in text
     other = replace(MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe")))
     turned = replace(other, timings=tuple(reversed(other.timings)))
-    assert baseline.baseline_json(other) == baseline.baseline_json(turned)
+    assert gate.baseline_json(other) == gate.baseline_json(turned)
 
 
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
@@ -60,16 +60,16 @@ def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
         for stage in stages
         for kind in ("cached", "live")
     )
-    baseline.write_baseline(path, replace(MEASURED, timings=timings))
-    assert baseline.read_baseline(path).timings == timings
+    gate.write_baseline(path, replace(MEASURED, timings=timings))
+    assert gate.read_baseline(path).timings == timings
 
 
 def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
     """Nothing there: exit 2, with the flag that writes it."""
     with pytest.raises(UsageError, match="there is no baseline at") as caught:
-        baseline.read_baseline(tmp_path / "none.json")
+        gate.read_baseline(tmp_path / "none.json")
     assert "--update-baseline" in caught.value.hint
-    assert baseline.read_baseline_if_present(tmp_path / "none.json") is None
+    assert gate.read_baseline_if_present(tmp_path / "none.json") is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
     """Not JSON, not UTF-8, too deep, too long, of another or a newer schema: each a message of its own."""
     path.write_bytes(data)
     with pytest.raises(UsageError, match=says) as caught:
-        baseline.read_baseline(path)
+        gate.read_baseline(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
 
@@ -122,7 +122,7 @@ def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, 
     """Negative, broken, boolean, worded, endless or unknown: named, and never compared."""
     put(path, **changes)
     with pytest.raises(UsageError, match=r"cannot be understood|does not add up|is not JSON"):
-        baseline.read_baseline(path)
+        gate.read_baseline(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
@@ -138,10 +138,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
         (path / "below.json", "cannot be read: Not a directory"),
     ):
         with pytest.raises(UsageError, match=says):
-            baseline.read_baseline(place)
+            gate.read_baseline(place)
         with pytest.raises(UsageError, match=says):
-            baseline.write_baseline(place, MEASURED)
-    assert baseline.read_baseline(path) == MEASURED
+            gate.write_baseline(place, MEASURED)
+    assert gate.read_baseline(path) == MEASURED
 
 
 def test_another_file_is_not_written_over(tmp_path: Path) -> None:
@@ -149,14 +149,14 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("# Shop\n")
     with pytest.raises(UsageError, match="is not JSON"):
-        baseline.write_baseline(readme, MEASURED)
+        gate.write_baseline(readme, MEASURED)
     assert readme.read_text() == "# Shop\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["README.md"]
 
 
 def test_our_own_baseline_can_be_held() -> None:
     """What is committed is a baseline: priced calls, an evaluation, and enough of them for a p95."""
-    found = baseline.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
+    found = gate.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
     assert found.cost_usd > 0 == found.unpriced
     assert found.recall is not None and 0 < found.recall.recall < 1
     judged = [timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")]

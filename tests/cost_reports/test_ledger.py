@@ -12,12 +12,12 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.ledger import (
     Ledger,
+    UsageTotals,
     calls_of_turn,
     is_estimated,
     learned_chars_per_token,
     total_spent,
 )
-from xscore.costs.usage_totals import UsageTotals
 from xscore.platform.errors import StoreDamaged
 from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.judgment import JudgeIdentity, Judgment

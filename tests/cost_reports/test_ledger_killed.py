@@ -24,7 +24,7 @@ from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.reservation import turn_budget
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
-from xscore.costs.usage_totals import UsageTotals
+from xscore.costs.ledger import UsageTotals
 from xscore.providers.limits import Limited
 from xscore.providers.attempts import Metered
 from xscore.providers.scripted import Script

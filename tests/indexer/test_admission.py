@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.cost_reports.gate_reports import MEASURED
 from tests.indexer.conftest import RunIndex
-from xscore.cost_reports.baseline import baseline_json
+from xscore.cost_reports.gate import baseline_json
 from xscore.indexer.discovery import decode_text, refusal_by_name
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, read_file_under

@@ -7,8 +7,15 @@ from typing import Any
 
 from tests.conftest import MakeRepo, git
 from xscore.indexer import index_repository
-from xscore.pipeline.completing import MAX_FILE_CHARS, MAX_TASK_CHARS, complete_turn
-from xscore.pipeline.uncommitted import MAX_DIFF_CHARS, UncommittedWork, edited_lines, uncommitted_work
+from xscore.pipeline.uncommitted import (
+    MAX_DIFF_CHARS,
+    MAX_FILE_CHARS,
+    MAX_TASK_CHARS,
+    UncommittedWork,
+    complete_turn,
+    edited_lines,
+    uncommitted_work,
+)
 from xscore.platform.database import open_in_memory
 from xscore.platform.paths import find_root
 from xscore.records.turn import Turn

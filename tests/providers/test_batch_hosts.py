@@ -10,10 +10,8 @@ from msgspec import Struct
 
 from tests.providers.conftest import MakeRequest
 from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
-from xscore.extensions.batch.anthropic_batches import AnthropicBatches
-from xscore.extensions.batch.openai_batches import OpenAIBatches
 from xscore.extensions.batch.records import BatchResult, BatchState, RequestOutcome, VendorBatch
-from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED, batch_host
+from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED, AnthropicBatches, OpenAIBatches, batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import (
     ConnectionFailed,

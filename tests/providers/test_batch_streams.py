@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.servers.threaded import Threaded, serve_app
 from xscore.extensions.batch.records import RequestOutcome
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import OpenAISettings, Settings
 
@@ -22,7 +22,7 @@ RESULTS = 20_000
 SCRIPT = """
 import asyncio, json, sys, tracemalloc
 from contextlib import aclosing
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter
 from pydantic_core import ValidationError
 
 from tests.providers.contracts import requests, strictly
-from xscore.extensions.batch.openai_batches import ENDPOINT, batch_fields, file_fields
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import ENDPOINT, batch_fields, batch_host, file_fields
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings

@@ -30,8 +30,7 @@ from xscore.providers.decisions import DecisionProvider, connect
 from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.providers.spec import ModelSpec, host_with_key, parse_model_spec
 from xscore.records.calls import DecisionForm, Request, Stage, Usage
-from xscore.scorer.decision_replies import decision_layout, parse_answers
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import JudgeModel, PromptDrafts, decision_layout, parse_answers
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
 

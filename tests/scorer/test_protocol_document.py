@@ -17,8 +17,14 @@ from xscore.providers.scripted import shown_memories
 from xscore.records.calls import DecisionForm, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
-from xscore.scorer.decision_replies import SUM_TOLERANCE, parse_answers
-from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.drafts import (
+    MOST_FRAME_TOKENS,
+    PROMPT_IDS,
+    REASON_TOKENS,
+    SCORE_TOKENS,
+    SUM_TOLERANCE,
+    parse_answers,
+)
 from xscore.scorer.replies import parse_reply
 from xscore.settings import DecisionSettings, HostAccess, Settings
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
-from xscore.store.registry import CAP, RegistryQuery, registry_score
+from xscore.store.lookup import CAP, RegistryQuery, registry_score
 
 NOW, DAY = 1_000_000.0, 86_400.0
 DECISION = Memory(

@@ -4,8 +4,8 @@ import pytest
 
 from tests.cost_reports.ledger_rows import add_figures
 from tests.store.test_turns import play
-from xscore.cost_reports.ledger_sums import read_call_sums
 from xscore.cost_reports.records import ReportQuery
+from xscore.cost_reports.tables import read_call_sums
 from xscore.costs.ledger import calls_of_turn
 from xscore.platform import money
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError

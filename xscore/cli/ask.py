@@ -78,7 +78,7 @@ def ask(task: str | None, flags: Flags) -> int:
     if batch is not None and task is not None:
         raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
     if batch is not None:
-        code: int = load("xscore.extensions.batch.ask_commands:ask_batch")(batch, flags)
+        code: int = load("xscore.extensions.batch.ask_list:ask_batch")(batch, flags)
         return code
     if task is None:
         raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")

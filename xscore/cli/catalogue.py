@@ -28,8 +28,8 @@ Remember
     audit           extensions.learning.commands:audit_memories  Find duplicates, stale memories and secrets.
     export          extensions.exchange.commands:export_memories  Write memories as lines of JSON.
     import          extensions.exchange.commands:import_memories  Read exported memories back in.
-    import-sessions extensions.sessions.commands:import_past_sessions  Read past sessions of coding agents.
-    imported        extensions.sessions.commands:list_imported_sessions  List the sessions that were imported.
+    import-sessions extensions.sessions.importing:import_past_sessions  Read past sessions of coding agents.
+    imported        extensions.sessions.importing:list_imported_sessions  List the sessions that were imported.
     consolidate     extensions.learning.commands:consolidate  Merge, promote, fade and archive; --dry-run says why.
     feedback        extensions.learning.commands:record_feedback  Say that a memory is right, wrong or overridden.
     suggest         extensions.learning.commands:suggest_preferences  Your habits that this project says nothing of.
@@ -75,7 +75,7 @@ Set up
     import  extensions.exchange.commands:import_judgments  Take over judgments of another machine of yours.
     key     extensions.exchange.commands:print_new_key  Print a new key to sign exports with.
     trust   cli.store:trust_store  Accept a store that was made elsewhere.
-    rebuild extensions.recovery.commands:rebuild  Set a store aside and build a new one.
+    rebuild extensions.recovery.rebuild:rebuild  Set a store aside and build a new one.
     encrypt extensions.privacy.commands:encrypt  Encrypt the store, or your own.
     decrypt extensions.privacy.commands:decrypt  Write an encrypted store as plain again.
 """

@@ -34,12 +34,13 @@ from xscore.store.failures import record_failure, resolve_failure
 from xscore.store.lookup import (
     LIVE_STATUSES,
     MemoryFilter,
+    RegistryQuery,
     filter_memories,
     layer_stats,
     memories_by_id,
     newest_memories,
+    select_by_rules,
 )
-from xscore.store.registry import RegistryQuery, select_by_rules
 
 if TYPE_CHECKING:
     from xscore.records.memory import Citation, Memory

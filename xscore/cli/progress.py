@@ -144,7 +144,7 @@ def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
     if estimate.cost_usd is None and estimate.caps:
         write_stderr("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:
-        from xscore.costs.budget_messages import cap_left_rounded
+        from xscore.costs.caps import cap_left_rounded
 
     for cap in estimate.binding:
         will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from xscore.cli.terminal import Terminal, write_stderr
-from xscore.cost_reports import baseline as baselines
+from xscore.cost_reports import gate as baselines
 from xscore.cost_reports.gate import check_gates, measure_report
 from xscore.cost_reports.records import CostReport, Figure, GateLine, GateReport, GateVerdict
 from xscore.cost_reports.report_text import ReportTable, describe_period, format_spent, report_tables, summary_rows

@@ -1,12 +1,13 @@
 """What may be spent, and what is left: per turn, per UTC day, and over a repository's lifetime.
 
 A cap covers every task and process that shares the store: what was charged in its period (`spending`) plus what is
-reserved for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides.
-Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that no sum over the ledger is ever needed.
+reserved for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides. What
+is left of a cap is told here too: exact if a call is refused, rounded elsewhere. Trade-off: `spending` keeps a row a
+turn, some 40 bytes each, so that no sum over the ledger is ever needed.
 """
 
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Callable, Sequence
+from decimal import ROUND_UP, Decimal
 from math import inf
 from sqlite3 import Connection
 from typing import NamedTuple, Self
@@ -16,8 +17,9 @@ from msgspec import Struct
 from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
-from xscore.platform.errors import StoreDamaged
+from xscore.platform.errors import BudgetExhausted, StoreDamaged
 from xscore.platform.processes import is_process_at_work
+from xscore.platform.text import format_dollars, one_line
 from xscore.records.reports import CapLeft
 from xscore.settings import BudgetSettings
 
@@ -161,3 +163,46 @@ def cap_status(connection: Connection, caps: Caps, *, now: float, turn_id: str =
         return ()
     held, _ = reserved_amounts(connection, now=now)
     return remaining_under_caps(connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held)
+
+
+CAP_PERIOD_NAMES = {"turn": "a turn", "run": "this run", "day": "a day", "repository": "this repository"}
+CAP_SETTINGS = {
+    "turn": "--max-usd",
+    "run": "--max-usd",
+    "day": "budget.max_usd_day",
+    "repository": "budget.max_usd_repository",
+}
+
+
+def cap_left_rounded(cap: CapLeft) -> str:
+    """Say what is left: `$4.93 of the day's $5 are left`, or by how much the cap was exceeded."""
+    return _cap_left(cap, format_dollars)
+
+
+def _cap_left(cap: CapLeft, written: Callable[[Decimal], str], *, day: str = "") -> str:
+    whose = f"the {one_line(cap.of)}'s ${cap.cap_usd:f}" + (f" ({day}, UTC)" if day and cap.of == "day" else "")
+    if cap.left_usd < 0:
+        return f"{whose} are spent, and {written(-cap.left_usd)} beyond"
+    return f"{written(cap.left_usd)} of {whose} are left"
+
+
+def describe_cap(cap: CapLeft) -> str:
+    """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
+    left = "" if cap.left_usd == cap.cap_usd else f", of which {format_dollars(max(cap.left_usd, Decimal(0)))} are left"
+    return f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]}){left}"
+
+
+def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
+    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to go on."""
+    message = f"the next call may cost ${usd:f}, and {_cap_left(cap, '${:f}'.format, day=day)}"
+    return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
+
+
+def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
+    match cap.of:
+        case "turn":
+            higher = max(2 * cap.cap_usd, 2 * usd).quantize(Decimal("0.01"), ROUND_UP)
+            return f"What was judged is kept; go on with `xscore continue --max-usd {higher:f}`, or narrow the task."
+        case "day":
+            return "Raise budget.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`."
+    return "Raise budget.max_usd_repository; then go on with `xscore continue`."

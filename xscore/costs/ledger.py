@@ -1,20 +1,29 @@
 """The ledger: one row for each attempt, and what the rows of a turn add up to.
 
-Rows go through the same writer thread as judgments and ahead of them, so a committed judgment never lacks the record
-of the call that paid for it. Money is kept in picodollars, so SQL adds it up exactly. It enforces no cap (`reservation`
-does). Trade-off: a row also stores what the call would have cost in other ways, at that day's prices.
+Rows go through the same writer thread as judgments and ahead of them, so a committed judgment never lacks the record of
+the call that paid for it. Money is kept in picodollars, so SQL adds it up exactly. It enforces no cap (`reservation`
+does). `UsageTotals` keeps a turn's sums in memory, so that showing progress needs no query. Trade-off: a row also
+stores what the call would have cost in other ways, at that day's prices.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreError
-from xscore.records.calls import CallRecord, Stage
+from xscore.platform.paths import user_data_dir
+from xscore.records.calls import CallRecord, Stage, Usage
+from xscore.records.receipt import StageUsage
+from xscore.records.reports import StoreStatus
+from xscore.settings import Settings
+from xscore.store import opening
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     dollars_from_row,
@@ -23,6 +32,7 @@ from xscore.store.call_rows import (
     parse_timestamp,
     usage_from_row,
 )
+from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
@@ -170,3 +180,70 @@ def _call_from_row(row: tuple[object, ...]) -> CallRecord:
         cost_usd=dollars_from_row(cost),
         estimated=bool(estimated),
     )
+
+
+def read_store_status(store: Store, settings: Settings) -> StoreStatus:
+    """Count what the store holds."""
+    trusted = opening.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
+    usd, estimated = total_spent(store.connection), is_estimated(store.connection)
+    return store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
+
+
+LATEST_CALLS = 64
+SLOW_CALL_SHARE = 0.9
+
+
+class _StageTotals(Struct):
+    calls: int = 0
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: Decimal | None = Decimal(0)
+    estimated: bool = False
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST_CALLS))
+    """Seconds of the latest answered calls."""
+
+    def add(self, call: CallRecord) -> None:
+        self.attempts += 1
+        if call.outcome == "ok":
+            self.calls += 1
+            self.took_s.append(call.duration_s)
+        self.usage += call.usage
+        if self.cost_usd is not None:
+            self.cost_usd = None if call.cost_usd is None else self.cost_usd + call.cost_usd
+        self.estimated = self.estimated or call.estimated
+
+
+class UsageTotals(Struct):
+    """Adds up call records and passes each on to the ledger."""
+
+    record: Callable[[CallRecord], None]
+    stages: dict[Stage, _StageTotals] = field(default_factory=dict)
+    failures: set[str] = field(default_factory=set)
+    """Kinds of the errors that attempts ended with."""
+
+    def add(self, call: CallRecord) -> None:
+        """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
+        self.record(call)
+        if call.outcome != "ok":
+            self.failures.add(call.outcome)
+        self.stages.setdefault(call.stage, _StageTotals()).add(call)
+
+    def spent(self, stage: Stage) -> StageUsage:
+        """Return the sum of one stage."""
+        found = self.stages.get(stage, _StageTotals())
+        return StageUsage(
+            calls=found.calls,
+            attempts=found.attempts,
+            usage=found.usage,
+            cost_usd=found.cost_usd,
+            estimated=found.estimated,
+        )
+
+    def whole(self) -> StageUsage:
+        """Return the sum of all stages."""
+        return sum(map(self.spent, self.stages), StageUsage())
+
+    def call_s(self, stage: Stage) -> float:
+        """Return the 90th percentile of the latest calls' seconds; 0 if none was answered yet."""
+        latest = sorted(self.stages[stage].took_s) if stage in self.stages else []
+        return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else 0.0

@@ -262,6 +262,6 @@ def _reduce(connection: Connection, reservation: Reservation, usd: Decimal) -> N
 
 
 def _budget_exhausted(usd: Decimal, cap: CapLeft, reservation: Reservation) -> BudgetExhausted:
-    from xscore.costs.budget_messages import budget_exhausted  # only refusals need it
+    from xscore.costs.caps import budget_exhausted  # only refusals need it
 
     return budget_exhausted(usd, replace(cap, left_usd=cap.left_usd + reservation.available), day=reservation.day)

@@ -9,8 +9,7 @@ from decimal import ROUND_UP, Decimal
 
 from msgspec.structs import replace
 
-from xscore.costs.budget_messages import CAP_SETTINGS, describe_cap
-from xscore.costs.caps import Caps, remaining_under_caps
+from xscore.costs.caps import CAP_SETTINGS, Caps, describe_cap, remaining_under_caps
 from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn

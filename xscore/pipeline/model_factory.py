@@ -43,7 +43,7 @@ def model_judge_factory(
     provider, judge = connect_provider(spec, settings), settings.judge
     traits, layout = model_settings(spec.provider, spec.model), None
     if spec.provider in DECISION_HOSTS:
-        from xscore.scorer.decision_replies import decision_layout
+        from xscore.scorer.drafts import decision_layout
 
         rates = judge.wire == "decisions-score"
         form = DecisionForm.SCORE if rates else DecisionForm.PREDICATE

@@ -1,6 +1,6 @@
 """Make a turn ready: index, session, pool, and what the cache knows. Sends nothing.
 
-It also confirms a costly turn, the last moment before money is spent. Completing the task itself is `completing`'s.
+It also confirms a costly turn, the last moment before money is spent. Completing the task itself is `uncommitted`'s.
 Trade-off: the whole pool is read before anything is known of its cost.
 
 The type of a task is found by keywords, which can be wrong; it sets the share of the bundle that each layer may take,
@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
-from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts, Stopwatch
 from xscore.pipeline.pool import Pool, known_judgments, narrow_to_scope, pool_among, refuse_empty_scope
-from xscore.pipeline.uncommitted import uncommitted_work
+from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity

@@ -1,32 +1,38 @@
 """Lists of questions, one JSON object a line (`{"id", "task" or "query", "file"?, "errors"?}`), read and prepared.
 
-Memories and the uncommitted diff are read once per list; each question then has a turn, a
-key and a pool, and belongs to no working session. The caller updates the index; nothing is sent. Trade-off:
-only one pool is in memory, so iterating twice prepares each question twice (a few milliseconds each).
+Memories and the uncommitted diff are read once per list; each question then has a turn, a key and a pool, and belongs
+to no working session. `TurnList` asks them turn by turn, with one index update, one confirmation and one cap for all;
+Ctrl-C, a cap, or a failing host or store end the list, and earlier questions are still reported. Trade-off: only one
+pool is in memory, so iterating twice prepares each question twice (a few milliseconds each).
 """
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.costs.caps import ZERO_USD, Caps, cap_status
+from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.pipeline import pool as kept
-from xscore.pipeline.completing import complete_turn
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.judging import take_back_cancellation
+from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among
-from xscore.pipeline.uncommitted import uncommitted_work
-from xscore.platform.errors import UsageError
+from xscore.pipeline.turn import run_turn
+from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
+from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
+from xscore.platform.text import join_sentences
 from xscore.prompts.judge import turn_block
+from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
-from xscore.records.reports import CapLeft, Estimate
+from xscore.records.receipt import Answer
+from xscore.records.reports import CapLeft, Estimate, Observer
 from xscore.records.turn import Scope, Turn
 
 QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
@@ -162,3 +168,71 @@ def confirm_list_cost(parts: PipelineParts, estimate: Estimate) -> None:
         raise UsageError(
             "nothing was sent: the estimate was declined", hint="Narrow with --glob, ask fewer, or pass --yes."
         )
+
+
+class ConfirmedObserver(Observer):
+    """Forwards to another observer and always confirms, since the user has confirmed the whole list."""
+
+    def __init__(self, observer: Observer) -> None:
+        passed_on = ("stage", "forecast", "progress", "note", "session", "answer_text")
+        vars(self).update({name: getattr(observer, name) for name in passed_on})
+
+
+class TurnList(Struct):
+    """A running list."""
+
+    parts: PipelineParts
+    with_judge: Callable[[PipelineParts], PipelineParts] = lambda parts: parts
+    """Replaces the judge of the parts by that of the list."""
+    answers: list[Answer] = field(default_factory=list)
+    charged: dict[str, Decimal] = field(default_factory=dict)
+    """Dollars by what they were charged to: turns, and prompts that turns shared."""
+    ended: str = ""
+    """Why it ended before the last question: `interrupted`, `provider`, `store`; empty if it did not."""
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parts.observer.stage("index")
+        report = self.parts.index()
+        self.parts = replace(self.with_judge(self.parts), index=lambda: report)
+
+    @property
+    def spent(self) -> Decimal:
+        """Dollars charged so far."""
+        return sum(self.charged.values(), Decimal(0))
+
+    def parts_within_cap(self) -> PipelineParts:
+        """Return the parts with the cap reduced by what the list has spent."""
+        parts, cap = self.parts, self.parts.settings.budget.max_usd
+        if cap is None or parts.with_cap is None or not self.charged:
+            return parts
+        capped = self.with_judge(parts.with_cap(max(Decimal(0), cap - self.spent)))
+        return replace(capped, observer=parts.observer, index=parts.index, with_cap=parts.with_cap)
+
+    def charge(self, period: str) -> None:
+        """Record what was spent on a turn of the list, or on prompts that its turns share."""
+        self.charged[period] = spent_in_period(self.parts.store.connection, period)
+
+    async def ask(self, turn: Turn, options: TurnOptions, observer: Observer) -> Answer:
+        """Run one turn under what is left of the cap."""
+        answer = await run_turn(replace(self.parts_within_cap(), observer=observer), turn, options)
+        self.answers.append(answer)
+        self.charge(answer.turn_id)
+        if answer.exit_code == 130:
+            self.ended = str(UnjudgedCause.INTERRUPTED)
+        return answer
+
+    async def goes_on_after(self, work: Callable[[], Awaitable[object]]) -> bool:
+        """Run a step of the list; return False if the list has ended. Raises errors before the first answer."""
+        try:
+            await asyncio.sleep(0)  # Ctrl-C between two cached turns is noticed here
+            await work()
+        except asyncio.CancelledError:
+            take_back_cancellation(asyncio.current_task())
+            self.ended = str(UnjudgedCause.INTERRUPTED)
+        except (ProviderError, NoUsableModel, StoreError) as error:
+            if not self.answers:
+                raise
+            self.ended = "store" if isinstance(error, StoreError) else str(UnjudgedCause.PROVIDER)
+            self.warnings.append(join_sentences(error.message, error.hint))
+        return not self.ended

@@ -14,9 +14,8 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.caps import Caps
-from xscore.costs.ledger import Ledger
+from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
-from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
 from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import ProviderError, Unreachable, UsageError

@@ -2,7 +2,7 @@
 
 A reply is checked answer by answer: one that is missing, repeated, renamed, of another type or out of 0..1 has no
 score, and its neighbours keep theirs. `Completion.text` holds the answers as JSON by question name, in one form for
-both wires (`scorer.decision_replies` reads it). Trade-off: output is free on every such host, so it is not counted.
+both wires (`scorer.drafts` reads it). Trade-off: output is free on every such host, so it is not counted.
 """
 
 import json

@@ -3,18 +3,22 @@
 Estimates and the judge both use it, so the estimate is for exactly what is sent. Each memory of a prompt gets a short
 id, in the order of the alphabet from a place that the store's secret and the pack decide: text inside a memory cannot
 guess another's id, and the same pack renders to the same bytes in every turn. Ids are one token each and
-never a common word.
+never a common word. A decision model's request has no packs: `decision_layout` makes it, and reads a predicate's
+probability as the score and a rating as the expected middle of its band; levels that do not add up to 1 are void.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 
 from msgspec import Struct
 
 from xscore.platform import tokens
+from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request, decision_rubric, question_names
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request
-from xscore.records.calls import Request
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.calls import DECLINED, DecisionForm, Request
+from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
 from xscore.scorer import replies
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, PackProfile
@@ -201,3 +205,46 @@ class PromptDrafts(Struct, frozen=True):
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
         each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
         return round(tokens.REPLY_FRAME + each * count)
+
+
+SUM_TOLERANCE = 0.02
+"""By how much the probabilities of the levels may miss 1; hosts round them."""
+SCORE_DIGITS = 4
+
+
+def parse_answers(text: str, ids: Collection[str]) -> ParsedReply:
+    """Read the answers to these questions. Every other name, and every value in doubt, is void."""
+    found = json.loads(text)
+    scores: dict[str, float] = {}
+    refused, void = set(), 0
+    for name in ids:
+        value = found.get(name)
+        if value == DECLINED:
+            refused.add(name)
+        elif (score := _score(value)) is not None:
+            scores[name] = score
+        elif name in found:
+            void += 1
+    return ParsedReply(scores, {}, foreign=len(found.keys() - set(ids)), void=void, refused=frozenset(refused))
+
+
+def _score(value: object) -> float | None:
+    """Return 0..100; None: no score."""
+    if isinstance(value, list):
+        if abs(sum(value) - 1) > SUM_TOLERANCE:
+            return None
+        value = sum(share * middle for share, (_, middle) in zip(value, LEVELS, strict=True)) / sum(value)
+    return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
+
+
+def decision_layout(form: DecisionForm, turn_chars: int) -> PromptLayout:
+    """Return how requests of this form are made and read. turn_chars: a longer turn is shortened in the middle."""
+    return PromptLayout(
+        version=f"{DECISION_VERSION}/{form.value}",
+        render=partial(decision_request, form=form, turn_chars=turn_chars),
+        turn_chars=turn_chars,
+        read=parse_answers,
+        only_order=DECISION_ORDER,
+        name_questions=question_names,
+        system=partial(decision_rubric, form),
+    )

@@ -39,8 +39,7 @@ HEAVY = (
     "anthropic.resources.messages",
     "aiohttp",
     "json_repair",
-    "xscore.extensions.batch.openai_batches",
-    "xscore.extensions.batch.anthropic_batches",
+    "xscore.extensions.batch.vendor_batches",
 )
 """What a life would import: a second or two each time."""
 

@@ -27,7 +27,7 @@ from xscore.extensions.batch.rendering import (
     BatchRenderer,
 )
 from xscore.extensions.batch.submitting import draft_job, save_job
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList

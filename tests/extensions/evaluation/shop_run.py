@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.quality import Evaluation
-from xscore.extensions.evaluation.questions import QrelCase, Qrels
-from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.resources import TurnResources, open_resources

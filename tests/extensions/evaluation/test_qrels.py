@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xscore.extensions.evaluation.metrics import EntityRef
-from xscore.extensions.evaluation.questions import QrelCase, read_qrels
+from xscore.extensions.evaluation.run import QrelCase, read_qrels
 from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import MAX_BYTES
 

@@ -12,8 +12,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.evaluation.metrics import EntityRef
-from xscore.extensions.evaluation.questions import QrelCase, Qrels
-from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import UsageError

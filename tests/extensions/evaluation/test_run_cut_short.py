@@ -9,8 +9,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.evaluation.commands import render_evaluation_account
-from xscore.extensions.evaluation.questions import Qrels
-from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.run import Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.records.reports import CapLeft
 

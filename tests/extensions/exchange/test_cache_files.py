@@ -22,14 +22,12 @@ from xscore.extensions.exchange import cache_files
 from xscore.extensions.exchange.cache_files import (
     CacheExport,
     CacheImport,
+    ExchangeKey,
     ExchangeRow,
+    exchange_key,
     export_judgments,
     import_judgments,
     import_untrusted,
-)
-from xscore.extensions.exchange.cache_signature import (
-    ExchangeKey,
-    exchange_key,
     parse_exchange_key,
     read_signed,
     signed,

@@ -2,13 +2,15 @@
 
 A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is stored once for all
 questions that share it, and without the texts of its pieces, which the store has. Rows of batches are in `batch_rows`.
-Trade-off: reading an ask parses JSON (about 10 µs).
+An erasure blanks the questions that quote an erased memory and drops the hashes of its pieces; a piece keeps its place,
+since replies refer to places. Trade-off: reading an ask parses JSON (about 10 µs).
 """
 
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -23,11 +25,12 @@ from xscore.platform.hashing import row_checksum
 from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
 from xscore.prompts.judge import turn_block
-from xscore.records.judgment import JudgeIdentity
+from xscore.records.judgment import JudgeIdentity, UnjudgedCause
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung
+from xscore.store.line_search import LineMatcher
 
 JobCommand = Literal["submit", "run", "rescore"]
 RequestName = tuple[int, int]
@@ -341,3 +344,41 @@ def _piece(stored: Sequence[Any]) -> MemoryPart:
     content, *of = stored
     memory, parts = of or (content, 1)
     return MemoryPart(content, "", "", "", "", memory, parts)
+
+
+_CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"
+_NO_PIECE = [""]
+_SHOWN = "SELECT hash FROM content WHERE memories > 0 AND hash IN (SELECT value FROM json_each(?))"
+_UNASKED = """
+    UPDATE job_request SET state = 'lost', cause = ? WHERE job = ? AND question = ? AND state = 'planned'
+"""
+
+
+def erase_from_jobs(connection: sqlite3.Connection, hashes: Collection[str], lines: LineMatcher) -> Counter[str]:
+    """Strip jobs in the open transaction, after the memories' own rows are gone; count the blanked questions."""
+    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(hashes)),))}
+    _drop_pieces(connection, frozenset(hashes) - shown)
+    rows = connection.execute("SELECT job, number, name, context, turn_key FROM job_question").fetchall()
+    quoting = [
+        (job, number, key)
+        for job, number, name, context, key in rows
+        if any(lines.found_in(text) for text in (name, *json.loads(context).values()) if isinstance(text, str))
+    ]
+    connection.executemany(
+        "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND number = ?",
+        [(row_checksum(job, str(number), "{}", key), job, number) for job, number, key in quoting],
+    )
+    connection.executemany(_UNASKED, [(_CAUSE, job, number) for job, number, _ in quoting])
+    return Counter(questions=len(quoting))
+
+
+def _drop_pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
+    changed: list[tuple[str, int, str, int]] = []
+    rows = connection.execute("SELECT job, number, pack, pieces FROM job_ask") if gone else []
+    for job, number, pack, written in rows:
+        pieces = json.loads(written)
+        left = [piece if gone.isdisjoint(piece[:2]) else _NO_PIECE for piece in pieces]
+        if left != pieces:
+            stripped = json.dumps(left)
+            changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
+    connection.executemany("UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed)

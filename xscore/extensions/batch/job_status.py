@@ -15,7 +15,7 @@ from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import Batch, JobStatus
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database, money
 from xscore.platform.database import damage_if_invalid

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW
+from xscore.costs.ledger import UsageTotals
 from xscore.costs.reservation import Budget, Reservation
-from xscore.costs.usage_totals import UsageTotals
 from xscore.pipeline.judging import ENDS_ALL
 from xscore.pipeline.resources import SpendingStores, TurnResources, resources_over
 from xscore.platform.errors import BudgetExhausted, XscoreError

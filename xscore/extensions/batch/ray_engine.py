@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.caps import Caps
-from xscore.costs.ledger import Ledger
+from xscore.costs.ledger import Ledger, UsageTotals
 from xscore.costs.reservation import turn_budget
-from xscore.costs.usage_totals import UsageTotals
 from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkResult, PackChunk
 from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list

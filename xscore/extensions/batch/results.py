@@ -23,12 +23,11 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob, JobQuestion
 from xscore.extensions.batch.records import QuestionSummary
 from xscore.pipeline import pool as kept
-from xscore.pipeline.completing import complete_turn
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question, fetch_list_memories
 from xscore.pipeline.ranking import rank
-from xscore.pipeline.uncommitted import UncommittedWork, uncommitted_work
+from xscore.pipeline.uncommitted import UncommittedWork, complete_turn, uncommitted_work
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import UsageError
 from xscore.platform.files import write_atomically

@@ -14,13 +14,13 @@ from typing import IO
 from msgspec.structs import replace
 
 from xscore.cache.judgments import read_judgments
-from xscore.costs.budget_messages import describe_cap
+from xscore.costs.caps import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch
 from xscore.extensions.batch.rendering import BatchInput, BatchRenderer, batch_limits, open_input_file
-from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED
+from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED
 from xscore.platform.errors import PromptTooLong, RequestRejected, UsageError
 from xscore.platform.text import join_sentences
 from xscore.scorer.repair import PackPrompt

@@ -27,7 +27,7 @@ from xscore.cli.options import (
 )
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.terminal import Terminal, print_json, render_facts, write_stdout
-from xscore.costs.budget_messages import describe_cap
+from xscore.costs.caps import describe_cap
 from xscore.extensions.batch import job_text
 from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_live_list, recent_tasks, run_live_list
 from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory, judge_name
@@ -35,7 +35,7 @@ from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
 from xscore.extensions.batch.rendering import batch_limits
 from xscore.extensions.batch.submitting import JobDraft, draft_job, save_job
-from xscore.extensions.batch.vendor import batch_host
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.pipeline.json_form import money_json, record_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file

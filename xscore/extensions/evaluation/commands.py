@@ -14,11 +14,10 @@ from xscore.cli.opening import run_turn
 from xscore.cli.options import LIST_OPTIONS, Flags, command
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.terminal import bold, faint, render_table
-from xscore.costs.budget_messages import CAP_SETTINGS, cap_left_rounded
+from xscore.costs.caps import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.metrics import CalibrationBin
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, MissedGold, QuestionResult
-from xscore.extensions.evaluation.questions import read_qrels
-from xscore.extensions.evaluation.run import run_evaluation
+from xscore.extensions.evaluation.run import read_qrels, run_evaluation
 from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, one_line
 
 

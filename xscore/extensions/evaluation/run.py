@@ -2,28 +2,30 @@
 
 A turn of an evaluation stands apart from the user's work (`TurnOptions.isolated`), but its calls, budget, judgments and
 receipt are those of any turn: each judgment is paid once, and a second evaluation is free. The lexical judge is asked
-the same for comparison, which costs nothing.
+the same for comparison, which costs nothing. A file of questions holds one JSON object a line, `{"id", "query",
+"gold": [{"path", "name", "start", "end"}]}`; other fields are ignored.
 """
 
 import time
 from collections import Counter
 from functools import partial, reduce
 from operator import add
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, astuple, replace
 
 from xscore.extensions.evaluation import quality
-from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
+from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, QuestionResult
-from xscore.extensions.evaluation.questions import QrelCase, Qrels
-from xscore.pipeline.list_turns import ConfirmedObserver, TurnList
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.prepare import open_turn
-from xscore.pipeline.question_list import confirm_list_cost, list_caps_left
+from xscore.pipeline.question_list import ConfirmedObserver, TurnList, confirm_list_cost, list_caps_left
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.platform import database
-from xscore.platform.errors import StoreError
+from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.hashing import file_digest
+from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
 from xscore.records.judgment import Thresholds, UnjudgedCause
@@ -31,6 +33,41 @@ from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, EvaluationLine, StageUsage
 from xscore.records.reports import CapLeft, Estimate, JudgeEstimate, Observer
 from xscore.records.turn import Scope, Turn
+
+QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'
+
+
+class QrelCase(Struct, frozen=True):
+    """One question and the entities that answer it."""
+
+    id: str
+    query: str
+    gold: tuple[EntityRef, ...]
+
+    def __post_init__(self) -> None:
+        if not self.id.strip() or not self.query.strip():
+            raise ValueError("id or query is blank")
+        if not self.gold or not all(one.path for one in self.gold):
+            raise ValueError("gold names no file")
+        for one in self.gold:
+            if not (one.start == one.end == 0 or 0 < one.start <= one.end):
+                raise ValueError(f"start {one.start} and end {one.end} are no lines; both or neither, from 1")
+
+
+class Qrels(Struct, frozen=True):
+    """A file of questions: at least one, each with an id of its own."""
+
+    cases: tuple[QrelCase, ...]
+    digest: str
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Return the questions of a file. Raises UsageError that names the line."""
+    data = read_lines_file(path)
+    cases = parse_lines(data, str(path), QrelCase, hint=QREL_EXAMPLE)
+    if not cases:
+        raise UsageError(f"{path} holds no question", hint=QREL_EXAMPLE)
+    return Qrels(cases, file_digest(data))
 
 
 class QuestionObserver(ConfirmedObserver):

@@ -1,7 +1,7 @@
 """`memory export | import` and `store export | import | key`: memories and judgments, to and from other machines.
 
 Memories travel as lines of JSON or as one snapshot, judgments as a signed file. `memory_lines`, `snapshots` and
-`cache_signature` decide what is trusted. A file of memories is private to the user, and written whole or not at all.
+`cache_files` decide what is trusted. A file of memories is private to the user, and written whole or not at all.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, FILE, YES, Flags, PeriodType, command, option
 from xscore.cli.terminal import Terminal, print_json
 from xscore.extensions.exchange import cache_files
-from xscore.extensions.exchange.cache_signature import (
+from xscore.extensions.exchange.cache_files import (
     NEW_KEY_HINT,
     ExchangeKey,
     exchange_key,

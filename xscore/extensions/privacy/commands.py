@@ -15,7 +15,7 @@ from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, YES, Flags, UtcTimeType, command, option
 from xscore.extension import load
 from xscore.extensions.privacy import encryption, erasure
-from xscore.extensions.privacy.owed_erasures import LEFT_ON_PURPOSE, settle_owed_erasures
+from xscore.extensions.privacy.erasure_rows import LEFT_ON_PURPOSE, settle_owed_erasures
 from xscore.pipeline.json_form import record_json, to_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import decode_path_argument, find_root, user_data_dir

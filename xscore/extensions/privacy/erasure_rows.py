@@ -1,20 +1,27 @@
 """Carry out a plan of erasure in one store, inside an open transaction.
 
 What mentions an erased memory is stripped, not dropped: a receipt keeps its numbers, an event its time, a checkpoint
-the rest of its content. Trade-off: every receipt, answer and payload is read, about 50 ms for a thousand turns.
+the rest of its content. Shared servers know contents by hash alone, which nobody can compute once the text is gone; so
+what they have yet to erase is a row of `meta` for each server, and every later erasure asks again. Trade-off: every
+receipt, answer and payload is read, about 50 ms for a thousand turns.
 """
 
+import asyncio
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
+
+import msgspec
 
 from xscore import extension
 from xscore.extensions.privacy.erasure_plan import ErasurePlan
-from xscore.extensions.privacy.owed_erasures import owe_erasure
+from xscore.platform import database
 from xscore.records.memory import MemorySource
-from xscore.store.removal import AMONG, remove_memory_rows
+from xscore.records.reports import ErasureRequest, ServerErasure
+from xscore.settings import Settings
+from xscore.store.removal import AMONG, remove_memory_rows, shared_servers
 from xscore.store.session_summary import save_session_summary
 
 _QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {AMONG}"
@@ -175,3 +182,63 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
         return bool(cleaned == "" != value)
 
     return clean
+
+
+_OWED = "erase_at "
+"""Start of the keys in `meta`; the server's name follows."""
+_SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {AMONG}"
+LEFT_ON_PURPOSE = "left there, as --here-only says"
+
+
+def owe_erasure(
+    connection: sqlite3.Connection, plan: ErasurePlan, judgments: Collection[tuple[str, str, int, str]]
+) -> None:
+    """Write down what the servers are to erase, after the rows are gone and in the same transaction.
+
+    judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased; "": of all contents.
+    """
+    servers = shared_servers(connection)
+    if not servers:
+        return
+    shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),))}
+    by_turn = defaultdict[tuple[str, str, int], set[str]](set)
+    for *turn, content in judgments:
+        by_turn[tuple(turn)].add(content)  # type: ignore[index]  # the three parts of a key
+    turns = tuple((*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items()))
+    new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
+    if not (new.contents or new.turns):
+        return
+    owed = owed_erasures(connection)
+    for server in servers:
+        old = owed.get(server, ErasureRequest())
+        contents = tuple(dict.fromkeys([*old.contents, *new.contents]))
+        merged = ErasureRequest(contents=contents, turns=(*old.turns, *new.turns))
+        connection.execute(
+            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+            (_OWED + server, msgspec.json.encode(merged).decode()),
+        )
+
+
+def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
+    """Return what each server has yet to erase. Raises StoreDamaged."""
+    rows = connection.execute("SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)).fetchall()
+    with database.damage_if_invalid("an erasure that is owed"):
+        return {key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest) for key, value in rows}
+
+
+def settle_owed_erasures(
+    connection: sqlite3.Connection, settings: Settings, *, verify: bool = False, here_only: bool = False
+) -> tuple[ServerErasure, ...]:
+    """Have the servers erase what they owe; what one erased is owed no more.
+
+    verify: ask again and count what is left. here_only: ask nobody, and owe nothing any more.
+    """
+    owed, done = owed_erasures(connection), list[ServerErasure]()
+    if here_only:
+        done = [ServerErasure(server=server, problem=LEFT_ON_PURPOSE) for server in owed]
+    elif owed:
+        (erase,) = extension.implementations("erase_shared", settings)
+        done = asyncio.run(erase(settings.shared, owed, verify=verify))
+    settled = [one.server for one in done if here_only or not one.problem]
+    connection.executemany("DELETE FROM meta WHERE key = ?", [(_OWED + server,) for server in settled])
+    return tuple(done)

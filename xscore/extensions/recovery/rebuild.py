@@ -1,8 +1,9 @@
-"""Rebuild a store: valid rows of the damaged one are copied into a new one, and the damaged one is set aside.
+"""`xscore store rebuild`: valid rows of the damaged one are copied into a new one, and the damaged one is set aside.
 
 Rows of a repository's store are taken over only if that store was trusted here. The user's own store needs no trust,
-because it stands in the user's own folder. Trade-off: killed between setting aside and moving into place, a rebuild
-leaves no store there; both lie beside it, and the next command creates an empty one.
+because it stands in the user's own folder. The store is not opened first, since that is what failed. Trade-off: killed
+between setting aside and moving into place, a rebuild leaves no store there; both lie beside it, and the next command
+creates an empty one.
 """
 
 import os
@@ -10,14 +11,20 @@ from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
+import click
 from msgspec import Struct
 
+from xscore.cli.opening import read_settings, run_turn
+from xscore.cli.options import Flags, command
+from xscore.cli.terminal import Terminal
 from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
-from xscore.platform.paths import STORE_FILE
+from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.processes import random_hex
+from xscore.platform.text import one_line
 from xscore.store import opening, user_secret
+from xscore.store.opening import user_store_path
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -99,3 +106,37 @@ def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
         if opening.is_trusted(store_dir, user_data_dir=user_data_dir):
             return opening.read_store_id(store_dir / STORE_FILE, user_data_dir)
     return None
+
+
+@command()
+@click.option("--user", is_flag=True, help="Your own store, and no project's.")
+def rebuild(user: bool, flags: Flags) -> None:
+    """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
+
+    Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
+    """
+    settings = read_settings(flags)
+    user_data = user_data_dir(settings.settings.store.user_data_dir)
+    if user:
+        _print_rebuilt(user_store_path(user_data), rebuild_user_store(user_data), flags.terminal)
+        return
+    store_dir = find_root(Path.cwd()).store_dir
+    rebuilt = rebuild_store(store_dir, user_data_dir=user_data)
+    run_turn(flags, lambda open_: open_.index(), settings=settings)
+    _print_rebuilt(store_dir, rebuilt, flags.terminal)
+
+
+def _print_rebuilt(place: Path, rebuilt: RebuiltStore, terminal: Terminal) -> None:
+    salvaged, aside = rebuilt.salvaged, rebuilt.set_aside_at
+    counts = salvaged and {
+        **salvaged.kept,
+        "rows_not_believed": salvaged.rejected_rows,
+        "places_not_read": salvaged.damaged_places,
+        "batches_at_vendors": salvaged.at_vendors,
+    }
+    lines = [f"rebuilt: {one_line(str(place))}"]
+    if aside:
+        lines.append(f"set aside: {one_line(str(aside))}")
+        lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
+    body = {"store": str(place), "action": "rebuilt", "aside": str(aside) if aside else None, "salvaged": counts}
+    terminal.print_result(body, "\n".join(lines))

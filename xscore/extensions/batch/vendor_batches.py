@@ -1,0 +1,310 @@
+"""The vendors' Batch APIs, and which of their failures mean that no batch was created.
+
+It knows nothing of questions, judgments or money. Key, address and size limits are those of live calls; nothing is
+retried here. A create that failed without an answer may have succeeded: look it up with `find`, unless the error is one
+of `CERTAINLY_NOT_CREATED`. Whether a compatible host has a Batch API is known only once it is asked.
+
+Anthropic: all requests are in the body that creates the batch. The vendor stores neither a mark nor a file. After a
+crash we look for batches with the same number of requests and recognise ours by the ids in its results. The input is
+framed while it is sent and is never in memory as a whole. If the connection breaks after the last byte, only a later
+look tells whether the batch was created.
+
+OpenAI: a file of requests, a batch over it, and files of what came back. The mark is stored in the batch's metadata and
+in the file's name, so that both can be found again. Trade-off: OpenAI is asked to delete the input after
+`INPUT_KEPT_S`, because it contains memories; results stay as long as the host keeps them.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import IO, Any
+from urllib.parse import quote
+
+from xscore.extensions.batch.records import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.extensions.batch.vendor_calls import LIVE_HINT, BatchHost, input_size, unreadable_result, upload_timeout_s
+from xscore.platform.errors import (
+    AuthenticationFailed,
+    NoBatchApi,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+    UsageError,
+)
+from xscore.providers.host_facts import sub_object, token_count
+from xscore.providers.provider import Provider
+from xscore.providers.wire import WireProvider
+from xscore.providers.wire_errors import BY_CODE
+
+READ_BYTES = 1 << 16
+"""Sent at a time."""
+BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
+CLOCK_DIFFERENCE_S = 3_600.0
+"""How far the vendor's clock may be behind ours before a batch is not found again."""
+STATES = {"canceling": BatchState.CANCELLING, "ended": BatchState.ENDED}
+"""Vendor's word -> ours; any other is still working."""
+COUNTED = ("processing", "succeeded", "errored", "canceled", "expired")
+NOT_RUN = {"expired": RequestOutcome.EXPIRED, "canceled": RequestOutcome.CANCELLED}
+
+
+class AnthropicBatches(BatchHost):
+    """The Batch API of one host that speaks the Anthropic dialect."""
+
+    name = "anthropic"
+    limits = BatchLimits(requests=100_000, bytes=256_000_000 - len(BEFORE) - len(AFTER))
+    path = "/v1/messages/batches"
+
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Return a request's line of the input."""
+        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), body)
+
+    def create_timeout_s(self, size: int) -> float:
+        """Return the deadline of `create`, which carries the input."""
+        return upload_timeout_s(size)
+
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+        """Create the batch from its input, framed as it is sent."""
+        import httpx2
+
+        size = input_size(lines)
+        headers = {"Content-Type": "application/json", "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1)}
+        found = await self._once(
+            lambda client: client.post(
+                self.path, cast_to=httpx2.Response, content=_framed(lines), options={"headers": headers}
+            ),
+            timeout_s=self.create_timeout_s(size),
+        )
+        return self._seen(found)
+
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
+        """Return the batches with the same number of requests; none has a mark."""
+        found: list[VendorBatch] = []
+        async with aclosing(self._listed(self.path, cursor="after_id")) as entries:
+            async for entry in entries:
+                seen = self._seen(entry)
+                if 0 < seen.created_at < since - CLOCK_DIFFERENCE_S:
+                    break
+                if seen.requests == requests:
+                    found.append(seen)
+        return found
+
+    def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
+        # the documented path, not the URL that the host returns, so that the key goes nowhere else
+        return [(f"{self._at(seen.vendor_id)}/results", f"results of batch {seen.vendor_id}")]
+
+    def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
+        result = sub_object(line, "result")
+        kind = str(result.get("type"))
+        if kind in NOT_RUN:
+            return BatchResult(custom_id=custom_id, outcome=NOT_RUN[kind], detail=kind)
+        if kind != "succeeded":
+            return self._failed(custom_id, result.get("error"), model)
+        return self._answered(custom_id, sub_object(result, "message"), model)
+
+    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+        status = str(found.get("processing_status"))
+        counts = sub_object(found, "request_counts")
+        number = {name: token_count(counts.get(name)) or 0 for name in COUNTED}
+        return VendorBatch(
+            vendor_id=self._id_of(found),
+            state=STATES.get(status, BatchState.WORKING),
+            status=status,
+            created_at=_created_at(found),
+            requests=sum(number.values()),
+            done=number["succeeded"],
+            failed=number["errored"],
+        )
+
+
+async def _framed(lines: IO[bytes]) -> AsyncIterator[bytes]:
+    lines.seek(0)
+    before = BEFORE
+    while piece := lines.readlines(READ_BYTES):
+        yield before + BETWEEN.join(line.rstrip(b"\n") for line in piece)
+        before = BETWEEN
+    yield AFTER
+
+
+def _created_at(found: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(found.get("created_at"))).timestamp()
+    except ValueError:
+        return 0.0
+
+
+ENDPOINT = "/v1/chat/completions"
+INPUT_KEPT_S = 3 * 86_400
+MARK_KEY = "xscore"
+"""Under which a batch's metadata holds our mark."""
+OPENAI_STATES = {
+    "cancelling": BatchState.CANCELLING,
+    "completed": BatchState.ENDED,
+    "expired": BatchState.ENDED,
+    "cancelled": BatchState.ENDED,
+    "failed": BatchState.FAILED,
+}
+"""Vendor's word -> ours; any other is still working."""
+OPENAI_NOT_RUN = {"batch_expired": RequestOutcome.EXPIRED, "batch_cancelled": RequestOutcome.CANCELLED}
+"""Code in the error file -> outcome of the request."""
+TOO_MUCH_WAITING = "token_limit_exceeded"
+PROBLEMS = {
+    TOO_MUCH_WAITING: "more input tokens would wait at the host than your account may have there",
+    "duplicate_custom_id": "two requests have one id",
+    "empty_file": "its input is empty",
+    "invalid_json_line": "a line of its input is not JSON",
+    "mismatched_model": "its requests name different models",
+    "model_not_found": "the host has no such model for batches",
+    "too_many_tasks": "it has more requests than the host takes",
+    "billing_hard_limit_reached": "the account has spent what it may",
+    "insufficient_quota": "the account has spent what it may",
+}
+"""Code of a failed batch -> why, in our words."""
+
+
+class OpenAIBatches(BatchHost):
+    """The Batch API of one host that speaks the OpenAI dialect."""
+
+    name = "openai"
+    limits = BatchLimits(requests=50_000, bytes=200_000_000)
+    path = "/batches"
+
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Return a request's line of the input."""
+        name = json.dumps(custom_id).encode()
+        return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
+
+    async def upload(self, lines: IO[bytes], *, mark: str) -> str:
+        """Upload the input, streamed, and return the id of its file."""
+        import httpx2
+
+        timeout_s = upload_timeout_s(input_size(lines))
+        file = (f"{mark}.jsonl", lines, "application/jsonl")
+        found = await self._once(
+            lambda client: client.post(
+                "/files",
+                cast_to=httpx2.Response,
+                body=file_fields(is_vendors_own=self._provider.is_vendors_own),
+                files=[("file", file)],
+                options={"headers": {"Content-Type": "multipart/form-data"}},
+            ),
+            timeout_s=timeout_s,
+        )
+        return self._id_of(found)
+
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+        """Create the batch over an uploaded input."""
+        import httpx2
+
+        fields = batch_fields(mark=mark, file_id=file_id)
+        of = f"file {file_id}, or no Batch API"
+        return self._seen(
+            await self._once(lambda client: client.post("/batches", cast_to=httpx2.Response, body=fields), of=of)
+        )
+
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
+        """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
+        async with aclosing(self._listed("/batches", cursor="after")) as entries:
+            async for entry in entries:
+                if _mark(entry) == mark:
+                    return [self._seen(entry)]
+        return []
+
+    def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
+        return [(f"/files/{quote(file_id, safe='')}/content", f"file {file_id}") for file_id in seen.files]
+
+    def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
+        response, error = sub_object(line, "response"), line.get("error")
+        code = sub_object(line, "error").get("code")
+        if isinstance(code, str) and code in OPENAI_NOT_RUN:
+            return BatchResult(custom_id=custom_id, outcome=OPENAI_NOT_RUN[code], detail=code)
+        status, body = token_count(response.get("status_code")), response.get("body")
+        if status == 200:
+            if isinstance(body, Mapping):
+                return self._answered(custom_id, body, model)
+            return unreadable_result(custom_id)
+        return self._failed(custom_id, error if status is None else body, model, status=status)
+
+    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+        status, counts = str(found.get("status")), sub_object(found, "request_counts")
+        files = (found.get("output_file_id"), found.get("error_file_id"))
+        problem, kinds = _problem(found) if status == "failed" else ("", ())
+        return VendorBatch(
+            vendor_id=self._id_of(found),
+            state=OPENAI_STATES.get(status, BatchState.WORKING),
+            status=status,
+            mark=_mark(found),
+            created_at=_openai_created_at(found),
+            requests=token_count(counts.get("total")) or 0,
+            done=token_count(counts.get("completed")) or 0,
+            failed=token_count(counts.get("failed")) or 0,
+            problem=problem,
+            error_kinds=kinds,
+            files=tuple(name for name in files if isinstance(name, str) and name),
+        )
+
+
+def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
+    """Return what is sent beside the input's bytes; only the vendor is asked to let it expire."""
+    kept = {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}} if is_vendors_own else {}
+    return {"purpose": "batch", **kept}
+
+
+def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
+    """Return the body that creates a batch."""
+    return {
+        "completion_window": "24h",
+        "endpoint": ENDPOINT,
+        "input_file_id": file_id,
+        "metadata": {MARK_KEY: mark},
+    }
+
+
+def _openai_created_at(found: Mapping[str, Any]) -> float:
+    return float(token_count(found.get("created_at")) or 0)
+
+
+def _mark(found: Mapping[str, Any]) -> str:
+    mark = sub_object(found, "metadata").get(MARK_KEY)
+    return mark if isinstance(mark, str) else ""
+
+
+def _problem(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    data = sub_object(found, "errors").get("data")
+    errors = [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
+    codes = [code for error in errors if isinstance(code := error.get("code"), str)]
+    known = next((code for code in codes if code in PROBLEMS), "")  # no other word of the host is passed on
+    line = next((number for error in errors if (number := token_count(error.get("line"))) is not None), None)
+    where = "" if line is None else f" (line {line})"
+    why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
+    kind = RateLimited if known == TOO_MUCH_WAITING else BY_CODE.get(known, RequestRejected)
+    return why + where, (kind.kind,)
+
+
+CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (
+    AuthenticationFailed,
+    NoBatchApi,
+    PromptTooLong,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+)
+"""Failures of `create` and `upload` that certainly created nothing; any other may have."""
+
+
+def batch_host(provider: Provider) -> BatchHost:
+    """Return the Batch API of a provider; nothing is sent yet. Closing either closes both. Raises UsageError."""
+    if isinstance(provider, WireProvider) and provider.name == "anthropic":
+        from xscore.extensions.batch.vendor_batches import AnthropicBatches
+
+        return AnthropicBatches(provider)
+    if isinstance(provider, WireProvider) and provider.name == "openai":
+        from xscore.extensions.batch.vendor_batches import OpenAIBatches
+
+        return OpenAIBatches(provider)
+    raise UsageError(f"the provider `{provider.name}` has no Batch API", hint=LIVE_HINT)
