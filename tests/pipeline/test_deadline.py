@@ -165,3 +165,17 @@ async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer
     async with Pipeline.open(flock, settings) as pipeline:
         second = await pipeline.resume(first.turn_id, answer=True)
     assert second.coverage.carried == first.coverage.judged - 1 and second.coverage.judged == 1
+
+
+async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer) -> None:
+    """Half of the time goes to the index at most; a turn without some files is partial, and `continue` finishes it."""
+    settings = settings_for(server)
+    await ask(flock, settings)
+    (flock / "late.py").write_text('def late() -> int:\n    """Count late sheep."""\n    return 1\n')
+    async with Pipeline.open(flock, within(settings, 5.0)) as pipeline:
+        first = await pipeline.ask(TASK, answer=False, started=time.monotonic() - 5.0)
+    assert (first.files_left, first.partial, first.exit_code) == (1, True, 1)
+    assert "the index is still being built: 1 of 41 files left. `xscore index` finishes it." in first.warnings
+    async with Pipeline.open(flock, settings) as pipeline:
+        second = await pipeline.resume(first.turn_id, answer=False)
+    assert (second.files_left, second.coverage.candidates, second.exit_code) == (0, first.coverage.candidates + 1, 0)

@@ -113,6 +113,7 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
             ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
             *(("", f"{one_line(file.path)}: {file.reason}") for file in files.excluded.sample if verbose),
             ("secrets", secrets if report.secrets_redacted else ""),
+            ("left", _still_left(report.files_left) if report.files_left else ""),
             ("took", format_seconds(time.monotonic() - STARTED_AT)),
         ]
     )
@@ -135,6 +136,10 @@ def _as_text(languages: Sequence[str]) -> str:
     return f"{', '.join(languages)}: the grammar is not installed. {install_hint('languages')}"
 
 
+def _still_left(files: int) -> str:
+    return f"{files:,} still to be read: `xscore index`"
+
+
 def _render_status(found: StoreStatus) -> str:
     root = ("root", one_line(found.root))
     if not found.bytes:  # a note has said that there is no store
@@ -144,7 +149,7 @@ def _render_status(found: StoreStatus) -> str:
         [
             root,
             ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
-            ("files", f"{found.files:,}"),
+            ("files", f"{found.files:,}" + (f", {_still_left(found.files_left)}" if found.files_left else "")),
             ("memories", f"{found.memories:,}"),
             ("layers", render_counts(found.by_layer)),
             ("kinds", render_counts(found.by_kind)),

@@ -2,8 +2,9 @@
 
 An unchanged file costs one stat: equal size and mtime skip the read, unless the file changed within the timestamp
 resolution of the last run (`settled_mtime_ns`). Parsed files are written in batches, one transaction each, with their
-pending links, so a killed run leaves a consistent store and the next one continues; after a run that died while
-parsing, the next parses in separate processes. Trade-off: a killed first run leaves memories without edges.
+pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues; after
+a run that died while parsing, the next parses in separate processes. Trade-off: such a first run leaves memories
+without edges.
 """
 
 import json
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from xscore.indexer.discovery import AdmissionRules, decode_text, discover_files
-from xscore.platform.database import damage_if_invalid, transaction
+from xscore.platform.database import damage_if_invalid, is_busy, lock_wait_until, transaction
+from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
@@ -46,11 +48,15 @@ MANY_FILES = 400
 """With more files, parsing processes are worth their start."""
 LARGE_BYTES = 64_000
 """A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
+QUICK_BYTES = 16_000
+"""The same for a run with a deadline: this process cannot stop a grammar."""
 BATCH = 64
 """Files per transaction."""
+HURRIED_BATCH = 16
+"""The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
 _SAMPLE = 20
-_PROFILE, _TOTALS, _PARSING = "index_profile", "index_totals", "index_parsing"
+_PROFILE, _TOTALS, _PARSING, _SLOW = "index_profile", "index_totals", "index_parsing", "index_slow"
 
 ChangedFile = tuple[str, str, os.stat_result]
 """Portable path, native name, stat."""
@@ -63,20 +69,24 @@ def index_repository(
     *,
     now: float,
     allow_pii: bool = False,
+    until: float | None = None,
 ) -> IndexReport:
     """Index what changed under `root` since the last run, and report on every file.
 
-    allow_pii: keep personal data of configuration. Raises StoreError, StoreDamaged. A file that cannot be read or
-    parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
+    allow_pii: keep personal data of configuration. until: when to stop, in seconds of `time.monotonic`; what is left is
+    counted (`files_left`) and the next run goes on from there. Raises StoreError, StoreDamaged. A file that cannot be
+    read or parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
     """
     started = time.perf_counter()
-    _invalidate_if_rules_changed(connection, settings, allow_pii=allow_pii)
-    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii)
-    run.remove_absent(run.survey())
-    if run.changed:
-        run.parse_changed()
-    _link(connection)
-    return run.report(duration_s=time.perf_counter() - started)
+    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until)
+    with lock_wait_until(connection, until):
+        try:
+            run.update()
+        except StoreError as error:
+            if until is None or not is_busy(error):
+                raise
+            run.notes.append("another process is writing to the store, so the index was left as it is")
+        return run.report(duration_s=time.perf_counter() - started)
 
 
 def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: float) -> IndexReport | None:
@@ -105,9 +115,11 @@ class _IndexRun:
         *,
         now: float,
         allow_pii: bool,
+        until: float | None = None,
     ) -> None:
         self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
-        self.stamps = index_rows.file_stamps(connection)
+        self.until = until
+        self.stamps: dict[str, FileStamp] = {}
         self.changed: list[ChangedFile] = []
         """New files, and files whose stamp changed."""
         self.excluded: list[Excluded] = []
@@ -116,6 +128,29 @@ class _IndexRun:
         self.changes = index_rows.IndexChanges()
         self._touched: list[FileStamp] = []  # the same bytes at another time
         self._refused: list[FileStamp] = []
+        self._slow: list[str] = []
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
+    def files_left(self) -> int:
+        """Changed files that are still to be read or written."""
+        return len(self.changed) - self.indexed - len(self._touched) - len(self._refused)
+
+    def update(self) -> None:
+        """Bring the store up to date, as far as the deadline allows."""
+        _invalidate_if_rules_changed(self.connection, self.settings, allow_pii=self.allow_pii)
+        self.stamps = index_rows.file_stamps(self.connection)
+        self.remove_absent(self.survey())
+        if self.changed:
+            self.parse_changed()
+        elif index_rows.read_meta(self.connection, index_rows.FILES_LEFT):
+            index_rows.write_meta(self.connection, index_rows.FILES_LEFT, "")
+        if not (self.files_left or self.is_late):
+            _link(self.connection)
 
     def survey(self) -> set[str]:
         """Classify all files; return the paths whose stamps are kept or will be replaced."""
@@ -157,13 +192,17 @@ class _IndexRun:
         from xscore.indexer.memories import parse_file
 
         died = bool(index_rows.read_meta(self.connection, _PARSING))
+        slow = set(index_rows.read_meta(self.connection, _SLOW).splitlines())
+        self.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
         if died or len(self.changed) > MANY_FILES:
             self._write(self._parse_isolated(self.changed))
         else:
             index_rows.write_meta(self.connection, _PARSING, "1")
-            self._write(map(parse_file, self._jobs([one for one in self.changed if one[2].st_size <= LARGE_BYTES])))
-            self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > LARGE_BYTES], count=1))
-        index_rows.write_meta(self.connection, _PARSING, "")
+            most = LARGE_BYTES if self.until is None else QUICK_BYTES
+            self._write(map(parse_file, self._jobs([one for one in self.changed if one[2].st_size <= most])))
+            self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > most], count=1))
+        for key, value in ((_PARSING, ""), (_SLOW, "\n".join(self._slow))):
+            index_rows.write_meta(self.connection, key, value)
         used = set(index_rows.file_languages(self.connection).values())
         index_rows.write_meta(self.connection, index_rows.GRAMMARS_MISSING, " ".join(without_grammar(sorted(used))))
         self._settle()
@@ -187,6 +226,7 @@ class _IndexRun:
             secrets_redacted=self.secrets,
             duration_s=duration_s,
             notes=tuple(self.notes),
+            files_left=self.files_left,
         )
 
     def _jobs(self, changed: Sequence[ChangedFile]) -> "Iterator[ParseJob]":
@@ -196,6 +236,8 @@ class _IndexRun:
         top = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for path, name, info in changed:
+                if self.is_late:
+                    return
                 read = self._read(top, path, name, info=info)
                 if read is not None:
                     stamp, text = read
@@ -225,13 +267,19 @@ class _IndexRun:
         from xscore.indexer.workers import parse_in_processes
 
         return parse_in_processes(
-            self._jobs(changed), count=count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
+            self._jobs(changed),
+            count=count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES),
+            until=self.until,
+            stopped=self._slow.append,
         )
 
     def _write(self, results: Iterator[IndexedFile]) -> None:
-        while batch := list(islice(results, BATCH)):
-            with transaction(self.connection):
+        while batch := list(islice(results, BATCH if self.until is None else HURRIED_BATCH)):
+            left = self.files_left - len(batch)
+            with lock_wait_until(self.connection, self.until), transaction(self.connection):
                 self.changes += index_rows.replace_files(self.connection, batch, ())
+                index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(left or ""))
+                index_rows.write_meta(self.connection, _TOTALS, "")
             self.indexed += len(batch)
             self.secrets += sum(done.secrets_redacted for done in batch)
             self.notes += [done.note for done in batch if done.note]
@@ -247,6 +295,7 @@ class _IndexRun:
             self.unchanged += len(self._touched)
             self.removed += sum(not stamp.excluded for stamp in known)
             self.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in self._refused]
+        index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(self.files_left or ""))
 
 
 def _invalidate_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
@@ -303,5 +352,9 @@ def _totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, i
             by_kind, by_language, edges = json.loads(kept)
         return by_kind, by_language, edges
     counted = index_rows.index_totals(connection)
-    index_rows.write_meta(connection, _TOTALS, json.dumps(counted))
+    try:
+        index_rows.write_meta(connection, _TOTALS, json.dumps(counted))
+    except StoreError as error:
+        if not is_busy(error):
+            raise
     return counted

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
+from threading import Thread
 
 from msgspec import Struct, field
 
@@ -26,6 +27,9 @@ BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 30.0
 """A file that takes longer is given up, and its process is killed."""
+SLOW_SECONDS = 10.0
+"""The same for a file that a process is at when the deadline passes."""
+_TOO_SLOW = "its grammar took more than {:g} s"
 _START = (  # Ctrl-C reaches the whole process group; the parent closes the pipe
     "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]);"
     " from xscore.indexer.workers import serve_jobs; serve_jobs(int(sys.argv[1]))"
@@ -47,20 +51,40 @@ def serve_jobs(descriptor: int) -> None:
             return
 
 
-def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[IndexedFile]:
-    """Parse jobs in `count` processes; yield one result per job as they finish."""
+def parse_in_processes(
+    jobs: Iterable[ParseJob],
+    *,
+    count: int,
+    until: float | None = None,
+    stopped: Callable[[str], None] = lambda _path: None,
+) -> Iterator[IndexedFile]:
+    """Parse jobs in `count` processes; yield one result per job as they finish.
+
+    until: when to stop (`time.monotonic`), at once: the processes are killed, and each file that one was at is passed
+    to `stopped`, or cut into windows if it took long.
+    """
     queue = iter(jobs)
     workers = [_Worker() for _ in range(count)]
     try:
         busy = [worker for worker in workers if worker.send_next(queue)]
         while busy:
-            wait([worker.pipe for worker in busy if worker.pipe is not None], timeout=1.0)
+            left = 1.0 if until is None else until - time.monotonic()
+            if left <= 0:
+                break
+            wait([worker.pipe for worker in busy if worker.pipe is not None], timeout=min(left, 1.0))
             for worker in busy:
                 yield from worker.receive()
             busy = [worker for worker in busy if worker.jobs or worker.send_next(queue)]
+        for worker in busy:
+            yield from worker.abandon(stopped)
     finally:
         for worker in workers:
             worker.stop()
+
+
+def _send_all(pipe: Connection, jobs: list[ParseJob]) -> None:
+    with suppress(OSError):  # the process died early; `receive` sees the closed pipe
+        pipe.send(jobs)
 
 
 class _Worker(Struct):
@@ -70,6 +94,8 @@ class _Worker(Struct):
     process: "subprocess.Popen[bytes] | None" = None
     since: float = 0.0
     """When the current job began."""
+    sender: Thread | None = None
+    """Sends the jobs, since a process that hangs before it reads them would stop us too."""
 
     def send_next(self, queue: Iterator[ParseJob]) -> bool:
         """Send the next bundle; return whether there was one."""
@@ -93,17 +119,29 @@ class _Worker(Struct):
         if self.jobs and self.pipe is None:
             finished += [parse_file(self.jobs.popleft()) for _ in range(len(self.jobs))]
         if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
-            finished += self._give_up(f"its grammar took more than {HANG_SECONDS:g} s")
+            finished += self._give_up(_TOO_SLOW.format(HANG_SECONDS))
+        return finished
+
+    def abandon(self, stopped: Callable[[str], None]) -> list[IndexedFile]:
+        """Return what has arrived, end the process, and pass on or give up the file that it was at."""
+        finished = self.receive() if self.pipe is not None else []
+        self.stop()
+        if self.jobs and time.monotonic() - self.since > SLOW_SECONDS:
+            finished.append(parse_file(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
+        elif self.jobs:
+            stopped(self.jobs[0].stamp.path)
         return finished
 
     def stop(self) -> None:
         """End the process."""
-        if self.pipe is not None:
-            self.pipe.close()
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-        self.pipe = self.process = None
+        if self.sender is not None:
+            self.sender.join()
+        if self.pipe is not None:
+            self.pipe.close()
+        self.pipe = self.process = self.sender = None
 
     def _give_up(self, why: str) -> list[IndexedFile]:
         self.stop()
@@ -117,10 +155,8 @@ class _Worker(Struct):
             self._start()
         self.since = time.monotonic()
         if self.pipe is not None:
-            try:
-                self.pipe.send(list(self.jobs))
-            except OSError:  # it died early; `receive` sees the closed pipe
-                return
+            self.sender = Thread(target=_send_all, args=(self.pipe, list(self.jobs)), daemon=True)
+            self.sender.start()
 
     def _start(self) -> None:
         """Start a process; if that fails, `receive` parses here."""

@@ -233,7 +233,7 @@ def _assemble_parts(
         warnings=(*(loaded.warnings if loaded else ()), *replay_note, *judge_note),
         judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
-        index=lambda: _update_index(store, settings, observer, now=clock()),
+        index=lambda until=None: _update_index(store, settings, observer, now=clock(), until=until),
         open_resources=open_resources,
         boosters=load_boosters(settings.boosts.boosters),
         clock=clock,
@@ -243,10 +243,12 @@ def _assemble_parts(
     )
 
 
-def _update_index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:
-    """Bring the index up to date, notify the user, and record that it changed if it did."""
+def _update_index(
+    store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None = None
+) -> IndexReport:
+    """Bring the index up to date, notify the user, and record that it changed if it did. until: `index_repository`."""
     allow_pii = settings.memory.allow_pii
-    report = index_repository(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii)
+    report = index_repository(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii, until=until)
     for note in report.notes:
         observer.note(note)
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -59,6 +59,13 @@ class Answerer(Struct, frozen=True):
     host: str
 
 
+class IndexUpdate(Protocol):
+    """Brings the index up to date."""
+
+    def __call__(self, until: float | None = None) -> IndexReport:
+        """Stop at `until` (`time.monotonic`) with what is done by then; None: when all is done."""
+
+
 class PipelineParts(Struct, frozen=True, kw_only=True):
     """One opened repository with its settings, its judge and its answerer."""
 
@@ -71,7 +78,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     judge: "LexicalJudgeFactory | ModelJudgeFactory"
     answerer: Answerer | None
     """None: no usable model to answer."""
-    index: Callable[[], IndexReport]
+    index: IndexUpdate
     open_resources: "Callable[[str], AbstractAsyncContextManager[TurnResources]]"
     """Turn id -> resources of the turn."""
     boosters: "tuple[Booster, ...]"

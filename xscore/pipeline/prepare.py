@@ -10,13 +10,14 @@ never what is judged, and the receipt names the keyword.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from time import monotonic
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
-from xscore.pipeline.parts import PipelineParts, Stopwatch
+from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.pool import Pool, known_judgments, narrow_to_scope, pool_among, refuse_empty_scope
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
@@ -31,6 +32,9 @@ from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.working_session import resume_session, session_of_branch
 
+INDEX_SHARE = 1 / 2
+"""Share of the time before the deadline that the index may take."""
+
 
 class OpenedTurn(Struct, frozen=True):
     """A prepared turn; nothing has been sent."""
@@ -44,6 +48,18 @@ class OpenedTurn(Struct, frozen=True):
     checkpoint: Checkpoint | None
 
 
+def deadline_at(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch) -> float | None:
+    """Return when the turn must be over (`time.monotonic`); None: it may take its time."""
+    seconds = parts.settings.budget.deadline_s
+    return None if seconds is None else seconds + (stopwatch.started if options.started is None else options.started)
+
+
+def index_until(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch) -> float | None:
+    """Return when the index must stop (`time.monotonic`), so that there is time to judge what it has read."""
+    at, now = deadline_at(parts, options, stopwatch), monotonic()
+    return None if at is None else now + (at - now) * INDEX_SHARE
+
+
 def open_turn(
     parts: PipelineParts,
     turn: Turn,
@@ -52,19 +68,21 @@ def open_turn(
     takes_up: bool = True,
     judged: AbstractSet[str] = frozenset(),
     exchanges: bool = True,
+    index_until: float | None = None,
 ) -> OpenedTurn:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
     takes_up: the turn will run and continues the branch's session; else the session is unchanged.
     judged: contents that were judged for this turn just before. exchanges: earlier exchanges are candidates, except
-    those of this session and of the same task.
+    those of this session and of the same task. index_until: when to leave the rest of the index to later
+    (`time.monotonic`).
     """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with stopwatch.stage("index"):
-        report = parts.index()
+        report = parts.index(index_until)
         work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=now)
         ready = complete_turn(
             turn,
@@ -145,6 +163,14 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
 def unreadable_layers(opened: OpenedTurn) -> list[str]:
     """Return a warning for each layer that could not be read and is left out."""
     return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
+
+
+def unfinished_index(opened: OpenedTurn) -> list[str]:
+    """Return a warning if the deadline left files that are in no memory yet."""
+    left, seen = opened.index.files_left, opened.index.files.seen
+    if not left:
+        return []
+    return [f"the index is still being built: {left:,} of {left + seen:,} files left. `xscore index` finishes it."]
 
 
 def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:

@@ -194,7 +194,7 @@ class TurnList(Struct):
     def __post_init__(self) -> None:
         self.parts.observer.stage("index")
         report = self.parts.index()
-        self.parts = replace(self.with_judge(self.parts), index=lambda: report)
+        self.parts = replace(self.with_judge(self.parts), index=lambda until=None: report)
 
     @property
     def spent(self) -> Decimal:

@@ -194,7 +194,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(run),
         primary=_primary_info(run, answerer) if answerer else None,
-        partial=coverage.unjudged > 0,
+        partial=coverage.unjudged > 0 or opened.index.files_left > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -213,6 +213,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         reasons=run.reasons_account,
         second_draws=_count_second_draws(run),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
+        files_left=opened.index.files_left,
         ranked_by=run.ranked_by,
         judges=judge_shares(run.outcomes, parts.judge.identity, run.taken_over),
         exit_code=_exit_code(coverage, run),
@@ -255,7 +256,7 @@ def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, 4),
         (coverage.candidates > 0 and coverage.unjudged == coverage.candidates and not run.ranked_by, 3),
         (run.primary_failed, 7),
-        (coverage.unjudged > 0, 1),
+        (coverage.unjudged > 0 or run.opened.index.files_left > 0, 1),
         (run.found_nothing and run.answer_text is None, 1),
     )
     return next((code for holds, code in ends if holds), 0)

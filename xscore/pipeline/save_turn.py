@@ -68,7 +68,8 @@ def _state(answer: Answer) -> turns.TurnState:
         case 0:
             return turns.TurnState.DONE
         case 1:  # nothing reached the threshold, or something is left to judge
-            return turns.TurnState.PARTIAL if answer.coverage.unjudged else turns.TurnState.DONE
+            is_done = not (answer.coverage.unjudged or answer.files_left)
+            return turns.TurnState.DONE if is_done else turns.TurnState.PARTIAL
         case 4:
             return turns.TurnState.PARTIAL
         case 130:

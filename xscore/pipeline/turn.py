@@ -15,7 +15,15 @@ from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnOptions
-from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
+from xscore.pipeline.prepare import (
+    OpenedTurn,
+    confirm_cost,
+    deadline_at,
+    index_until,
+    open_turn,
+    unfinished_index,
+    unreadable_layers,
+)
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import (
@@ -63,6 +71,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         takes_up=not options.isolated,
         judged=options.judged,
         exchanges=not options.isolated or Layer.SESSION in turn.scope.layers,
+        index_until=index_until(parts, options, stopwatch),
     )
     answers = options.answer and parts.answerer is not None
     confirm_cost(parts, opened, answers=answers)
@@ -77,7 +86,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         process=process_identity(),
         isolated=options.isolated,
     )
-    warnings = [*parts.warnings, *unreadable_layers(opened)]
+    warnings = [*parts.warnings, *unfinished_index(opened), *unreadable_layers(opened)]
     if answers or (opened.pool.misses and parts.judge.is_model):
         from xscore.pipeline.budget_messages import announce_budget  # most fully cached turns spend nothing
 
@@ -186,12 +195,12 @@ class TurnRun(Struct):
             self.unkept = error
 
     def _deadline(self) -> Deadline | None:
-        seconds, started = self.parts.settings.budget.deadline_s, self.options.started
-        if seconds is None:
+        at = deadline_at(self.parts, self.options, self.stopwatch)
+        if at is None:
             return None
         from xscore.pipeline.answering import typical_answer_s
 
-        deadline = Deadline((self.stopwatch.started if started is None else started) + seconds)
+        deadline = Deadline(at)
         return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
 
     async def _open_resources(self, stack: AsyncExitStack) -> None:

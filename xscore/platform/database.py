@@ -86,6 +86,21 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
+def lock_wait_until(connection: sqlite3.Connection, until: float | None) -> Iterator[None]:
+    """Wait for the locks of other processes until then (`time.monotonic`) and no longer; None: as long as ever."""
+    if until is None:
+        yield
+        return
+    before_ms = int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+    left_ms = max(0, round((until - time.monotonic()) * 1000))
+    connection.execute(f"PRAGMA busy_timeout = {min(left_ms, before_ms)}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {before_ms}")
+
+
+@contextmanager
 def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Let several reads see the same state, whatever others write meanwhile."""
     connection.execute("BEGIN")

@@ -284,3 +284,5 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     secrets_redacted: int
     duration_s: float
     notes: tuple[str, ...] = ()
+    files_left: int = 0
+    """Files that a deadline left to the next run; 0: the index is complete."""

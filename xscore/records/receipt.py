@@ -222,6 +222,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     second_draws: SecondDraws = SecondDraws()
     reasons: ReasonsAccount = ReasonsAccount()
     excluded_files: int = 0
+    files_left: int = 0
+    """Changed files that the deadline left out of the index, so that no memory of them could be judged."""
     ranked_by: str = ""
     """`lexical` where the judge could not be reached and the lexical judge ranked instead; empty: the judge did."""
     judges: tuple[ScoredBy, ...] = ()

@@ -123,6 +123,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     trusted: bool
     bytes: int
     files: int
+    files_left: int = 0
+    """Files that the latest run has left to the next; 0: the index was complete."""
     memories: int
     by_layer: dict[str, int]
     by_kind: dict[str, int]

@@ -200,8 +200,16 @@ def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[s
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
 
+FILES_LEFT = "index_files_left"
+"""Key in `meta`: how many files a run that was stopped has left to the next."""
 GRAMMARS_MISSING = "index_without_grammar"
 """Key in `meta`: the languages of indexed files whose grammar was not installed."""
+
+
+def files_left(connection: sqlite3.Connection) -> int:
+    """Return how many files the latest run has left to the next. Raises StoreDamaged."""
+    with damage_if_invalid("the count of files left"):
+        return int(read_meta(connection, FILES_LEFT) or 0)
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str:

@@ -267,7 +267,7 @@ class Store:
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None, spent_estimated: bool = False) -> StoreStatus:
         """Count the rows of the store. A million judgments take tens of milliseconds."""
-        from xscore.store.index_rows import GRAMMARS_MISSING, read_meta
+        from xscore.store.index_rows import GRAMMARS_MISSING, files_left, read_meta
         from xscore.store.turns import latest_turn_id
 
         def grouped(table: str, column: str) -> dict[str, int]:
@@ -284,6 +284,7 @@ class Store:
             trusted=trusted,
             bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
             files=count("file WHERE excluded = ''"),
+            files_left=files_left(self.connection),
             memories=count("memory"),
             by_layer=grouped("memory", "layer"),
             by_kind=grouped("memory", "kind"),

@@ -1,0 +1,111 @@
+"""An index run with a deadline: it stops cleanly, says what is left, and the next run goes on from there."""
+
+import os
+import signal
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.conftest import MakeRepo
+from tests.indexer.conftest import FILES, rows
+from tests.indexer.test_index_runs import big_repository
+from tests.indexer.test_workers import children_of, job
+from xscore.indexer import index_repository
+from xscore.indexer.workers import parse_in_processes
+from xscore.platform.database import transaction
+from xscore.platform.paths import find_root
+from xscore.records.memory import IndexReport
+from xscore.settings import IndexSettings
+from xscore.store.opening import connect_store
+
+GRACE_S = 1.0
+"""What a run may take beyond its deadline on a busy machine."""
+TABLES = (
+    "SELECT id, content_hash, text_hash, text, card, attrs, start_line, tokens FROM memory ORDER BY id",
+    "SELECT source, target, relation, weight, path FROM edge ORDER BY source, relation, target",
+    "SELECT path, file_hash, language, excluded FROM file ORDER BY path",
+)
+
+
+def run_until(connection: sqlite3.Connection, root: Path, seconds: float | None) -> IndexReport:
+    """Index with so many seconds to go; None: no deadline."""
+    until = None if seconds is None else time.monotonic() + seconds
+    return index_repository(connection, find_root(root), IndexSettings(), now=time.time() + 3600, until=until)
+
+
+def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
+    """Nothing is read, the count says so, and the next run reads everything and clears it."""
+    root = make_repo(FILES)
+    report = run_until(connection, root, 0.0)
+    assert (report.files_left, report.files.indexed, report.memories.total) == (len(FILES), 0, 0)
+    report = run_until(connection, root, None)
+    assert (report.files_left, report.files.indexed, report.memories.total) == (0, len(FILES), 7)
+
+
+def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connection: sqlite3.Connection) -> None:
+    """Each run keeps what it committed, and together they make the same memories and edges as a single run."""
+    root = tmp_path / "many"
+    root.mkdir()
+    big_repository(root, 450)
+    known, shares = 0, list[int]()
+    while not shares or shares[-1]:
+        report = run_until(connection, root, 0.6 + 0.2 * len(shares))
+        assert (report.files.unchanged, known + report.files.indexed + report.files_left) == (known, 450)
+        left = rows(connection, "SELECT value FROM meta WHERE key = 'index_files_left'")
+        assert left == ([(str(report.files_left),)] if report.files_left and report.files.indexed else left)
+        known += report.files.indexed
+        shares.append(report.files_left)
+    run_until(connection, root, None)
+    assert rows(connection, "SELECT * FROM meta WHERE key LIKE 'index_files_left' OR key = 'links_due'") == []
+    with closing(connect_store(tmp_path / "other" / "memory.db")) as other:
+        run_until(other, root, None)
+        assert all(rows(connection, query) == rows(other, query) for query in TABLES)
+
+
+def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
+    """The process at work on it is ended at the deadline, and the file is named, so that it comes last next time."""
+
+    def stop_children() -> None:
+        give_up = time.monotonic() + 30
+        while not (children := children_of(os.getpid())) and time.monotonic() < give_up:
+            time.sleep(0.02)
+        for pid in children:
+            os.kill(pid, signal.SIGSTOP)  # as a grammar that never returns
+
+    stopper, stopped = threading.Thread(target=stop_children), list[str]()
+    stopper.start()
+    until = time.monotonic() + 1.5
+    big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
+    done = list(parse_in_processes(iter([job(0, big), job(1)]), count=1, until=until, stopped=stopped.append))
+    assert until <= time.monotonic() < until + GRACE_S
+    stopper.join()
+    assert (done, stopped, children_of(os.getpid())) == ([], ["m0.py"], [])
+
+
+def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
+    """The other files do not wait behind it again."""
+    root = make_repo({f"m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(40)})
+    connection.execute("INSERT INTO meta VALUES ('index_slow', 'm0.py\nm1.py')")
+    connection.execute("CREATE TEMP TABLE came (path); ")
+    connection.execute("CREATE TEMP TRIGGER watch AFTER INSERT ON file BEGIN INSERT INTO came VALUES (NEW.path); END")
+    run_until(connection, root, None)
+    assert rows(connection, "SELECT path FROM came")[-2:] == [("m0.py",), ("m1.py",)]
+    assert rows(connection, "SELECT * FROM meta WHERE key = 'index_slow'") == []
+
+
+def test_a_second_indexer_does_not_wait_past_its_deadline(
+    make_repo: MakeRepo, tmp_path: Path, connection: sqlite3.Connection
+) -> None:
+    """While another process writes, the run ends in time, says so, and leaves the files to the next."""
+    root = make_repo(FILES)
+    with closing(connect_store(tmp_path / "store" / "memory.db")) as second:
+        with transaction(connection):
+            began = time.monotonic()
+            report = run_until(second, root, 0.3)
+            assert time.monotonic() - began < 0.3 + 2 * GRACE_S
+        assert report.files.indexed == 0
+        assert report.notes == ("another process is writing to the store, so the index was left as it is",)
+        assert run_until(second, root, None).files.indexed == len(FILES)
+        assert second.execute("PRAGMA busy_timeout").fetchone() == (30_000,)
