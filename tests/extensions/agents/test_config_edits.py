@@ -1,0 +1,170 @@
+"""A person's JSON and TOML, edited in place: what was there stays, and taking our entries out gives the same bytes."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.extensions.agents.clients import CLIENTS, hook_entries, is_our_hook, is_our_server, server_entry
+from xscore.extensions.agents.config_edits import (
+    Entry,
+    add_entries,
+    add_table,
+    has_entry,
+    has_table,
+    remove_entries,
+    remove_table,
+)
+from xscore.platform.errors import UsageError
+
+FILE = Path("settings.json")
+TABLE, BODY = "mcp_servers.xscore", 'command = "xscore"\nargs = ["mcp"]\n'
+
+
+def entries(program: str = "xscore") -> list[Entry]:
+    """All that we put into one file: hooks in lists, the server in an object."""
+    client = CLIENTS["gemini"]
+    hooks = [Entry(("hooks", event), "", value, is_our_hook) for event, value in hook_entries(client, program).items()]
+    server = Entry(("mcpServers",), "xscore", server_entry(client, program), is_our_server, replace=False)
+    return [*hooks, server]
+
+
+def added(source: bytes) -> bytes:
+    """Put our entries in."""
+    return add_entries(source, entries(), FILE, head={})
+
+
+MINE = '{"hooks": [{"command": "mine"}]}'
+JSON_FILES = {
+    "nothing in it": "{}",
+    "a blank in it": "{ }",
+    "a line break in it": "{\n}\n",
+    "no line breaks": '{"hooks":{"AfterTool":[' + MINE + ']},"mcpServers":{"o":{}}}',
+    "four blanks": '{\n    "hooks": {\n        "AfterTool": [\n            ' + MINE + "\n        ]\n    }\n}",
+    "tabs": '{\n\t"a": 1\n}\n',
+    "empty lists": '{\n  "hooks": {"BeforeAgent": [], "AfterAgent": [ ], "AfterTool": [\n]},\n "mcpServers": {}\n}\n',
+    "Windows line ends": '{\r\n  "hooks": {\r\n    "AfterTool": [' + MINE + "]\r\n  }\r\n}\r\n",
+    "comments": '// top\n{ // c\n  "a": 1, // x: }\n  /* y */ "hooks": {} /* z */\n}\n',
+    "a comment alone": "{ // only\n}",
+    "what looks like a comment": '{"url": "http://x", "glob": "/*"}',
+    "a key given twice": '{"hooks": {"Old": []}, "hooks": {"AfterTool": []}}',
+    "other letters": '{"größe": "\\u00e9é", "n": 1e3}',
+}
+
+
+@pytest.mark.parametrize("text", JSON_FILES.values(), ids=JSON_FILES)
+def test_what_was_added_comes_out_again(text: str) -> None:
+    """Adding keeps every line of the file, adding twice is adding once, removing gives the same bytes."""
+    source = text.encode()
+    after = added(source)
+    assert added(after) == after != source
+    assert all(has_entry(after, entry, FILE) for entry in entries())
+    assert remove_entries(after, entries(), FILE) == source
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    rest=st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
+    hooks=st.none()
+    | st.dictionaries(st.sampled_from(["AfterTool", "BeforeAgent", "Mine"]), st.lists(VALUES, max_size=2)),
+    indent=st.none() | st.integers(0, 4),
+)
+def test_any_file_holds_more_and_loses_nothing(
+    rest: dict[str, Any], hooks: dict[str, list[Any]] | None, indent: int | None
+) -> None:
+    """Read as JSON, the file holds what it held and our entries; without them it is the file it was."""
+    document = {**{key: value for key, value in rest.items() if key != "mcpServers"}, "hooks": hooks or {}}
+    source = json.dumps(document, indent=indent).encode()
+    after = added(source)
+    read = json.loads(after)
+    assert {**read, "hooks": None, "mcpServers": None} == {**document, "hooks": None, "mcpServers": None}
+    for event, values in document["hooks"].items():
+        assert [value for value in read["hooks"][event] if not is_our_hook(value)] == values
+    assert remove_entries(after, entries(), FILE) == source
+
+
+def test_what_others_added_meanwhile_stays() -> None:
+    """Removing takes our entries out of a file that was changed since, also out of a group with others."""
+    document = json.loads(added(b"{}"))
+    document["hooks"]["AfterTool"].append({"hooks": [{"command": "mine"}]})
+    document["hooks"]["AfterTool"][0]["hooks"].append({"type": "command", "command": "theirs"})
+    document["theme"] = "dark"
+    left = json.loads(remove_entries(json.dumps(document, indent=3).encode(), entries(), FILE))
+    assert left["theme"] == "dark"
+    assert list(left["hooks"]) == ["AfterTool"]
+    assert [hook["command"] for group in left["hooks"]["AfterTool"] for hook in group["hooks"]] == [
+        "theirs",
+        "mine",
+    ]
+
+
+def test_another_version_gives_way() -> None:
+    """Hooks that call xscore elsewhere are replaced and not doubled; a server that was changed by hand is kept."""
+    old = add_entries(b'{"a": 1}', entries("/old/xscore"), FILE, head={})
+    new = json.loads(added(old))
+    assert [len(groups) for groups in new["hooks"].values()] == [1, 1, 1, 1]
+    assert "/old/" not in json.dumps(new["hooks"])
+    assert new["mcpServers"]["xscore"]["command"] == "/old/xscore"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{\n  "a": 1,\n}', ":3: not JSON"),
+        ('\n\n{"a" 1}', ":3: not JSON"),
+        ("", ":1: not JSON"),
+        ("[1]", ":1: not an object"),
+        ('{\n  "hooks": []\n}', ":2: `hooks` is not an object"),
+        ('{"hooks": {\n"AfterTool": null}}', ":2: `AfterTool` is not a list"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", ":1: not JSON"),
+    ],
+)
+def test_a_file_that_is_not_as_it_should_be_is_refused(text: str, place: str) -> None:
+    """A broken file is named with its line, and is not edited."""
+    with pytest.raises(UsageError) as error:
+        added(text.encode())
+    assert error.value.message.startswith(f"settings.json{place}")
+
+
+TOML_FILES = ["", "a = 1", "a = 1\n", "a = 1\n\n", '# c\n[mcp_servers.o] # d\ncommand = "x"\n# end\n', "a = 1\r\n"]
+
+
+@pytest.mark.parametrize("text", TOML_FILES)
+def test_a_table_comes_out_again(text: str) -> None:
+    """Adding a table keeps the file with its comments, adding twice is adding once, removing gives the same bytes."""
+    source = text.encode()
+    after = add_table(source, TABLE, BODY, FILE)
+    assert after.startswith(source)
+    assert add_table(after, TABLE, BODY, FILE) == after
+    assert tomllib.loads(after.decode())["mcp_servers"]["xscore"] == tomllib.loads(BODY)
+    assert remove_table(after, TABLE, FILE) == source
+
+
+def test_a_table_goes_with_its_own_lines_alone() -> None:
+    """A changed table goes with its sub-tables; what stands behind it stays, with its comment."""
+    rest = b'\n# other\n[mcp_servers.o]\ncommand = "x"\n[mcp_servers.xscore-two]\ncommand = "y"\n'
+    source = add_table(b"a = 1\n", TABLE, BODY, FILE) + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n' + rest
+    left = remove_table(source, TABLE, FILE)
+    assert left.startswith(b"a = 1\n")
+    assert left.endswith(rest)
+    assert not has_table(left, TABLE, FILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("\na = [", "settings.json:"), ("mcp_servers = {}\n", "written in one line"), ("\xff", "not TOML")],
+)
+def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
+    """Broken TOML is named with its line; a parent in one line takes no table."""
+    with pytest.raises(UsageError, match=said):
+        add_table(text.encode("latin-1"), TABLE, BODY, FILE)

@@ -1,0 +1,188 @@
+"""`xscore agent install`: each agent's own files, changed only where asked, inside home and project, and back again."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, xscore
+from tests.conftest import git
+from xscore.extensions.agents.clients import CLIENTS, SERVER
+
+__all__ = ["xscore"]  # a fixture
+SCOPES = ("user", "project")
+ALL = [(client, scope) for client in CLIENTS for scope in SCOPES]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty repository, and agents that keep their files where they do by default."""
+    for form in CLIENTS.values():
+        monkeypatch.delenv(form.folder_variable or "-", raising=False)
+    root = tmp_path / "project"
+    root.mkdir()
+    git(root, "init", "-q")
+    return root
+
+
+def files_of(*folders: Path) -> dict[Path, bytes]:
+    """Every file below, without git's and the store's."""
+    found = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in found if not {".git", ".xscore"} & set(path.parts)}
+
+
+def install(xscore: Run, project: Path, client: str, scope: str, *more: str) -> str:
+    """Run the command; it has to succeed."""
+    done = xscore("agent", "install", "--client", client, "--scope", scope, *more, cwd=project)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("client", "scope"), ALL)
+def test_from_nothing_and_back_to_nothing(client: str, scope: str, xscore: Run, project: Path, own_home: Path) -> None:
+    """In a clean home: printing writes nothing, writing tells the agent, twice is once, removing leaves no file."""
+    shown = install(xscore, project, client, scope)
+    assert files_of(own_home, project) == {}
+    install(xscore, project, client, scope, "--write")
+    written = files_of(own_home, project)
+    assert all(path.is_relative_to(own_home if scope == "user" else project) for path in written)
+    assert all(f"+++ {path}" in shown for path in written)
+    assert install(xscore, project, client, scope, "--write") == ""
+    assert files_of(own_home, project) == written
+    install(xscore, project, client, scope, "--remove")
+    assert files_of(own_home, project) == {}
+    assert list(project.iterdir()) == [project / ".git"]
+
+
+@pytest.mark.parametrize(("client", "scope"), ALL)
+def test_what_the_agent_reads(client: str, scope: str, xscore: Run, project: Path, own_home: Path) -> None:
+    """Each event calls its hook of this client; the server is `xscore mcp`; in the user's files by its path."""
+    install(xscore, project, client, scope, "--write")
+    base, form = (own_home if scope == "user" else project), CLIENTS[client]
+    document = json.loads((base / form.hooks_file).read_bytes())
+    servers_file = base / (form.user_servers_file if scope == "user" else form.project_servers_file)
+    text = servers_file.read_text()
+    servers = tomllib.loads(text)["mcp_servers"] if servers_file.suffix == ".toml" else json.loads(text)["mcpServers"]
+    program = servers[SERVER]["command"]
+    assert servers[SERVER]["args"] == ["mcp"]
+    assert Path(program).is_absolute() if scope == "user" else program == "xscore"
+    for hook, (event, _) in form.events.items():
+        (entry,) = document["hooks"][event]
+        command = entry["command"] if form.flat_hooks else entry["hooks"][0]["command"]
+        assert command.startswith(f"{program} hook {hook} --client {client}")
+
+
+def test_a_file_in_use_keeps_what_is_in_it(xscore: Run, project: Path, own_home: Path) -> None:
+    """Settings with hooks of others, a private file and its mode, and a skill of one's own survive there and back."""
+    settings, state = own_home / ".claude/settings.json", own_home / ".claude.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  "model": "opus", // mine\n  "hooks": {"Stop": [{"hooks": []}]}\n}\n')
+    state.write_text('{"oauthAccount": {"token": "t"}, "mcpServers": {}}')
+    state.chmod(0o600)
+    skill = own_home / ".claude/skills/xscore/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("my own")
+    before = files_of(own_home)
+    install(xscore, project, "claude-code", "user", "--write")
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert skill.read_text() == "my own"
+    install(xscore, project, "claude-code", "user", "--remove")
+    assert files_of(own_home) == before
+
+
+def test_one_broken_file_and_nothing_is_written(xscore: Run, project: Path) -> None:
+    """A file that is not JSON is named with its line, exit 2, and no other file is made."""
+    (project / ".mcp.json").write_text('{\n  "mcpServers": {,}\n}\n')
+    before = files_of(project)
+    done = xscore("agent", "install", "--client", "claude-code", "--write", cwd=project)
+    assert done.returncode == 2
+    assert f"{project}/.mcp.json:2: not JSON" in done.stderr
+    assert files_of(project) == before
+
+
+@pytest.mark.parametrize("linked", [".cursor", ".cursor/hooks.json", ".cursor/skills"])
+def test_no_link_leads_out_of_the_project(linked: str, xscore: Run, project: Path, tmp_path: Path) -> None:
+    """A repository whose folder or file is a link elsewhere is refused, exit 2, and what it points to stays."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "hooks.json").write_text('{"version": 1}')
+    place = project / linked
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside / "hooks.json" if place.suffix else outside)
+    before = files_of(outside, project)
+    for mode in ("--print", "--write", "--remove"):
+        done = xscore("agent", "install", "--client", "cursor", mode, cwd=project)
+        assert done.returncode == 2
+        assert "leads out of" in done.stderr
+    assert files_of(outside, project) == before
+
+
+def test_a_link_within_the_home_folder_stays_one(xscore: Run, project: Path, own_home: Path) -> None:
+    """Settings kept elsewhere in the home folder are changed there."""
+    kept = own_home / "dotfiles/cursor.json"
+    kept.parent.mkdir()
+    kept.write_text('{"version": 1, "hooks": {}}')
+    link = own_home / ".cursor/hooks.json"
+    link.parent.mkdir()
+    link.symlink_to(kept)
+    install(xscore, project, "cursor", "user", "--write")
+    assert link.is_symlink()
+    assert "xscore hook prompt" in kept.read_text()
+    install(xscore, project, "cursor", "user", "--remove")
+    assert kept.read_text() == '{"version": 1, "hooks": {}}'
+
+
+@pytest.mark.parametrize(("client", "variable"), [("claude-code", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")])
+def test_an_agent_that_keeps_its_files_elsewhere(
+    client: str, variable: str, xscore: Run, project: Path, own_home: Path, tmp_path: Path
+) -> None:
+    """The variable that moves an agent's folder moves what we write, and what is removed."""
+    elsewhere = tmp_path / "elsewhere"
+    arguments = ("agent", "install", "--client", client, "--scope", "user")
+    done = xscore(*arguments, "--write", cwd=project, environ={variable: str(elsewhere)})
+    assert done.returncode == 0, done.stderr
+    assert files_of(own_home) == {}
+    assert {path.name for path in files_of(elsewhere)} >= {"SKILL.md"}
+    xscore(*arguments, "--remove", cwd=project, environ={variable: str(elsewhere)})
+    assert files_of(elsewhere) == {}
+
+
+def test_no_key_is_written_or_shown(xscore: Run, project: Path, own_home: Path) -> None:
+    """Keys of the environment go nowhere, and a token that stands beside our entry is masked in the change shown."""
+    key = "sk-proj-" + "Ab3dEf6hIj9lMn2pQr5t" * 2
+    (project / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"other": {"command": "x", "env": {"API_KEY": key}}}}, indent=1)
+    )
+    for client, scope in ALL:
+        for mode in ("--print", "--write"):
+            done = xscore(
+                *("agent", "install", "--client", client, "--scope", scope, mode),
+                cwd=project,
+                environ={"OPENAI_API_KEY": key},
+            )
+            assert key not in done.stdout + done.stderr
+    holding = [path for path, data in files_of(own_home, project).items() if key.encode() in data]
+    assert holding == [project / ".mcp.json"]
+
+
+def test_a_cursor_file_without_its_version_is_refused(xscore: Run, project: Path) -> None:
+    """Cursor ignores hooks whose file states no version, so it is asked for."""
+    (project / ".cursor").mkdir()
+    (project / ".cursor/hooks.json").write_text("{}")
+    done = xscore("agent", "install", "--client", "cursor", "--write", cwd=project)
+    assert done.returncode == 2
+    assert 'Put in "version": 1.' in done.stderr
+
+
+def test_the_list_says_who_knows_xscore(xscore: Run, project: Path, own_home: Path) -> None:
+    """Agents, scopes and files are listed; a file that cannot be read is a note and hides no other."""
+    assert "no agent knows xscore" in xscore("agent", "list", cwd=project).stderr
+    install(xscore, project, "gemini", "project", "--write")
+    install(xscore, project, "codex", "user", "--write")
+    (project / ".mcp.json").write_text("{")
+    done = xscore("agent", "list", "--json", cwd=project)
+    rows = json.loads(done.stdout)["installed"]
+    assert {(row["client"], row["scope"]) for row in rows} == {("gemini", "project"), ("codex", "user")}
+    assert all(Path(row["path"]).exists() for row in rows)
+    assert f"{project}/.mcp.json:1: not JSON" in done.stderr

@@ -1,0 +1,298 @@
+"""Put entries into a JSON or TOML file of a person, and take them out again, touching nothing else.
+
+The file is edited as text at the place that a parser names, so comments, order and indentation stay. Removing what was
+added gives back the same bytes: an entry goes right behind the opening bracket; a list or object that we made begins
+with a line break, one that was there and empty does not. It knows no client and opens no file. Trade-off: an entry put
+into `{}` shares its line with the bracket.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from xscore.platform.errors import UsageError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_UNCHANGED = "The file was left as it is: mend it, or put the entries in by hand."
+
+
+class Entry(Struct, frozen=True):
+    """One entry of ours in a JSON file."""
+
+    path: tuple[str, ...]
+    """Keys from the root to the object or list that holds it."""
+    key: str
+    """Its key in that object; empty in a list."""
+    value: Any
+    is_ours: Callable[[object], bool]
+    """Recognizes an entry of ours, also one of another version."""
+    replace: bool = True
+    """Whether a different entry of ours gives way; otherwise it is kept."""
+
+    @property
+    def label(self) -> str:
+        """How notes name it."""
+        return ".".join(filter(None, (*self.path, self.key)))
+
+
+def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]) -> bytes:
+    """Return a JSON file with these entries; one that is there already stays. source: None if there is no file.
+
+    head: what a new file begins with. Raises UsageError for a file that is not JSON, or has something else in a place.
+    """
+    if source is None:
+        whole: dict[str, Any] = dict(head)
+        for entry in entries:
+            node = whole
+            for name in entry.path if entry.key else entry.path[:-1]:
+                node = node.setdefault(name, {})
+            node[entry.key or entry.path[-1]] = entry.value if entry.key else [entry.value]
+        return (json.dumps(whole, indent=2) + "\n").encode()
+    parsed = _Source(source, file)
+    for entry in entries:
+        parsed.container(entry)
+    if missing := head.keys() - parsed.pairs(parsed.root).keys():
+        raise UsageError(f"{file}: states no {', '.join(sorted(missing))}", hint=f"Put in {json.dumps(head)[1:-1]}.")
+    for entry in reversed(entries):  # each goes to the front
+        parsed = _Source(source, file)
+        found = parsed.own(entry)
+        if any(parsed.value(node) == entry.value for node in found) or (found and not entry.replace):
+            continue
+        source = _Source(remove_entries(source, [entry], file), file).insert(entry)
+    return source
+
+
+def remove_entries(source: bytes, entries: Sequence[Entry], file: Path) -> bytes:
+    """Return a JSON file without entries of ours, and without the lists and objects made for them.
+
+    Raises UsageError for a file that is not JSON.
+    """
+    for entry in entries:
+        while found := (parsed := _Source(source, file)).own(entry):
+            source = parsed.cut(found[0])
+    return source
+
+
+def has_entry(source: bytes, entry: Entry, file: Path) -> bool:
+    """Whether the file has this entry, or one of ours of another version. Raises UsageError."""
+    return bool(_Source(source, file).own(entry))
+
+
+def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
+    """Return a TOML file with the table `name` at its end, unless it has one. body: its lines.
+
+    Raises UsageError for a file that is not TOML, or has the table's parent in one line.
+    """
+    block = f"[{name}]\n{body}"
+    if source is None:
+        return block.encode()
+    before = _toml(source, file)
+    if _table(before, name) is not None:
+        return source
+    line_end = "\r\n" if b"\r\n" in source else "\n"
+    text = f"\n{block}" if source.endswith(b"\n") or not source else f"\n\n{block.rstrip()}"
+    after = source + text.replace("\n", line_end).encode()
+    try:
+        _toml(after, file)
+    except UsageError as error:
+        parent = name.rpartition(".")[0]
+        raise UsageError(
+            f"{file}: `{parent}` is written in one line, so no table can be added", hint=_UNCHANGED
+        ) from error
+    return after
+
+
+def remove_table(source: bytes, name: str, file: Path) -> bytes:
+    """Return a TOML file without the table `name` and its sub-tables. Raises UsageError."""
+    if not has_table(source, name, file):
+        return source
+    lines = source.decode().splitlines(keepends=True)
+    ours, inside = set[int](), False
+    for number, line in enumerate(lines):
+        if re.match(r"\s*\[", line):
+            inside = re.match(rf"\s*\[\s*{re.escape(name)}\s*[.\]]", line) is not None
+        if inside and not re.match(r"\s*(#|$)", line):  # a comment behind the table may speak of the next one
+            ours.add(number)
+    first, last = min(ours), max(ours)
+    bare_end = not lines[last].endswith("\n")
+    for _ in range(2 if bare_end else 1):
+        blank = first - 1 if first and not lines[first - 1].strip() else None
+        if blank is not None:
+            first = blank
+            ours.add(blank)
+    kept = [line for number, line in enumerate(lines) if number not in ours]
+    if bare_end and kept:
+        kept[-1] = kept[-1].rstrip("\r\n")
+    after = "".join(kept).encode()
+    if _without(_toml(source, file), name) != _toml(after, file):
+        raise UsageError(f"{file}: [{name}] cannot be told from what is around it", hint="Remove it by hand.")
+    return after
+
+
+def has_table(source: bytes, name: str, file: Path) -> bool:
+    """Whether a TOML file has this table. Raises UsageError."""
+    return _table(_toml(source, file), name) is not None
+
+
+def _toml(source: bytes, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source.decode())
+    except (ValueError, RecursionError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise UsageError(f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED) from error
+
+
+def _table(document: dict[str, Any], name: str) -> Any:
+    found: Any = document
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
+    first, _, rest = name.partition(".")
+    left = dict(document)
+    inner = _without(left[first], rest) if rest else {}
+    del left[first]
+    return {**left, first: inner} if inner else left
+
+
+class _Source:
+    """A JSON file, parsed so that each value has its place."""
+
+    def __init__(self, data: bytes, file: Path) -> None:
+        import tree_sitter_json
+        from tree_sitter import Language, Parser
+
+        self.data, self.file = data, file
+        document = Parser(Language(tree_sitter_json.language())).parse(data).root_node
+        try:
+            value = json.loads(_without_comments(data, document, 0).decode())
+        except json.JSONDecodeError as error:
+            raise UsageError(f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED) from error
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED) from error
+        if not isinstance(value, dict):
+            raise UsageError(f"{file}:1: not an object of settings", hint=_UNCHANGED)
+        self.root = next(node for node in document.named_children if node.type == "object")
+
+    def value(self, node: "Node") -> Any:
+        """Return what a node stands for; of a pair its value."""
+        return json.loads(_text(node.child_by_field_name("value") or node, self.data))
+
+    def pairs(self, node: "Node") -> dict[str, "Node"]:
+        """Return the members of an object by key; the last of a repeated key, as readers take it."""
+        members = (child for child in node.named_children if child.type == "pair")
+        return {json.loads(_text(pair.child(0), self.data)): pair for pair in members}
+
+    def container(self, entry: Entry) -> tuple["Node", int]:
+        """Return the innermost object or list on the way to an entry, and how many keys of its path lead there."""
+        node = self.root
+        for depth, key in enumerate(entry.path):
+            pair = self.pairs(node).get(key)
+            if pair is None:
+                return node, depth
+            node = pair.child_by_field_name("value") or pair
+            wanted = "array" if depth == len(entry.path) - 1 and not entry.key else "object"
+            if node.type != wanted:
+                kind = "a list" if wanted == "array" else "an object"
+                place = f"{self.file}:{node.start_point.row + 1}"
+                raise UsageError(f"{place}: `{key}` is not {kind}", hint=_UNCHANGED)
+        return node, len(entry.path)
+
+    def own(self, entry: Entry) -> list["Node"]:
+        """Return what stands in the place of an entry and is ours."""
+        node, depth = self.container(entry)
+        if depth < len(entry.path):
+            return []
+        members = [self.pairs(node).get(entry.key)] if entry.key else node.named_children
+        return [own for one in members if one and one.type != "comment" for own in self._own_within(one, entry)]
+
+    def _own_within(self, node: "Node", entry: Entry) -> list["Node"]:
+        """Return a member if it is ours; of one that holds more than ours, the parts that are."""
+        if entry.is_ours(self.value(node)):
+            return [node]
+        pairs = self.pairs(node).values() if node.type == "object" else ()
+        lists = [value for pair in pairs if (value := pair.child_by_field_name("value")) and value.type == "array"]
+        parts = (part for one in lists for part in one.named_children if part.type != "comment")
+        return [part for part in parts if entry.is_ours(self.value(part))]
+
+    def indent_of(self, node: "Node") -> str:
+        """Return the white space that begins a node's line."""
+        line = self.data[self.data.rfind(b"\n", 0, node.start_byte) + 1 :]
+        return line[: len(line) - len(line.lstrip(b" \t"))].decode()
+
+    def insert(self, entry: Entry) -> bytes:
+        """Return the file with an entry right behind the bracket of the innermost object or list that is there."""
+        node, depth = self.container(entry)
+        names = [*entry.path, *filter(None, [entry.key])][depth:]
+        value = entry.value if entry.key or not names else [entry.value]
+        for name in reversed(names[1:]):
+            value = {name: value}
+        first = next(iter(node.named_children), None)
+        step = self.step()
+        own_line = first is not None and first.start_point.row > node.start_point.row
+        indent = self.indent_of(first) if first and own_line else self.indent_of(node) + step
+        body = (f"{json.dumps(names[0])}: " if names else "") + json.dumps(value, indent=step)
+        text = body.replace("\n", f"\n{indent}")
+        if first is not None:
+            text = f"\n{indent}{text}" + ("" if first.type == "comment" and node.named_child_count == 1 else ",")
+        if b"\r\n" in self.data:
+            text = text.replace("\n", "\r\n")
+        at = node.start_byte + 1
+        return self.data[:at] + text.encode() + self.data[at:]
+
+    def step(self) -> str:
+        """Return what one level is indented by."""
+        first = next(iter(self.root.named_children), None)
+        own_line = first is not None and first.start_point.row > self.root.start_point.row
+        return (self.indent_of(first) if first and own_line else "") or "  "
+
+    def cut(self, node: "Node") -> bytes:
+        """Return the file without a member, its comma, and each object or list that was made for it alone."""
+        parent = node.parent
+        assert parent is not None
+        around = [child for child in parent.children if child.type != "comment"]
+        at = around.index(node)
+        start = max(child.end_byte for child in parent.children if child.end_byte <= node.start_byte)
+        spans = [(start, node.end_byte)]
+        if around[at + 1].type == ",":
+            spans.append((around[at + 1].start_byte, around[at + 1].end_byte))
+        elif around[at - 1].type == ",":
+            spans.insert(0, (around[at - 1].start_byte, around[at - 1].end_byte))
+        elif self.made_for_it(parent, start, node) and parent.parent is not None:
+            return self.cut(parent.parent)
+        data = self.data
+        for first, last in reversed(spans):
+            data = data[:first] + data[last:]
+        return data
+
+    def made_for_it(self, parent: "Node", start: int, node: "Node") -> bool:
+        """Whether an object or list with one member left is one of ours: it begins with a line break."""
+        comments = any(child.type == "comment" for child in parent.children)
+        inside = parent.parent is not None and parent.parent.type == "pair"
+        return inside and not comments and b"\n" in self.data[start : node.start_byte]
+
+
+def _text(node: "Node | None", data: bytes) -> bytes:
+    assert node is not None
+    return _without_comments(data[node.start_byte : node.end_byte], node, node.start_byte)
+
+
+def _without_comments(data: bytes, node: "Node", offset: int) -> bytes:
+    """Blank the comments below a node in its text, which begins at `offset`; they stand where JSON has white space."""
+    text, nodes = bytearray(data), [node] if b"//" in data or b"/*" in data else []
+    while nodes:
+        one = nodes.pop()
+        nodes.extend(one.children)
+        if one.type == "comment":
+            start, end = one.start_byte - offset, one.end_byte - offset
+            text[start:end] = re.sub(rb"[^\n]", b" ", text[start:end])
+    return bytes(text)

@@ -1,0 +1,244 @@
+"""Put xscore into a coding agent's own files, show what that would change, and take it out again.
+
+Every file is read and every change worked out before the first is written. Files of the agent keep what is in them;
+nothing is written outside the home folder or the project, also not through a link, and no key ever is. Where a file
+stands and what goes in is in `clients`, how in `config_edits`. Trade-off: files are replaced one at a time, so an
+interrupted installation is completed by running it again.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from xscore.extensions.agents.clients import (
+    CLIENTS,
+    SERVER,
+    Client,
+    hook_entries,
+    is_our_hook,
+    is_our_server,
+    server_entry,
+    skill_text,
+    subagent_text,
+)
+from xscore.extensions.agents.config_edits import (
+    Entry,
+    add_entries,
+    add_table,
+    has_entry,
+    has_table,
+    remove_entries,
+    remove_table,
+)
+from xscore.platform.errors import UsageError
+from xscore.platform.files import read_input_file, write_atomically
+
+Scope = Literal["user", "project"]
+MAX_BYTES = 32_000_000
+"""Largest file that is edited; Claude Code keeps its servers in the file of its history."""
+_TABLE = f"mcp_servers.{SERVER}"
+_PRIVATE = 0o600
+"""Of a new file in the home folder: keys may come to stand beside our entries."""
+
+
+class Target(Struct, frozen=True):
+    """Where an agent is told of xscore."""
+
+    client: Client
+    scope: Scope
+    base: Path
+    """The home folder or the project's root."""
+    environ: Mapping[str, str]
+
+    def place(self, name: str) -> Path:
+        """Return the path of a client's file. Raises UsageError if it leads out of the base through a link."""
+        base, folder = self.base, self.environ.get(self.client.folder_variable or " ", "").strip()
+        if self.scope == "user" and folder:
+            base, name = Path(folder).expanduser().absolute(), name.removeprefix(f"{self.client.folder}/")
+        path, real = base / name, os.path.realpath(base)
+        if not Path(os.path.realpath(path)).is_relative_to(real):
+            raise UsageError(f"{path} leads out of {base} through a link", hint="Nothing was changed.")
+        return path
+
+    @property
+    def program(self) -> str:
+        """How the agent calls xscore.
+
+        The user's files name its path, since agents started from a desktop have not the PATH of a shell; a project's
+        files are shared with machines where that path is another.
+        """
+        beside = Path(sys.executable).with_name("xscore")
+        return str(beside) if self.scope == "user" and beside.exists() else "xscore"
+
+
+class FileEdit(Struct, frozen=True):
+    """One file, as it is and as it would be; None where there is none."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    entries: tuple[str, ...]
+    """What of ours is in it then, or was."""
+    note: str = ""
+
+    @property
+    def action(self) -> str:
+        """What happens to the file, in one word."""
+        if self.before == self.after:
+            return "unchanged"
+        if self.before is None or self.after is None:
+            return "created" if self.before is None else "deleted"
+        return "changed"
+
+
+class _Form(Struct, frozen=True):
+    """What of ours stands in one file of the agent: entries of JSON, a table of TOML, or a whole text."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+    head: dict[str, int] = {}
+    table: str = ""
+    text: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(entry.label for entry in self.entries) or ((_TABLE,) if self.table else ("whole file",))
+
+    def added(self, before: bytes | None) -> bytes:
+        if self.text:
+            return self.text.encode()
+        if self.table:
+            return add_table(before, _TABLE, self.table, self.path)
+        return add_entries(before, self.entries, self.path, head=self.head)
+
+    def removed(self, before: bytes) -> bytes | None:
+        if before == self.added(None):
+            return None
+        if self.text:
+            return before
+        if self.table:
+            return remove_table(before, _TABLE, self.path)
+        return remove_entries(before, self.entries, self.path)
+
+    def present(self, data: bytes) -> list[str]:
+        """Name what of ours is in a file."""
+        if self.entries:
+            return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
+        return list(self.labels) if self.text or has_table(data, _TABLE, self.path) else []
+
+
+def target(client: str, scope: Scope, *, home: Path, root: Path, environ: Mapping[str, str]) -> Target:
+    """Name a client and a scope."""
+    return Target(CLIENTS[client], scope, home if scope == "user" else root, environ)
+
+
+def plan_install(target: Target) -> list[FileEdit]:
+    """Work out what telling the agent of xscore changes. Raises UsageError for a file that cannot be edited."""
+    edits = []
+    for form in _forms(target):
+        before = _read(form.path)
+        foreign = form.text and before is not None and not before.startswith(_OURS)
+        after = before if foreign else form.added(before)
+        edits.append(
+            FileEdit(form.path, before, after, form.labels, "a file of yours has this name" if foreign else "")
+        )
+    return edits
+
+
+def plan_removal(target: Target) -> list[FileEdit]:
+    """Work out how the agent forgets xscore; equal to the state before, if nothing else changed. Raises UsageError."""
+    edits = []
+    for form in _forms(target):
+        before = _read(form.path)
+        if before is None:
+            continue
+        after = form.removed(before)
+        changed = form.text and after is not None and before.startswith(_OURS)
+        edits.append(
+            FileEdit(form.path, before, after, form.labels, "changed since: delete it by hand" if changed else "")
+        )
+    return edits
+
+
+def installed_entries(target: Target) -> dict[Path, list[str]]:
+    """Return what of ours stands in which file. Raises UsageError for a file that cannot be read."""
+    found = {}
+    for form in _forms(target):
+        data = _read(form.path)
+        if data is not None and (not form.text or data.startswith(_OURS)):
+            found[form.path] = form.present(data)
+    return {path: labels for path, labels in found.items() if labels}
+
+
+def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
+    """Write planned changes. Raises UsageError for a file that changed meanwhile or cannot be written."""
+    for edit in edits:
+        if edit.action == "unchanged":
+            continue
+        if _read(edit.path) != edit.before:
+            raise UsageError(f"{edit.path} changed meanwhile", hint="Run the command again.")
+        if edit.after is None:
+            edit.path.unlink()
+            _remove_empty_folders(edit.path.parent, base)
+            continue
+        mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.before is not None else _new_mode(base)
+        try:
+            edit.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{edit.path.parent} cannot be made: {error.strerror}") from error
+        write_atomically(edit.path, edit.after, mode=mode)
+
+
+def _new_mode(base: Path) -> int:
+    return _PRIVATE if base == Path.home() else 0o666
+
+
+def _remove_empty_folders(folder: Path, base: Path) -> None:
+    with suppress(OSError):  # not empty: something of somebody else's is in it
+        while folder != base and folder.is_relative_to(base):
+            folder.rmdir()
+            folder = folder.parent
+
+
+_OURS = f"---\nname: {SERVER}\n".encode()
+
+
+def _forms(target: Target) -> list[_Form]:
+    client, forgiving = target.client, target.scope == "project"
+    hooks = [
+        Entry(("hooks", event), "", entry, is_our_hook)
+        for event, entry in hook_entries(client, target.program, forgiving=forgiving).items()
+    ]
+    servers_file = client.user_servers_file if target.scope == "user" else client.project_servers_file
+    server = server_entry(client, target.program)
+    servers = [] if servers_file.endswith(".toml") else [Entry(("mcpServers",), SERVER, server, is_our_server, False)]
+    hooks_path, servers_path = target.place(client.hooks_file), target.place(servers_file)
+    head = {"version": client.hooks_version} if client.hooks_version else {}
+    if servers_path == hooks_path:
+        forms = [_Form(hooks_path, (*hooks, *servers), head)]
+    else:
+        table = "" if servers else toml_lines(server)
+        forms = [_Form(hooks_path, tuple(hooks), head), _Form(servers_path, tuple(servers), table=table)]
+    forms.append(_Form(target.place(client.skill_file), text=skill_text()))
+    if client.subagent_file:
+        forms.append(_Form(target.place(client.subagent_file), text=subagent_text()))
+    return forms
+
+
+def toml_lines(entry: Mapping[str, object]) -> str:
+    """Return the lines of a TOML table of strings and lists of strings."""
+    import json  # a JSON string without a surrogate is a TOML string
+
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
+
+
+def _read(path: Path) -> bytes | None:
+    if not os.path.lexists(path):
+        return None
+    return read_input_file(path, max_bytes=MAX_BYTES, hint="Nothing was changed.")
