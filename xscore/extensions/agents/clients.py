@@ -164,8 +164,8 @@ xscore judges every memory of this repository (functions, tests, documents, deci
 a task and gives you the few that matter, each as `path:start-end  score  reason`.
 
 - A block that begins with "judged" may already stand in the prompt: read it before you search.
-- Before you explore, or when grep finds too much or nothing: `xscore context "what you want to do"`, or the tool
-  `context` of the MCP server `xscore`. Name the task, not keywords; add error output as it is.
+- Before you explore, or when grep finds too much or nothing: `xscore context --format lines "what to do" src/`, or
+  the tool `context` of the MCP server `xscore`. Name the task, not keywords. Folders are optional.
 - A result below the cut is named but was judged not to matter.
 - Something you expected is missing: `xscore explain path/to/file.py::name` says why.
 - A decision or its reason worth keeping: `xscore memory add "retries wait as long as the host says" --kind decision`.

@@ -191,7 +191,8 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
         try:
             edit.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{edit.path.parent} cannot be made: {error.strerror}") from error
+            why = f"{edit.path.parent} cannot be made: {error.strerror}"
+            raise UsageError(why, hint="Make the folder, or give the other --scope.") from error
         write_atomically(edit.path, edit.after, mode=mode)
 
 
