@@ -97,6 +97,35 @@ def test_renamed_reexports_and_inherited_methods_are_followed(
     }
 
 
+TYPED = {
+    "shop/base.py": "class Base:\n    def get(self):\n        pass\n",
+    "shop/cart.py": "from .base import Base\n\n\nclass Cart(Base):\n    def close(self):\n        pass\n",
+    "shop/desk.py": "class Desk:\n    def get(self):\n        pass\n\n    def close(self):\n        pass\n",
+    "shop/use.py": (
+        "from .cart import Cart\n\n\n"
+        "def settle(one: Cart, other: 'Cart | None' = None, many: list[Cart] = ()):\n"
+        "    one.get()\n    other.close()\n    many.close()\n"
+    ),
+    "web/Cart.java": "class Till {\n  int close() {\n    return 1;\n  }\n}\n",
+    "web/Box.java": (
+        "class Box {\n  int close() {\n    return 2;\n  }\n\n"
+        "  int settle(Till till, int n) {\n    return till.close();\n  }\n}\n"
+    ),
+}
+
+
+def test_the_stated_class_of_a_parameter_decides_whose_method_is_called(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Names that several classes have are followed where the signature says which is meant, and nowhere else."""
+    run_index(make_repo(TYPED))
+    assert edges(connection, "calls") == {
+        ("use.py:settle", "base.py:Base.get"),
+        ("use.py:settle", "cart.py:Cart.close"),
+        ("Box.java:Box.settle", "Cart.java:Till.close"),
+    }
+
+
 def test_tests_are_tied_to_what_they_test(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:

@@ -123,7 +123,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
-    uses = facts.uses(calls, owner=_owner(entity))
+    uses = facts.uses(calls, owner=_owner(entity), signature=known.signature)
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
     draft = MemoryDraft(
         kind=_kind(facts, entity),

@@ -8,7 +8,7 @@ import inspect
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from msgspec import Struct, field
@@ -301,12 +301,15 @@ class FileFacts:
                 )
         return list(uses)
 
-    def uses(self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False) -> list[NameUse]:
-        """Return the calls as names with hints for `links`."""
-        found = (self._use(call, owner) for call in calls)
+    def uses(
+        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, signature: str = ""
+    ) -> list[NameUse]:
+        """Return the calls as names with hints for `links`. signature: tells the types of parameters."""
+        types = _parameter_types(signature) if signature else {}
+        found = (self._use(_typed(call, types), owner, is_typed=call.partition(".")[0] in types) for call in calls)
         return [NameUse(name, hint, is_reference) for name, hint in dict.fromkeys(f for f in found if f is not None)]
 
-    def _use(self, call: str, owner: str) -> tuple[str, str] | None:
+    def _use(self, call: str, owner: str, *, is_typed: bool = False) -> tuple[str, str] | None:
         head, *rest = call.replace("?.", ".").split(".")
         name = rest[-1] if rest else head
         if head in self.imported and not _is_own_crate(self.imported[head]):
@@ -314,7 +317,7 @@ class FileFacts:
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
-        if name in BUILTIN_NAMES or len(name) < 2:
+        if (name in BUILTIN_NAMES and not is_typed) or len(name) < 2:
             return None
         if not rest:
             return name, ""
@@ -338,6 +341,20 @@ class FileFacts:
     def reference(self, module: str) -> str:
         """Return how the store names a module that this file imports; empty: it is outside."""
         return module_reference(module, path=self.source.path, separator=self.source.language.module_separator)
+
+
+def _parameter_types(signature: str) -> dict[str, str]:
+    """Return the class of each parameter that has one: `request: Request`, `Request request`, `r *Request`."""
+    named = re.findall(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])", signature)
+    before = re.findall(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=]", signature)
+    after = re.findall(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]", signature)
+    return {**{name: kind for kind, name in before}, **dict(after), **dict(named)}
+
+
+def _typed(call: str, types: Mapping[str, str]) -> str:
+    """`request.read` -> `Request.read`."""
+    head, dot, rest = call.partition(".")
+    return f"{types[head]}.{rest}" if dot and head in types and "." not in rest else call
 
 
 def _is_own_crate(imported: Import) -> bool:

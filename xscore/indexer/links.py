@@ -129,7 +129,7 @@ class NameIndex:
                 return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
             case "of":
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
-                held = own.get(f"{rest}.{name}") or self._member(holder, name)
+                held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
                 return held or self._attribute(name, path, dotted=True)
             case "mod":
                 return self._in_module(name, rest, path)
@@ -204,7 +204,7 @@ class NameIndex:
             submodule = self._file(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file[submodule].get(f"{held_by}.{name}") or self._exported(name, submodule)
-            return self._member(self._exported(held_by, file) if file else None, name)
+            return self._inherited(self._exported(held_by, file) if file else None, name)
         if not file and language_named(self._languages.get(path, "")).has_folder_modules:
             folder = self._modules.folder(target)
             return self._unique(name, path, _TOP_KINDS, within=folder) if folder else None
