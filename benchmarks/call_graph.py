@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import jedi
-
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
@@ -66,6 +64,8 @@ def calls_of(tree: ast.Module) -> Iterator[tuple[int, int]]:
 
 def jedi_edges(root: Path, spans: list[Span]) -> Edges:
     """Return the calls between these entities that jedi finds."""
+    import jedi  # may not be installed
+
     by_path: dict[str, list[Span]] = defaultdict(list)
     for span in spans:
         by_path[span.path].append(span)

@@ -23,7 +23,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "shared_packs": ("benchmarks", "--questions", "2"),
     "vectors": ("--rows", "200"),
 }
-ONLY_IMPORTED = {"anytime", "definitions", "judgments", "lexical_docstrings", "peers"}
+ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "judgments", "lexical_docstrings", "peers"}
 """They need packages or programs that may not be there, or have one size, a large one."""
 
 
