@@ -70,7 +70,7 @@ class _FailureReport:
 
     def error(self, error: Exception) -> int:
         """Report an XscoreError by its own message, any other error as a bug."""
-        known = _find_xscore_error(error)
+        known = find_xscore_error(error)
         if known is not None:
             return self.tell(known.exit_code, known.kind, known.message, known.hint)
         if self.verbose:
@@ -110,11 +110,12 @@ def _without_middle(text: str) -> str:
     return text if len(text) <= MOST_CHARS else f"{text[: MOST_CHARS // 2]} … {text[-MOST_CHARS // 2 :]}"
 
 
-def _find_xscore_error(error: BaseException) -> XscoreError | None:
+def find_xscore_error(error: BaseException) -> XscoreError | None:
+    """Return the error of ours that this is, or that a group holds; None for a bug."""
     if isinstance(error, XscoreError):
         return error if type(error) is not XscoreError else None
     if isinstance(error, BaseExceptionGroup):
-        return next((known for known in map(_find_xscore_error, error.exceptions) if known is not None), None)
+        return next((known for known in map(find_xscore_error, error.exceptions) if known is not None), None)
     return None
 
 

@@ -1,0 +1,130 @@
+"""Calls at work: one at a time in a lane of its own, each with an event loop, an outcome and a way to stop it.
+
+The thread that serves starts and cancels calls and reads their outcomes; a lane's thread only works. So all that is
+sent comes from one thread. Judging has one lane, since turns of one store would wait for each other; what only reads
+has another, so that it does not wait for a judging. Trade-off: a cancelled call that is busy outside its event loop
+(reading files, say) ends when that is done.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any
+
+from msgspec import Struct
+
+from xscore.cli.failures import find_xscore_error
+from xscore.extensions.agents.mcp_protocol import Envelope, RequestId
+from xscore.platform.errors import XscoreError
+
+JUDGING, READING = "judging", "reading"
+LANES = (JUDGING, READING)
+
+Work = Callable[["Call"], Coroutine[Any, Any, dict[str, Any]]]
+"""Does a call and returns its result. What it raises as XscoreError is for the client's model to read."""
+
+
+class Outcome(Struct, frozen=True):
+    """How a call ended."""
+
+    result: dict[str, Any] | None = None
+    error: XscoreError | None = None
+    is_bug: bool = False
+    """It failed in a way that no message of ours describes."""
+
+
+class Call:
+    """One request at work."""
+
+    def __init__(self, request_id: RequestId, envelope: Envelope, work: Work, lane: str) -> None:
+        self.request_id, self.envelope, self.lane = request_id, envelope, lane
+        self.task_id = ""
+        """Of the task that the client was given instead of an answer."""
+        self.is_cancelled = False
+        self.progress: tuple[float, float | None, str] | None = None
+        """Progress, total and words that have not been sent yet."""
+        self._work = work
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] = lambda: None
+
+    def cancel(self) -> None:
+        """Stop it; nothing more is sent to a model, and what was paid for is kept."""
+        with self._lock:  # the loop cannot be closed meanwhile
+            self.is_cancelled = True
+            self._stop()
+
+    def run(self) -> Outcome:
+        """Do the work, in a lane's thread."""
+        import asyncio  # the handshake needs no event loop
+
+        return asyncio.run(self._settle())
+
+    async def _settle(self) -> Outcome:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(self._work(self))
+        with self._lock:
+            if self.is_cancelled:
+                task.cancel()
+            self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([task])
+        with self._lock:
+            self._stop = lambda: None
+        if task.cancelled():
+            return Outcome()
+        error = task.exception()
+        if error is None:
+            return Outcome(task.result())
+        known = find_xscore_error(error)
+        if known is None:
+            sys.stderr.write(f"xscore mcp: internal error: {type(error).__name__}: {error}\n")
+        return Outcome(error=known, is_bug=known is None)
+
+
+class CallLanes:
+    """Hands calls to the threads that do them, and collects what they report."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """wake: called, in a lane's thread, when there is something to collect."""
+        self._wake = wake
+        self._waiting: dict[str, SimpleQueue[Call | None]] = {}
+        self._ended: SimpleQueue[tuple[Call, Outcome]] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, call: Call) -> None:
+        """Queue a call in its lane, whose thread starts with its first call."""
+        if call.lane not in self._waiting:
+            self._waiting[call.lane] = SimpleQueue()
+            thread = threading.Thread(target=self._run, args=(self._waiting[call.lane],), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._waiting[call.lane].put(call)
+
+    def report(self, call: Call, progress: float, total: float | None, words: str) -> None:
+        """Leave a call's progress to be collected; only the latest is kept."""
+        call.progress = progress, total, words
+        self._wake()
+
+    def collect(self) -> list[tuple[Call, Outcome]]:
+        """Return the calls that have ended since the last time."""
+        found = []
+        while not self._ended.empty():
+            found.append(self._ended.get())
+        return found
+
+    def close(self, within_s: float) -> None:
+        """Let running calls end for so many seconds together; the threads are not waited for longer."""
+        for queue in self._waiting.values():
+            queue.put(None)
+        until = monotonic() + within_s
+        for thread in self._threads:
+            thread.join(max(0.0, until - monotonic()))
+
+    def _run(self, waiting: "SimpleQueue[Call | None]") -> None:
+        while (call := waiting.get()) is not None:
+            outcome = Outcome() if call.is_cancelled else call.run()
+            self._ended.put((call, outcome))
+            self._wake()

@@ -1,0 +1,118 @@
+"""The two ends of `xscore mcp`: bounded lines from standard input, whole messages to standard output, nothing else.
+
+While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray `print` nor a child
+process touches the protocol. Only the thread that serves uses the wire; `wake` alone may be called by others.
+Trade-off: writing blocks, so a client that does not read its answers is not read from either.
+"""
+
+import fcntl
+import os
+import select
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+MOST_LINE_BYTES = 4_000_000
+"""A longer line is read to its end and refused."""
+_READ_BYTES = 65_536
+TOO_LONG = b""
+"""Stands for a line that was too long; an empty line is never handed out."""
+
+
+class StdioWire:
+    """Lines in, messages out, until the client closes either end."""
+
+    def __init__(self, in_fd: int, out_fd: int) -> None:
+        self.is_open = True
+        self._in_fd, self._out_fd = in_fd, out_fd
+        self._lines: deque[bytes] = deque()
+        self._rest = bytearray()
+        self._is_skipping = False
+        """The rest of a line that is too long is being read."""
+        self._woken, self._waker = os.pipe()
+        for fd in (self._woken, self._waker):
+            os.set_blocking(fd, False)
+
+    @classmethod
+    def claim_standard_streams(cls) -> "StdioWire":
+        """Take standard input and output for the protocol; this process and its children get substitutes."""
+        in_fd, out_fd = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        return cls(in_fd, out_fd)
+
+    def take_line(self) -> bytes | None:
+        """Return the next line, `TOO_LONG` for one that was, None for none."""
+        return self._lines.popleft() if self._lines else None
+
+    def wait(self, timeout_s: float | None, *, reading: bool) -> None:
+        """Wait for input, for `wake`, or for the client to leave. reading: take in what is there."""
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        poll.register(self._in_fd, select.POLLIN if reading else 0)
+        poll.register(self._out_fd, 0)
+        for fd, event in poll.poll(None if timeout_s is None else max(0, round(timeout_s * 1000))):
+            if fd == self._woken:
+                with suppress(BlockingIOError):
+                    os.read(self._woken, _READ_BYTES)
+            elif fd == self._in_fd and event & select.POLLIN:
+                self._read()
+            elif event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
+                self.is_open = False
+
+    def wake(self) -> None:
+        """End a `wait`, from any thread."""
+        with suppress(BlockingIOError):  # full: it will wake anyway
+            os.write(self._waker, b"\0")
+
+    def send(self, message: Mapping[str, object]) -> None:
+        """Write one message; dropped once the client has left."""
+        data = memoryview(msgspec.json.encode(message) + b"\n")
+        while self.is_open and data:
+            try:
+                data = data[os.write(self._out_fd, data) :]
+            except BlockingIOError:  # the client made its pipe non-blocking
+                self._wait_writable(None)
+            except OSError:
+                self.is_open = False
+
+    def send_if_read(self, message: Mapping[str, object]) -> None:
+        """Write a message only if the client is reading: progress is not worth waiting for."""
+        if self._wait_writable(0):
+            self.send(message)
+
+    def _wait_writable(self, timeout_ms: int | None) -> bool:
+        poll = select.poll()
+        poll.register(self._out_fd, select.POLLOUT)
+        return bool(poll.poll(timeout_ms))
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._in_fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.is_open = False
+            self._end_line(bytes(self._rest))
+            return
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._end_line(bytes(self._rest) + end)
+            self._rest.clear()
+        self._rest += rest
+        if self._is_skipping or len(self._rest) > MOST_LINE_BYTES:
+            self._is_skipping = True
+            self._rest.clear()
+
+    def _end_line(self, line: bytes) -> None:
+        if self._is_skipping or len(line) > MOST_LINE_BYTES:
+            self._is_skipping = False
+            self._lines.append(TOO_LONG)
+        elif line.strip():
+            self._lines.append(line)
