@@ -16,14 +16,13 @@ from typing import Any
 from msgspec import Struct
 
 from xscore.cli.failures import find_xscore_error
-from xscore.extensions.agents.mcp_protocol import Envelope, RequestId
+from xscore.extensions.agents.mcp_protocol import Envelope, Message
 from xscore.platform.errors import XscoreError
 
 JUDGING, READING = "judging", "reading"
-LANES = (JUDGING, READING)
 
 Work = Callable[["Call"], Coroutine[Any, Any, dict[str, Any]]]
-"""Does a call and returns its result. What it raises as XscoreError is for the client's model to read."""
+"""Does a call and returns its result."""
 
 
 class Outcome(Struct, frozen=True):
@@ -38,13 +37,19 @@ class Outcome(Struct, frozen=True):
 class Call:
     """One request at work."""
 
-    def __init__(self, request_id: RequestId, envelope: Envelope, work: Work, lane: str) -> None:
-        self.request_id, self.envelope, self.lane = request_id, envelope, lane
+    def __init__(self, request: Message, envelope: Envelope, work: Work, lane: str = READING) -> None:
+        assert request.id is not None
+        self.request, self.request_id, self.envelope, self.lane = request, request.id, envelope, lane
         self.task_id = ""
         """Of the task that the client was given instead of an answer."""
         self.is_cancelled = False
         self.progress: tuple[float, float | None, str] | None = None
         """Progress, total and words that have not been sent yet."""
+        self.progress_words = ""
+        """The latest words."""
+        self.began = monotonic()
+        self.wake: Callable[[], None] = lambda: None
+        """Called when there is progress to collect."""
         self._work = work
         self._lock = threading.Lock()
         self._stop: Callable[[], object] = lambda: None
@@ -54,6 +59,11 @@ class Call:
         with self._lock:  # the loop cannot be closed meanwhile
             self.is_cancelled = True
             self._stop()
+
+    def report(self, progress: float, total: float | None, words: str) -> None:
+        """Leave its progress to be collected; only the latest is kept."""
+        self.progress, self.progress_words = (progress, total, words), words
+        self.wake()
 
     def run(self) -> Outcome:
         """Do the work, in a lane's thread."""
@@ -96,17 +106,13 @@ class CallLanes:
 
     def start(self, call: Call) -> None:
         """Queue a call in its lane, whose thread starts with its first call."""
+        call.wake = self._wake
         if call.lane not in self._waiting:
             self._waiting[call.lane] = SimpleQueue()
             thread = threading.Thread(target=self._run, args=(self._waiting[call.lane],), daemon=True)
             self._threads.append(thread)
             thread.start()
         self._waiting[call.lane].put(call)
-
-    def report(self, call: Call, progress: float, total: float | None, words: str) -> None:
-        """Leave a call's progress to be collected; only the latest is kept."""
-        call.progress = progress, total, words
-        self._wake()
 
     def collect(self) -> list[tuple[Call, Outcome]]:
         """Return the calls that have ended since the last time."""

@@ -2,8 +2,8 @@
 
 Two eras are spoken, each request by what it carries. Up to 2025-11-25 a client begins with `initialize`. In 2026-07-28
 each request names version and capabilities in `_meta`, and results say their type and how long they keep.
-Pure. It knows no tool and keeps no state. Trade-off: only what a server of tools and resources needs is checked; unknown
-fields are ignored.
+It knows no tool, sends nothing and keeps no state. Trade-off: only what a server of tools and resources needs is
+checked; unknown fields are ignored.
 """
 
 from collections.abc import Mapping
@@ -65,9 +65,9 @@ class Envelope(Struct, frozen=True):
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether the client said that it takes a task for an answer, or may ask for one."""
+        """Whether the client takes a task for an answer (in the handshake era it asks for one instead)."""
         extensions = self.capabilities.get("extensions")
-        return isinstance(extensions, dict) and TASKS_EXTENSION in extensions
+        return self.is_modern and isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 
 
 class Handshake(Struct, frozen=True):
@@ -80,7 +80,7 @@ class Handshake(Struct, frozen=True):
 class _Wire(Struct):
     jsonrpc: str
     method: str = ""
-    id: int | str | None | msgspec.UnsetType = msgspec.UNSET
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
     params: dict[str, Any] | None = None
     result: Any = msgspec.UNSET
     error: Any = msgspec.UNSET

@@ -1,0 +1,222 @@
+"""The tool `context` of `xscore mcp`: one turn without an answering call, as text that an agent reads.
+
+It decides how long a turn may take, what it may cost and what it may look at; the pipeline does the rest. What a
+deadline leaves is finished by the background process. Trade-off: settings and store are opened anew by each call, so an
+idle server holds nothing open and follows edits of the settings.
+"""
+
+import os
+import posixpath
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from xscore.cli.opening import read_settings
+from xscore.cli.options import Flags
+from xscore.extension import load
+from xscore.extensions.agents.mcp_calls import Call
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
+from xscore.platform.text import ellipsize
+from xscore.platform.tokens import OTHER
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer, Progress
+from xscore.records.turn import Scope, Turn
+from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.build import Pipeline
+    from xscore.settings import LoadedSettings
+
+DEADLINE_S = 15.0
+"""Of a call whose client shows no progress. Clients give up after 60 s, and calls may wait for each other."""
+PROGRESS_DEADLINE_S = 45.0
+TASK_DEADLINE_S = 600.0
+"""Of a call that its client takes as a task: nobody waits for it."""
+REPORT_EVERY_S = 0.5
+MOST_WARNINGS, WARNING_CHARS = 3, 300
+_GLOB = re.compile(r"[*?\[]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an agent may say of its task."""
+
+    task: Annotated[str, Meta(min_length=1, max_length=20_000)]
+    paths: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...], Meta(max_length=100)] = ()
+    errors: Annotated[str, Meta(max_length=200_000)] = ""
+    max_tokens: Annotated[int, Meta(ge=200, le=50_000)] | None = None
+    deadline_s: Annotated[float, Meta(ge=1, le=600)] | None = None
+
+
+class ToolResult(Struct, frozen=True):
+    """What a tool says, and what programs may want to know of it."""
+
+    text: str
+    about: dict[str, Any] = {}
+    """Sent as `_meta.xscore`, which models are not shown. Not as structured content: several agents then hide the text
+    from their model."""
+    is_error: bool = False
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the result of `tools/call`."""
+        from xscore.prompts.fences import well_formed
+
+        found: dict[str, Any] = {
+            "content": [{"type": "text", "text": well_formed(self.text)}],
+            "isError": self.is_error,
+        }
+        return {**found, "_meta": {"xscore": self.about}} if self.about else found
+
+
+class Workplace(Struct, frozen=True):
+    """The repository that a server is for, and the options that it was started with."""
+
+    root: RepositoryRoot
+    flags: Flags
+
+    def settings(self, **changed: object) -> "LoadedSettings":
+        """Read the settings, with the options on top. changed: settings by name, with `__` for the dot."""
+        over = {name.replace("__", "."): value for name, value in changed.items()}
+        flags = replace(self.flags, overrides={**self.flags.overrides, **over})
+        return read_settings(flags, start=self.root.path)
+
+    def open_store(self, *, make: bool) -> Store:
+        """Open the store alone. Raises StoreError."""
+        chosen = self.settings().settings
+        return Store.open(
+            self.root,
+            user_data_dir=user_data_dir(chosen.store.user_data_dir),
+            trust=chosen.store.trust,
+            create=make,
+            settings=chosen.memory,
+        )
+
+
+def find_workplace(flags: Flags) -> Workplace:
+    """Return the repository around the working folder."""
+    return Workplace(find_root(Path.cwd()), flags)
+
+
+class ProgressReporter(Observer):
+    """Passes on where a turn stands, now and then, as figures that only grow."""
+
+    def __init__(self, report: Callable[[float, float | None, str], None]) -> None:
+        """report: takes progress, its total if known, and words."""
+        self._report, self._shown, self._at = report, 0.0, 0.0
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        from xscore.cli.progress import STAGES
+
+        self._tell(self._shown, None, STAGES.get(name, name))
+
+    def progress(self, progress: Progress) -> None:
+        """Some judgments settled."""
+        settled = progress.cached + progress.judged + progress.unjudged
+        if time.monotonic() - self._at >= REPORT_EVERY_S or settled == progress.candidates:
+            self._tell(settled, progress.candidates, f"judged {settled:,} of {progress.candidates:,}")
+
+    def _tell(self, value: float, total: float | None, words: str) -> None:
+        self._at = time.monotonic()
+        self._shown = max(self._shown + 0.001, value)  # the protocol wants each one larger than the one before
+        self._report(self._shown, total, words)
+
+
+async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
+    """Run a turn and return what is relevant. Raises XscoreError where there is nothing to return."""
+    from xscore.pipeline.build import Pipeline
+
+    started = time.monotonic()
+    refuse_unlikely_root(place.root)
+    turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
+    loaded = _settings_of_call(place, given, call)
+    async with Pipeline.open(place.root.path, loaded, observer=ProgressReporter(call.report)) as pipeline:
+        answer = await pipeline.context(turn, form="", started=started)
+        text = _text(pipeline, answer, given.max_tokens)
+        if answer.partial:
+            _finish_later(pipeline)
+    return ToolResult(text, _about(answer))
+
+
+def refuse_unlikely_root(root: RepositoryRoot) -> None:
+    """Raise UsageError for a home folder or the root of the file system, which some clients start servers in."""
+    if not root.is_git and root.path in (Path.home(), Path(root.path.anchor)):
+        raise UsageError(
+            f"{root.path} is not a repository", hint="Start the server in one: `xscore -C FOLDER mcp`, or set its cwd."
+        )
+
+
+def scope_of(paths: tuple[str, ...], root: Path) -> Scope:
+    """Turn files, folders and globs into a scope. Raises UsageError for one that leads out of the root."""
+    inside = [_confined(path, root) for path in paths]
+    globs = [path for path in inside if _GLOB.search(path) and not os.path.lexists(root / path)]
+    if not globs:
+        return Scope(within=tuple(inside))
+    return Scope(
+        paths=tuple(path if path in globs else "/" + re.sub(r"([*?\[\]\\])", r"\\\1", path) for path in inside)
+    )
+
+
+def _confined(path: str, root: Path) -> str:
+    plain = posixpath.normpath(path)
+    if plain.startswith("/"):
+        plain = os.path.relpath(plain, root)
+    if plain.split("/")[0] in ("..", "~") or _CONTROL.search(plain):
+        raise UsageError(
+            f"`paths`: {ellipsize(path, 200)} leads out of this repository",
+            hint="Name files, folders or globs below its root, such as src/ or tests/**/*.py.",
+        )
+    return plain
+
+
+def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
+    """Return the settings with this call's deadline, and with a cap below which nobody would be asked."""
+    loaded = place.settings()
+    budget = loaded.settings.budget
+    usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
+    if call.task_id or call.envelope.takes_tasks:
+        usual = TASK_DEADLINE_S
+    changed: dict[str, object] = {"budget__deadline_s": given.deadline_s or budget.deadline_s or usual}
+    if loaded.origins["budget.max_usd"] == "default":
+        changed["budget__max_usd"] = str(min(filter(None, (budget.max_usd, budget.confirm_usd))))
+    return place.settings(**changed)
+
+
+def _text(pipeline: "Pipeline", answer: Answer, max_tokens: int | None) -> str:
+    from xscore.extensions.agents.agent_bundle import coverage_line, render_agent_bundle
+
+    room = int((max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
+    notes = "".join(f"\nNote: {ellipsize(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
+    notes = notes if len(notes.encode()) < room // 4 else ""
+    shown = pipeline.store.memories([one.id for one in answer.selected])
+    texts = {id_: memory.text for id_, memory in shown.items()}
+    bundle = render_agent_bundle(answer, texts, max_chars=room - len(notes.encode()))
+    if not bundle:
+        bundle = f"{coverage_line(answer)}\nNothing reached the threshold of {answer.threshold:g}."
+    return bundle + notes
+
+
+def _about(answer: Answer) -> dict[str, Any]:
+    return {
+        "turn": answer.turn_id,
+        "receipt": f"xscore://turn/{answer.turn_id}",
+        "coverage": msgspec.to_builtins(answer.coverage),
+        "kept": [
+            {"path": one.path, "start_line": one.start_line, "end_line": one.end_line, "score": round(one.score, 4)}
+            for one in answer.selected
+        ],
+    }
+
+
+def _finish_later(pipeline: "Pipeline") -> None:
+    parts = pipeline.parts
+    with suppress(ModuleNotFoundError):
+        load("xscore.extensions.agents.background:wake_background")(parts.root.store_dir, parts.root.path)

@@ -1,0 +1,354 @@
+"""`xscore mcp`: serve one repository to one client over standard input and output, in either era of the protocol.
+
+One thread reads, answers what needs no work, and writes all that is sent; lanes do the rest. Too many calls at once are
+not read until some have ended. The end of input, a client that is gone, or SIGTERM ends it within `CLOSING_S`; what was
+paid for until then is in the store. Trade-off: a batch of requests in one line, which one old version allowed, is
+refused, as by the official SDKs.
+"""
+
+from collections.abc import Callable, Mapping
+from time import monotonic, time
+from typing import Any
+
+import click
+
+from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
+from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, Outcome
+from xscore.extensions.agents.mcp_context import Workplace, find_workplace
+from xscore.extensions.agents.mcp_protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN_VERSION,
+    RESOURCE_NOT_FOUND,
+    SUBSCRIPTION_KEY,
+    TASKS_EXTENSION,
+    TASKS_VERSION,
+    Envelope,
+    Handshake,
+    Message,
+    Refusal,
+    RequestId,
+    cacheable,
+    negotiate,
+    notification,
+    read_envelope,
+    read_message,
+    refuse,
+    response,
+)
+from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES, TOO_LONG, StdioWire
+from xscore.extensions.agents.mcp_store_tools import read_receipt_resource, receipt_uri
+from xscore.extensions.agents.mcp_tasks import TaskRecord, TaskTable
+from xscore.extensions.agents.mcp_tools import INSTRUCTIONS, TEMPLATE, failure_result, offered_tools
+from xscore.platform.errors import NothingMatched, UsageError, XscoreError
+from xscore.platform.text import join_sentences
+
+MOST_CALLS = 32
+"""Calls at work or waiting; further input is read when one has ended."""
+MOST_SUBSCRIPTIONS = 32
+TASK_AFTER_S = 8.0
+"""A client that takes tasks is given one for a call that takes longer."""
+CLOSING_S = 1.5
+"""Official clients end a server by force after 2 s."""
+
+Result = Mapping[str, Any] | Refusal | None
+"""None: it is answered later, or never."""
+
+
+class McpServer:
+    """Serves one client until it leaves."""
+
+    def __init__(self, wire: StdioWire, place: Workplace, *, everything: bool) -> None:
+        """everything: offer all tools, not `context` alone."""
+        self._wire, self._place = wire, place
+        self._tools = offered_tools(everything=everything)
+        self._lanes = CallLanes(wire.wake)
+        self._handshake: Handshake | None = None
+        self._calls: dict[RequestId, Call] = {}
+        """Requests that are not answered yet."""
+        self._at_work: set[Call] = set()
+        """Calls that have not ended: also cancelled ones, and those of tasks."""
+        self._tasks = TaskTable()
+        self._subscriptions: dict[RequestId, Envelope] = {}
+        self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
+        self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
+            "ping": lambda _message, _envelope: {},
+            "server/discover": self._discover,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": lambda _message, envelope: cacheable({"resources": []}, envelope),
+            "resources/templates/list": lambda _, envelope: cacheable({"resourceTemplates": [TEMPLATE]}, envelope),
+            "resources/read": self._read_resource,
+            "subscriptions/listen": self._listen,
+            "tasks/get": self._get_task,
+            "tasks/result": self._await_task,
+            "tasks/cancel": self._cancel_task,
+            "tasks/update": self._update_task,
+        }
+
+    def serve(self) -> None:
+        """Serve until the client leaves. Raises KeyboardInterrupt for SIGTERM, with every call stopped."""
+        try:
+            while self._wire.is_open:
+                self._wire.wait(self._seconds_to_next_task(), reading=self._has_room)
+                self._deliver()
+                while self._has_room and (line := self._wire.take_line()) is not None:
+                    self._take(line)
+        finally:
+            self._close()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._at_work) < MOST_CALLS
+
+    def _close(self) -> None:
+        for call in self._at_work:
+            call.cancel()
+        for request_id, envelope in self._subscriptions.items():
+            self._answer(request_id, {"_meta": {SUBSCRIPTION_KEY: request_id}}, envelope)
+        self._lanes.close(CLOSING_S)
+
+    def _take(self, line: bytes) -> None:
+        if line is TOO_LONG:
+            said = f"The line has more than {MOST_LINE_BYTES:,} bytes."
+            self._wire.send(refuse(Refusal(INVALID_REQUEST, said)))
+            return
+        message = read_message(line)
+        if isinstance(message, Refusal):
+            self._wire.send(refuse(message))
+        elif message is not None and message.id is None:
+            self._notice(message)
+        elif message is not None and message.id is not None:
+            self._request(message, message.id)
+
+    def _notice(self, message: Message) -> None:
+        """Take a notification: of a cancellation; others need nothing."""
+        request_id = message.params.get("requestId")
+        if message.method == "notifications/cancelled" and isinstance(request_id, int | str):
+            self._subscriptions.pop(request_id, None)
+            call = self._calls.pop(request_id, None)
+            if call is not None:
+                call.cancel()
+
+    def _request(self, message: Message, request_id: RequestId) -> None:
+        if message.method == "initialize":
+            self._initialize(message, request_id)
+            return
+        envelope = read_envelope(message, self._handshake)
+        if isinstance(envelope, Refusal):
+            self._wire.send(refuse(envelope, request_id))
+            return
+        if request_id in self._calls or request_id in self._subscriptions:
+            self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request of this id is not answered yet."), request_id))
+            return
+        method = self._methods.get(message.method)
+        if method is None or not _is_of_era(message.method, envelope):
+            self._wire.send(refuse(Refusal(METHOD_NOT_FOUND, "Method not found"), request_id))
+            return
+        result = method(message, envelope)
+        if result is not None:
+            self._answer(request_id, result, envelope)
+
+    def _answer(self, request_id: RequestId, result: Mapping[str, Any] | Refusal, envelope: Envelope) -> None:
+        if isinstance(result, Refusal):
+            self._wire.send(refuse(result, request_id))
+        else:
+            self._wire.send(response(request_id, result, envelope, self._server))
+
+    def _initialize(self, message: Message, request_id: RequestId) -> None:
+        found = negotiate(message.params)
+        if isinstance(found, Refusal):
+            self._wire.send(refuse(found, request_id))
+            return
+        self._handshake = found
+        capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
+        if found.version == TASKS_VERSION:
+            capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+        result = {
+            "protocolVersion": found.version,
+            "capabilities": capabilities,
+            "serverInfo": self._server,
+            "instructions": INSTRUCTIONS,
+        }
+        self._answer(request_id, result, Envelope(is_modern=False))
+
+    def _discover(self, _message: Message, envelope: Envelope) -> Result:
+        found = {
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": {"tools": {}, "resources": {}, "extensions": {TASKS_EXTENSION: {}}},
+            "instructions": INSTRUCTIONS,
+        }
+        return cacheable(found, envelope)
+
+    def _list_tools(self, _message: Message, envelope: Envelope) -> Result:
+        with_tasks = envelope.version == TASKS_VERSION
+        return cacheable({"tools": [tool.listed(with_tasks=with_tasks) for tool in self._tools.values()]}, envelope)
+
+    def _call_tool(self, message: Message, envelope: Envelope) -> Result:
+        name, wish = message.params.get("name"), message.params.get("task")
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            return Refusal(INVALID_PARAMS, f"There is no such tool. Known: {', '.join(self._tools)}.")
+        as_task = envelope.version == TASKS_VERSION and isinstance(wish, dict)
+        if as_task and not tool.is_long:
+            return Refusal(METHOD_NOT_FOUND, f"`{tool.name}` takes no task.")
+        call = Call(message, envelope, tool.work(self._place, message.params.get("arguments")), lane=tool.lane)
+        if as_task:
+            task = self._tasks.add(call, keep_ms=message.params["task"].get("ttl"))
+            self._start(call)
+            return {"task": task.to_wire(envelope)}
+        self._calls[call.request_id] = call
+        self._start(call)
+        return None
+
+    def _read_resource(self, message: Message, envelope: Envelope) -> Result:
+        try:
+            uri = receipt_uri(message.params.get("uri"))
+        except UsageError as error:
+            return _resource_refusal(error, envelope)
+
+        async def work(_call: Call) -> dict[str, Any]:
+            return cacheable(read_receipt_resource(self._place, uri), envelope, scope="private")
+
+        call = Call(message, envelope, work)
+        self._calls[call.request_id] = call
+        self._start(call)
+        return None
+
+    def _start(self, call: Call) -> None:
+        self._at_work.add(call)
+        self._lanes.start(call)
+
+    def _listen(self, message: Message, envelope: Envelope) -> Result:
+        """Open a subscription, to nothing: the lists of this server never change."""
+        assert message.id is not None
+        if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+            return Refusal(INVALID_REQUEST, "There are too many subscriptions.")
+        self._subscriptions[message.id] = envelope
+        about: dict[str, Any] = {"_meta": {SUBSCRIPTION_KEY: message.id}, "notifications": {}}
+        self._wire.send(notification("notifications/subscriptions/acknowledged", about))
+        return None
+
+    def _get_task(self, message: Message, envelope: Envelope) -> Result:
+        task = self._task_of(message, envelope)
+        return task if isinstance(task, Refusal) else task.to_wire(envelope)
+
+    def _await_task(self, message: Message, envelope: Envelope) -> Result:
+        task = self._task_of(message, envelope)
+        if isinstance(task, Refusal) or task.is_over:
+            return task if isinstance(task, Refusal) else task.outcome()
+        assert message.id is not None
+        task.waiting.append((message.id, envelope))
+        return None
+
+    def _cancel_task(self, message: Message, envelope: Envelope) -> Result:
+        task = self._task_of(message, envelope)
+        if isinstance(task, Refusal):
+            return task
+        if task.is_over and not envelope.is_modern:
+            return Refusal(INVALID_PARAMS, f"The task is {task.status}; it cannot be cancelled.")
+        task.cancel(now=time())
+        self._answer_waiting(task)
+        return {} if envelope.is_modern else task.to_wire(envelope)
+
+    def _update_task(self, message: Message, envelope: Envelope) -> Result:
+        """Take responses to questions of a task: there are none."""
+        task = self._task_of(message, envelope)
+        return task if isinstance(task, Refusal) else {}
+
+    def _task_of(self, message: Message, envelope: Envelope) -> TaskRecord | Refusal:
+        if envelope.is_modern and not envelope.takes_tasks:
+            data: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+            return Refusal(MISSING_CAPABILITY, "Missing required client capability", data)
+        known = self._tasks.find(message.params.get("taskId"))
+        return known or Refusal(INVALID_PARAMS, "There is no such task, or it has expired.")
+
+    def _deliver(self) -> None:
+        """Send what calls have reported, and give tasks to clients that have waited."""
+        for call in self._at_work:
+            token, progress = call.envelope.progress_token, call.progress
+            call.progress = None
+            is_told = not call.is_cancelled and not (call.task_id and call.envelope.is_modern)
+            if progress is not None and token is not None and is_told:
+                value, total, words = progress
+                params = {"progressToken": token, "progress": value, "message": words}
+                params |= {} if total is None else {"total": total}
+                self._wire.send_if_read(notification("notifications/progress", params))
+        for call, outcome in self._lanes.collect():
+            self._at_work.discard(call)
+            self._end(call, outcome)
+        for call in self._waiting_for_a_task():
+            if monotonic() - call.began >= TASK_AFTER_S:
+                del self._calls[call.request_id]
+                handle = self._tasks.add(call).to_wire(call.envelope)
+                self._answer(call.request_id, {"resultType": "task", **handle}, call.envelope)
+
+    def _end(self, call: Call, outcome: Outcome) -> None:
+        result = _result_of(call, outcome)
+        task = self._tasks.find(call.task_id)
+        if task is not None:
+            task.finish(result, now=time())
+            self._answer_waiting(task)
+        elif not call.is_cancelled:
+            del self._calls[call.request_id]
+            self._answer(call.request_id, result, call.envelope)
+
+    def _answer_waiting(self, task: TaskRecord) -> None:
+        for request_id, envelope in task.waiting:
+            self._answer(request_id, task.outcome(), envelope)
+        task.waiting.clear()
+
+    def _waiting_for_a_task(self) -> list[Call]:
+        return [call for call in self._calls.values() if call.envelope.takes_tasks and call.lane == JUDGING]
+
+    def _seconds_to_next_task(self) -> float | None:
+        began = [call.began for call in self._waiting_for_a_task()]
+        return max(0.0, min(began) + TASK_AFTER_S - monotonic()) if began else None
+
+
+def _is_of_era(method: str, envelope: Envelope) -> bool:
+    """Whether a method exists in the version of the request."""
+    if method in {"server/discover", "subscriptions/listen", "tasks/update"}:
+        return envelope.is_modern
+    if method in {"ping", "tasks/result"}:
+        return not envelope.is_modern and (method == "ping" or envelope.version == TASKS_VERSION)
+    return envelope.is_modern or envelope.version == TASKS_VERSION or not method.startswith("tasks/")
+
+
+def _result_of(call: Call, outcome: Outcome) -> dict[str, Any] | Refusal:
+    if outcome.result is not None:
+        return outcome.result
+    if outcome.error is None:
+        return Refusal(INTERNAL_ERROR, "Internal error; standard error of the server says more.")
+    if call.request.method == "tools/call":
+        return failure_result(outcome.error)
+    return _resource_refusal(outcome.error, call.envelope)
+
+
+def _resource_refusal(error: XscoreError, envelope: Envelope) -> Refusal:
+    code = INTERNAL_ERROR
+    if isinstance(error, NothingMatched | UsageError):
+        code = INVALID_PARAMS if envelope.is_modern else RESOURCE_NOT_FOUND
+    return Refusal(code, join_sentences(error.message, error.hint))
+
+
+def _own_version() -> str:
+    from importlib.metadata import version
+
+    return version("xscore")
+
+
+@command(JUDGE, SELECTION, MAX_USD)
+@click.option(
+    "--tools", type=click.Choice(["context", "all"]), default="context", show_default=True, help="Which tools to offer."
+)
+def mcp(tools: str, flags: Flags) -> None:
+    """Serve this repository to an agent, by the Model Context Protocol over standard input and output.
+
+    It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
+    """
+    place = find_workplace(flags)
+    McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all").serve()
