@@ -26,6 +26,9 @@ class StdioWire:
 
     def __init__(self, in_fd: int, out_fd: int) -> None:
         self.is_open = True
+        """Whether the client may say more."""
+        self._is_read = True
+        """Whether the client may read more."""
         self._in_fd, self._out_fd = in_fd, out_fd
         self._lines: deque[bytes] = deque()
         self._rest = bytearray()
@@ -63,6 +66,7 @@ class StdioWire:
                 self._read()
             elif event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
                 self.is_open = False
+                self._is_read = self._is_read and fd != self._out_fd
 
     def wake(self) -> None:
         """End a `wait`, from any thread."""
@@ -70,15 +74,15 @@ class StdioWire:
             os.write(self._waker, b"\0")
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Write one message; dropped once the client has left."""
+        """Write one message; dropped once the client has closed its end."""
         data = memoryview(msgspec.json.encode(message) + b"\n")
-        while self.is_open and data:
+        while self._is_read and data:
             try:
                 data = data[os.write(self._out_fd, data) :]
             except BlockingIOError:  # the client made its pipe non-blocking
                 self._wait_writable(None)
             except OSError:
-                self.is_open = False
+                self.is_open = self._is_read = False
 
     def send_if_read(self, message: Mapping[str, object]) -> None:
         """Write a message only if the client is reading: progress is not worth waiting for."""

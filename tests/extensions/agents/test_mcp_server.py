@@ -1,0 +1,349 @@
+"""`xscore mcp` seen by a client that writes its lines itself: both eras, failures, floods, cancellation, tasks."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import MakeRepo
+from tests.extensions.agents.mcp_client import FILES, MODERN, TASK, WITH_TASKS, RawClient, script, served
+from xscore.extensions.agents import mcp_server, mcp_stdio
+from xscore.extensions.agents.mcp_protocol import MODERN_VERSION
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A small repository."""
+    return make_repo(FILES)
+
+
+def test_both_eras_are_served_on_one_connection(shop: Path) -> None:
+    """A handshake fixes the version of requests without an envelope; one with an envelope brings its own."""
+    with served(shop) as client:
+        refused = client.ask("tools/list")
+        assert refused["error"]["code"] == -32602
+        hello = client.initialize("2025-06-18")["result"]
+        assert hello["protocolVersion"] == "2025-06-18"
+        assert "tasks" not in hello["capabilities"]
+        assert client.ask("ping")["result"] == {}
+        old = client.ask("tools/list")["result"]
+        new = client.ask("tools/list", {"_meta": MODERN})["result"]
+        assert old == {"tools": new["tools"]}
+        assert (new["resultType"], new["cacheScope"]) == ("complete", "public")
+        assert new["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "xscore"
+        found = client.ask("server/discover", {"_meta": MODERN})["result"]
+        assert found["supportedVersions"] == [MODERN_VERSION]
+        assert client.ask("server/discover")["error"]["code"] == -32601
+        assert client.ask("ping", {"_meta": MODERN})["error"]["code"] == -32601
+        assert client.ask("initialize", {"protocolVersion": "1999"})["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_an_envelope_that_does_not_fit_is_refused_by_its_code(shop: Path) -> None:
+    """An unknown version names the known one; a missing capability object is an invalid parameter."""
+    with served(shop) as client:
+        error = client.ask("tools/list", {"_meta": {**MODERN, "io.modelcontextprotocol/protocolVersion": "1900"}})
+        assert error["error"]["code"] == -32022
+        assert error["error"]["data"] == {"supported": [MODERN_VERSION], "requested": "1900"}
+        bare = {"io.modelcontextprotocol/protocolVersion": MODERN_VERSION}
+        assert client.ask("tools/list", {"_meta": bare})["error"]["code"] == -32602
+
+
+def test_by_default_there_is_one_small_tool(shop: Path) -> None:
+    """Name, description and schema stay within 2,000 characters; two more come only when asked for."""
+    with served(shop) as client:
+        (tool,) = client.ask("tools/list", {"_meta": MODERN})["result"]["tools"]
+        assert tool["name"] == "context"
+        assert len(json.dumps(tool)) <= 2_000
+        assert client.ask("resources/list", {"_meta": MODERN})["result"]["resources"] == []
+    with served(shop, everything=True) as client:
+        tools = client.ask("tools/list", {"_meta": MODERN})["result"]["tools"]
+        assert [tool["name"] for tool in tools] == ["context", "explain", "remember"]
+        assert not (shop / ".xscore").exists()
+
+
+def test_context_brings_what_is_relevant_and_a_receipt(shop: Path, tmp_path: Path) -> None:
+    """The text says coverage first and quotes within a fence; figures for programs stand in `_meta`; no second text."""
+    with served(shop, everything=True, judge__model=script(tmp_path)) as client:
+        client.initialize()
+        result = client.answer(client.call({"task": TASK, "paths": ["shop"]}))["result"]
+        text, about = result["content"][0]["text"], result["_meta"]["xscore"]
+        assert "structuredContent" not in result
+        assert text.splitlines()[0].startswith("xscore judged all")
+        assert "shop/cart.py" in text
+        assert "return sum(items)" in text
+        assert "Hello" not in text
+        assert about["coverage"]["unjudged"] == 0
+        assert [row["path"] for row in about["kept"]] == ["shop/cart.py"] * len(about["kept"])
+        receipt = client.ask("resources/read", {"uri": about["receipt"]})["result"]["contents"][0]
+        assert json.loads(receipt["text"])["turn_id"] == about["turn"]
+        assert client.ask("resources/read", {"uri": "xscore://turn/t_00"})["error"]["code"] == -32002
+        gone = client.ask("resources/read", {"uri": "file:///etc/passwd", "_meta": MODERN})
+        assert gone["error"]["code"] == -32602
+        why = client.answer(client.call({"memory": "shop/cart.py::total"}, name="explain"))["result"]
+        assert "it sums" in why["content"][0]["text"]
+        told = {"text": "Prices are summed in whole cents.", "kind": "decision"}
+        kept = client.answer(client.call(told, name="remember"))["result"]
+        assert kept["_meta"]["xscore"]["became"] == "stored"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"task": TASK, "paths": ["../.."]}, "leads out"),
+        ({"task": TASK, "paths": ["src/../../x/*.py"]}, "leads out"),
+        ({"task": TASK, "paths": ["/etc"]}, "leads out"),
+        ({"task": TASK, "paths": ["~/.ssh"]}, "leads out"),
+        ({"task": TASK, "paths": ["a\u0000b"]}, "leads out"),
+        ({"task": TASK, "paths": ["nowhere"]}, "is not in"),
+        ({"task": TASK, "paths": ["no/*.rs"]}, "no memory matches"),
+        ({"task": ""}, "do not fit"),
+        ({"task": TASK, "command": "rm"}, "do not fit"),
+        ({"task": "x", "max_tokens": 10**30}, "do not fit"),
+        (["x"], "do not fit"),
+    ],
+)
+def test_what_does_not_fit_is_said_to_the_model(shop: Path, arguments: object, words: str) -> None:
+    """Paths out of the root and wrong arguments fail in a plain sentence, as a result that a model reads."""
+    with served(shop, judge__model="lexical") as client:
+        params = {"name": "context", "arguments": arguments, "_meta": MODERN}
+        result = client.ask("tools/call", params)["result"]
+        assert result["isError"]
+        assert words in result["content"][0]["text"]
+
+
+def test_folders_files_and_globs_narrow_what_is_judged(shop: Path) -> None:
+    """A mixture of them is a union, also with absolute names."""
+    with served(shop, judge__model="lexical") as client:
+        client.initialize()
+
+        def candidates(*paths: str) -> int:
+            result = client.answer(client.call({"task": TASK, "paths": paths}))["result"]
+            return int(result["_meta"]["xscore"]["coverage"]["candidates"])
+
+        both, cart, mail = candidates("shop/"), candidates("shop/cart.py"), candidates("./shop/mail.py")
+        assert both == cart + mail
+        assert candidates(str(shop / "shop")) == both
+        assert candidates("shop/mail.py", "shop/c*.py") == both
+        assert candidates(".") > both
+
+
+def test_a_judge_without_a_key_is_a_failure_with_a_hint(shop: Path) -> None:
+    """A named model that cannot be called fails in words, with what to do."""
+    with served(shop, judge__model="anthropic:some-model") as client:
+        client.initialize()
+        result = client.answer(client.call({"task": TASK}))["result"]
+        assert result["isError"]
+        assert "ANTHROPIC_API_KEY" in result["content"][0]["text"]
+
+
+def test_malformed_lines_are_refused_and_the_next_is_served(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line ends the server: broken JSON, batches, null ids, unknown methods, lines beyond the limit."""
+    monkeypatch.setattr(mcp_stdio, "MOST_LINE_BYTES", 100_000)
+    with served(shop) as client:
+        for line, code in (
+            (b"{", -32700),
+            (b"\xff\xfe", -32700),
+            (b"[" * 50_000, -32700),
+            (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+            (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+            (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+            (b'"text"', -32600),
+            (b"x" * 300_000, -32600),
+        ):
+            client.raw(line + b"\n")
+            message = client.read()
+            assert message is not None
+            assert message["error"]["code"] == code, line[:40]
+        client.raw(b'\n  \n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"nonsense"}\n')
+        assert client.ask("no/such", {"_meta": MODERN})["error"]["code"] == -32601
+        assert client.ask("tools/call", {"name": "rm", "_meta": MODERN})["error"]["code"] == -32602
+        assert client.ask("ping")["result"] == {}
+
+
+def test_a_cancelled_call_is_never_answered_and_what_was_paid_is_kept(shop: Path, tmp_path: Path) -> None:
+    """A call that waits, and one at work, end without an answer; pings are answered meanwhile."""
+    slow = script(tmp_path, latency_s=0.3)
+    with served(shop, judge__model=slow, judge__pack_size=1, judge__concurrency=1) as client:
+        client.initialize()
+        at_work, waiting = client.call({"task": TASK}), client.call({"task": "Something else"})
+        time.sleep(0.5)
+        assert client.ask("ping")["result"] == {}
+        client.send("notifications/cancelled", {"requestId": waiting})
+        client.send("notifications/cancelled", {"requestId": at_work, "reason": "enough"})
+        client.send("notifications/cancelled", {"requestId": 999})
+        last = client.call({"task": TASK})
+        about = client.answer(last)["result"]["_meta"]["xscore"]
+        assert about["coverage"]["cached"] >= 1
+        assert about["coverage"]["unjudged"] == 0
+
+
+def test_progress_grows_and_only_where_it_was_asked_for(shop: Path, tmp_path: Path) -> None:
+    """Notifications bear the client's token, each value is larger, and none comes after the answer."""
+    with served(shop, judge__model=script(tmp_path)) as client:
+        client.answer(client.call({"task": "Another"}, meta=MODERN))
+        assert client.notices == []
+        client.answer(client.call({"task": TASK}, meta={**MODERN, "progressToken": "p"}))
+        values = [notice["params"]["progress"] for notice in client.notices]
+        assert values == sorted(set(values))
+        assert {notice["params"]["progressToken"] for notice in client.notices} == {"p"}
+        assert client.ask("server/discover", {"_meta": MODERN})
+        assert len(client.notices) == len(values)
+
+
+def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
+    """A call ends at its deadline with what was judged until then."""
+    slow = script(tmp_path, latency_s=0.6)
+    with served(shop, judge__model=slow, judge__pack_size=1, judge__concurrency=1) as client:
+        client.initialize()
+        began = time.monotonic()
+        result = client.answer(client.call({"task": TASK, "deadline_s": 1}))["result"]
+        assert time.monotonic() - began < 2.5
+        assert result["_meta"]["xscore"]["coverage"]["unjudged"] > 0
+
+
+def test_a_call_may_be_a_task_in_the_version_that_asks_for_it(shop: Path, tmp_path: Path) -> None:
+    """The handle comes at once; the result waits until it is there, and names its task; a cancelled one stays so."""
+    with served(shop, judge__model=script(tmp_path, latency_s=0.3), everything=True) as client:
+        assert "tasks" in client.initialize("2025-11-25")["result"]["capabilities"]
+        wish = {"name": "context", "arguments": {"task": TASK}, "task": {"ttl": 60_000}}
+        task = client.ask("tools/call", wish)["result"]["task"]
+        assert task["status"] == "working"
+        result = client.ask("tasks/result", {"taskId": task["taskId"]})["result"]
+        assert "shop/cart.py" in result["content"][0]["text"]
+        assert result["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+        assert client.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
+        assert client.ask("tasks/cancel", {"taskId": task["taskId"]})["error"]["code"] == -32602
+        other = client.ask("tools/call", {**wish, "arguments": {"task": "Else"}})["result"]["task"]
+        assert client.ask("tasks/cancel", {"taskId": other["taskId"]})["result"]["status"] == "cancelled"
+        assert client.ask("tasks/result", {"taskId": other["taskId"]})["result"]["isError"]
+        assert client.ask("tasks/get", {"taskId": "guess"})["error"]["code"] == -32602
+        assert client.ask("tools/call", {**wish, "name": "remember"})["error"]["code"] == -32601
+
+
+def test_a_client_that_takes_tasks_is_given_one_for_a_long_call(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 2026-07-28 the server decides, and only for a client that said so."""
+    monkeypatch.setattr(mcp_server, "TASK_AFTER_S", 0.1)
+    with served(shop, judge__model=script(tmp_path, latency_s=0.4)) as client:
+        plain = client.answer(client.call({"task": "Plain"}, meta=MODERN))["result"]
+        assert plain["resultType"] == "complete"
+        task = client.answer(client.call({"task": TASK}, meta=WITH_TASKS))["result"]
+        assert task["resultType"] == "task"
+        about = {"taskId": task["taskId"], "_meta": WITH_TASKS}
+        missing = client.ask("tasks/get", {**about, "_meta": MODERN})["error"]
+        assert missing["code"] == -32021
+        assert client.ask("tasks/update", {**about, "inputResponses": {}})["result"]["resultType"] == "complete"
+        while (found := client.ask("tasks/get", about)["result"])["status"] == "working":
+            time.sleep(0.05)
+        assert found["status"] == "completed"
+        assert "shop/cart.py" in found["result"]["content"][0]["text"]
+        assert client.ask("tasks/cancel", about)["result"]["resultType"] == "complete"
+
+
+def test_a_subscription_is_opened_and_ended_and_brings_nothing(shop: Path) -> None:
+    """The lists never change, so nothing is agreed to; the end of the server ends it gracefully."""
+    with served(shop) as client:
+        wanted = {"notifications": {"toolsListChanged": True}, "_meta": MODERN}
+        first = client.begin("subscriptions/listen", wanted)
+        second = client.begin("subscriptions/listen", wanted)
+        client.send("notifications/cancelled", {"requestId": first})
+        assert client.ask("ping")
+        key = "io.modelcontextprotocol/subscriptionId"
+        assert [one["params"]["_meta"][key] for one in client.notices] == [first, second]
+        assert all(one["params"]["notifications"] == {} for one in client.notices)
+        client.leave()
+        ended = client.read()
+        assert ended is not None
+        assert (ended["id"], ended["result"]["_meta"][key]) == (second, second)
+
+
+def test_a_flood_is_served_in_turn(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far more calls than may wait at once are all answered, while the client writes them from another thread."""
+    monkeypatch.setattr(mcp_server, "MOST_CALLS", 3)
+    with served(shop, judge__model="lexical") as client:
+        client.initialize()
+        ids = list(range(100, 140))
+
+        def flood() -> None:
+            for id_ in ids:
+                client.send("tools/call", {"name": "context", "arguments": {"task": TASK, "paths": ["/"]}}, id_=id_)
+                client.send("ping", id_=1000 + id_)
+
+        writer = threading.Thread(target=flood)
+        writer.start()
+        answered = set()
+        while len(answered) < 2 * len(ids):
+            message = client.read()
+            assert message is not None
+            answered.add(message["id"])
+        writer.join()
+        assert answered == {*ids, *(1000 + id_ for id_ in ids)}
+
+
+def test_an_id_in_use_is_refused(shop: Path, tmp_path: Path) -> None:
+    """Two requests under one id could not be told apart."""
+    with served(shop, judge__model=script(tmp_path, latency_s=0.2)) as client:
+        client.initialize()
+        id_ = client.call({"task": TASK})
+        client.send("ping", id_=id_)
+        assert client.answer(id_)["error"]["code"] == -32600
+        assert client.answer(id_)["result"]
+
+
+VALID = [
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}},
+    },
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": MODERN}},
+    {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "context", "_meta": WITH_TASKS}},
+    {"jsonrpc": "2.0", "id": 4, "method": "tasks/get", "params": {"taskId": "x", "_meta": WITH_TASKS}},
+    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}},
+]
+
+
+@st.composite
+def damaged_lines(draw: st.DrawFn) -> bytes:
+    """Draw a request with a value replaced, bytes changed or its end cut off; or plain bytes."""
+    if draw(st.booleans()):
+        return draw(st.binary(max_size=60))
+    message = json.loads(json.dumps(draw(st.sampled_from(VALID))))
+    place = message if draw(st.booleans()) else message.get("params", message)
+    leaf = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    place[draw(st.sampled_from(sorted(place)))] = draw(
+        leaf | st.lists(leaf, max_size=2) | st.dictionaries(st.text(), leaf)
+    )
+    data = bytearray(json.dumps(message).encode())
+    for at in draw(st.lists(st.integers(0, len(data) - 1), max_size=3)):
+        data[at] = draw(st.integers(0, 255))
+    return bytes(data[: draw(st.integers(1, len(data)))])
+
+
+def test_no_bytes_end_the_server_or_make_it_say_what_is_no_message(shop: Path) -> None:
+    """Random and damaged lines bring messages or nothing, and the next ping is answered."""
+    with served(shop, judge__model="lexical") as client:
+
+        @settings(max_examples=80)
+        @given(st.lists(damaged_lines(), min_size=1, max_size=4))
+        def search(lines: list[bytes]) -> None:
+            client.raw(b"\n".join(lines) + b"\n")
+            client.send("ping", id_="after")
+            assert drained(client)
+
+        search()
+
+
+def drained(client: RawClient) -> bool:
+    """Read messages until the answer to `after`."""
+    while (message := client.read()) is not None:
+        assert "result" in message or "error" in message or "method" in message
+        if message.get("id") == "after":
+            return True
+    return False
