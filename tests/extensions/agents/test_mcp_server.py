@@ -276,7 +276,7 @@ def test_a_flood_is_served_in_turn(shop: Path, monkeypatch: pytest.MonkeyPatch) 
 
         writer = threading.Thread(target=flood)
         writer.start()
-        answered = set()
+        answered = set[int]()
         while len(answered) < 2 * len(ids):
             message = client.read()
             assert message is not None
