@@ -86,6 +86,7 @@ bench: .venv/.installed-verify
 
 docs: .venv/.installed
 	$(BIN)/python -m ci.reference docs/reference
+	$(BIN)/python -m ci.plugins
 	$(BIN)/python benchmarks/floor_plan.py
 
 clean:
