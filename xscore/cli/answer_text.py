@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.phrases import describe_unjudged
+from xscore.cli.phrases import describe_unjudged, quote_task
 from xscore.cli.terminal import bold, faint, render_table, truncate
 from xscore.platform.text import (
     counted,
@@ -28,6 +28,8 @@ MISSES_SHOWN = 3
 BEST_SHOWN = 5
 """Where nothing reached the threshold, so many of the nearest are shown."""
 DETAILS_SHOWN = 3
+CARRIED_SHOWN = 3
+"""Turns that carried judgments come from, by name."""
 LINES_OF_EACH = 3
 INDEX_SHOWN_FROM_S = 1.0
 """An index run shorter than this is not told apart from the turn."""
@@ -154,6 +156,20 @@ def render_judges(answer: Answer) -> str:
     return f"scored by {', '.join(f'{one_line(share.provider)}:{one_line(share.model)} {n:,}' for share, n in each)}"
 
 
+def render_carried(answer: Answer) -> str:
+    """Say how many judgments were carried over, from which turns and why; empty if none were."""
+    over = answer.carried_over
+    if not over.under:
+        return ""
+    each = [f"{one.memories:,} from {one.turn_id}{_quoted(one.task)}" for one in over.under[:CARRIED_SHOWN]]
+    more = f" and {len(over.under) - CARRIED_SHOWN} more" if len(over.under) > CARRIED_SHOWN else ""
+    return faint(f"carried: {', '.join(each)}{more}{f' ({over.because})' if over.because else ''}")
+
+
+def _quoted(task: str) -> str:
+    return f" {quote_task(task)}" if task else ""
+
+
 def render_traffic(answer: Answer) -> str:
     """Render the limits that the judge's host stated and how calls in flight changed; empty if no call was made."""
     went = answer.traffic
@@ -264,6 +280,8 @@ def _entry(memory: Selected) -> list[str]:
     head = f"{bold(f'{memory.score:.2f}')}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
     if below := _below(memory):
         head += faint(f" {below}")
+    if memory.carried_from:
+        head += faint("  (carried: judged under an earlier wording)")
     if memory.is_stale:
         head += faint("  (stale: the code it cites has changed)")
     boosts = "".join(f" +{boost.amount:.2f} {boost.name}" for boost in memory.boosts)

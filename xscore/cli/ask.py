@@ -229,6 +229,7 @@ def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     terminal.lines(answer_text.render_absent_reasons(answer))
     terminal.lines(answer_text.render_unjudged(answer))
     terminal.lines(answer_text.render_judges(answer))
+    terminal.lines(answer_text.render_carried(answer))
     if terminal.verbose:
         terminal.lines(answer_text.render_traffic(answer))
     if wants_answer and answer.primary is None:

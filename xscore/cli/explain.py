@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.opening import read_settings, run_turn
-from xscore.cli.options import ANSWERER, TURN_OPTIONS, Flags, command
+from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
 from xscore.cli.terminal import bold, render_facts, render_table, stdout_columns
 from xscore.costs.caps import cap_left_rounded, describe_cap
@@ -18,12 +18,13 @@ from xscore.platform.text import counted, format_dollars, format_place, format_s
 from xscore.records.reports import Estimate, Explanation, JudgeEstimate
 
 if TYPE_CHECKING:
+    from xscore.records.receipt import Selected
     from xscore.settings import BudgetSettings, Settings
 
 FOLDERS_SHOWN = 8
 
 
-@command(TURN_OPTIONS, ANSWERER)
+@command(TURN_OPTIONS, ANSWERER, THREAD)
 @click.argument("task")
 def estimate(task: str, flags: Flags) -> None:
     """Estimate what TASK would take: calls, tokens, dollars, minutes and which host; nothing is sent.
@@ -84,7 +85,8 @@ def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
     if judge.to_judge and not judge.calls:
         return [("judge", f"{counted(judge.to_judge, 'memory', 'memories')}, by words alone, on this machine: no call")]
     parts = (
-        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached",
+        f"{judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
+        + (f", {judge.carried:,} carried" if judge.carried else ""),
         counted(judge.calls, "call"),
         describe_tokens(judge.input_tokens, judge.output_tokens),
         format_dollars(judge.cost_usd, estimated=True),
@@ -128,6 +130,12 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     flags.terminal.print_result(found, _render_explanation)
 
 
+def _origin(memory: "Selected") -> str:
+    if memory.carried_from:
+        return f" (carried from {memory.carried_from})"
+    return " (cached)" if memory.cached else ""
+
+
 def _render_explanation(found: Explanation) -> str:
     name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
     rows = [
@@ -137,7 +145,7 @@ def _render_explanation(found: Explanation) -> str:
     memory = found.memory
     if memory is not None:
         rows.append(("place", format_place(memory.path, memory.start_line, memory.end_line)))
-        rows.append(("raw score", f"{memory.raw_score:.2f}" + (" (cached)" if memory.cached else "")))
+        rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
         rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
         rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
         rows.append(("score", f"{memory.score:.2f}, threshold {found.threshold:g}, at most {found.top_k} kept"))

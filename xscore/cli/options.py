@@ -58,6 +58,18 @@ class UtcTimeType(click.ParamType[float]):
             self.fail(f"{value!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d.", param, ctx)
 
 
+class ThreadType(click.ParamType[str]):
+    """The name of a thread: letters, digits and `._:/-`, at most 80."""
+
+    name = "thread"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it."""
+        if not re.fullmatch(r"[A-Za-z0-9._:/-]{1,80}", str(value)):
+            self.fail(f"{value!r} is no name of a thread. Use letters, digits and ._:/- (at most 80).", param, ctx)
+        return str(value)
+
+
 class SharedOption(click.Option):
     """An option of several commands.
 
@@ -120,8 +132,13 @@ WORKING_FILE = [
     ),
     NO_GIT,
 ]
+THREAD = [
+    tuning("--thread", metavar="NAME", type=ThreadType(), help="Go on in this thread, and keep what it judged."),
+    tuning("--continue", "follows_latest", is_flag=True, help="Go on in the thread of this branch's latest turn."),
+    option("--fresh", is_flag=True, help="Carry nothing over; without --thread or --continue, in a new session."),
+]
 SESSION = [
-    option("--fresh", is_flag=True, help="Begin a new working session on this branch."),
+    *THREAD,
     option("--checkpoint", metavar="NAME", help="Go on from this checkpoint."),
     tuning("--no-memory", is_flag=True, help="Only code and documents: no session, project, user or decision."),
 ]
@@ -245,13 +262,20 @@ class Flags(Struct, frozen=True):
         if task == "-" and errors == "-":
             raise UsageError("TASK and --errors cannot both be read from standard input", hint="Give one as a file.")
         file, line = _file_and_line(self.given["file"] or "")
+        thread, follows = self.given.get("thread") or "", bool(self.given.get("follows_latest"))
+        if thread and follows:
+            raise UsageError("--thread and --continue both name a thread", hint="Give one of them.")
+        is_fresh, goes_on = bool(self.given.get("fresh")), bool(thread) or follows
         return Turn(
             task=_from_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),
             file=file,
             line=line,
             recent=tuple(self.given["recent"]),
-            fresh=bool(self.given.get("fresh")),
+            thread=thread,
+            follows_latest=follows,
+            fresh=is_fresh and not goes_on,
+            rejudge_all=is_fresh and goes_on,
             checkpoint=self.given.get("checkpoint") or "",
             scope=self.scope,
         )

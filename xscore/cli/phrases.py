@@ -98,7 +98,8 @@ def render_session_line(session: WorkingSession, *, now: float) -> str:
     """One line of a list: thread, branch, when, how many tasks, the last of them."""
     state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
     task = f"  {quote_task(session.task)}" if session.task else ""
-    return f"{session.thread}  {format_branch(session.branch)}{state}, {counted(session.tasks, 'task')}{task}"
+    tasks = counted(session.tasks, "task") + (f", {session.carried:,} carried" if session.carried else "")
+    return f"{session.thread}  {format_branch(session.branch)}{state}, {tasks}{task}"
 
 
 def format_age(then: float, now: float) -> str:

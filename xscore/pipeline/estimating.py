@@ -101,7 +101,8 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
     took = expected_duration(work, limits, latency_s=latency_s, concurrency=factory.concurrency)
     return JudgeEstimate(
         candidates=len(pool.candidates),
-        cached=len(pool.candidates) - len(pool.misses),
+        cached=len(pool.candidates) - len(pool.misses) - pool.carried,
+        carried=pool.carried,
         to_judge=len(pool.misses),
         calls=work.calls,
         input_tokens=work.input_tokens,

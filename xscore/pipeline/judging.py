@@ -123,6 +123,9 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
                 one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
                 for one in known
             ]
+        if pool.thread is not None and pool.thread.carried:
+            carried = Outcome.from_known(pool.candidates, pool.thread.carried, Origin.CARRIED)
+            known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
         if not pool.misses:
             return JudgedPool(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     progress = _JudgingProgress(pool, watched)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from xscore.scorer.model_judge import ModelJudge
     from xscore.scorer.packs import Pack
 
+AHEAD_OF_ALL = 2.0
+"""Head start of what a follow-up judges first: more than any prior and any untrusted score."""
+
 
 def model_judge_factory(
     spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] | None = None
@@ -207,6 +210,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             warnings = (*factory.remarks(turn), *warnings)
         named = (turn_key, factory.identity, sample)
         write, claims = resources.writer(*named), resources.claims(*named)
+        head_starts = untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), sample))
+        if pool.thread is not None:
+            head_starts |= dict.fromkeys(pool.thread.first, AHEAD_OF_ALL)
         own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
         if own:
             write, claims = claim_by_store((write, claims), await resources.user_store_writer(*named), own)
@@ -224,7 +230,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             stop=resources.new_stop(),
             remarks=warnings,
             write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
-            untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), sample)),
+            head_starts=head_starts,
         )
 
     def remarks(self, turn: Turn) -> tuple[str, ...]:
@@ -302,7 +308,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         from xscore.scorer.lexical import fuse_ranks, lexical_priors
         from xscore.store.term_vectors import TERM_EMBEDDER
 
-        words = lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER))
+        known = pool.thread.priors if pool.thread else {}
+        words = known or lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER))
         meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return fuse_ranks(words, meaning.cosines), meaning.warnings
 

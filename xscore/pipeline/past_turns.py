@@ -6,6 +6,7 @@ come from the cache; it takes the turn's own judge and answering model, or every
 Trade-off: the current file and diff are not stored with a turn, so `continue` uses today's.
 """
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -22,8 +23,8 @@ from xscore.pipeline.stored_receipt import read_receipt
 from xscore.pipeline.uncommitted import changes_until
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import native_name
-from xscore.platform.text import counted
-from xscore.records.judgment import Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
+from xscore.platform.text import counted, one_line
+from xscore.records.judgment import Judgment, Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
@@ -31,6 +32,7 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import name_forms, unknown_name
+from xscore.store.threads import past_wordings
 from xscore.store.turn_history import find_turn_id
 from xscore.store.turns import PastTurn
 
@@ -50,7 +52,7 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
     if not memories:
         raise unknown_name(parts.store.connection, name)
     receipt = read_receipt(past.receipt).answer
-    found = _in_receipt(memories, receipt) or _ranked_again(parts, past, memories, receipt)
+    found = _in_receipt(memories, receipt, parts.store.connection) or _ranked_again(parts, past, memories, receipt)
     memory = memories.pop(found.id)
     words = [found.words, *([STALE_NOW] if memory.status is MemoryStatus.STALE else []), *_namesakes(memories)]
     return replace(found, path=memory.path, entity=memory.entity, words=" ".join(words))
@@ -98,7 +100,16 @@ def _explained(
     )
 
 
-def _in_receipt(memories: Mapping[str, Memory], receipt: Answer) -> Explanation | None:
+def _carried_words(shown: Selected, connection: sqlite3.Connection) -> str:
+    """Say under which wording it was judged, if under another; one that was erased is not quoted."""
+    if not shown.carried_from:
+        return ""
+    wording = past_wordings(connection, [shown.carried_from]).get(shown.carried_from)
+    quoted = f": judged under “{one_line(wording.task)}”" if wording and wording.task else ""
+    return f" It was carried from turn {shown.carried_from}{quoted}."
+
+
+def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sqlite3.Connection) -> Explanation | None:
     """Explain a kept memory or a near miss from the receipt."""
     for place, shown in enumerate((*receipt.selected, *receipt.near_misses), 1):
         if shown.id not in memories:
@@ -113,7 +124,7 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer) -> Explanation 
             said = f"It came close: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
         else:
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
-        outcome = "selected" if is_kept else "near_miss"
+        outcome, said = "selected" if is_kept else "near_miss", said + _carried_words(shown, connection)
         return _explained(receipt, shown.id, outcome, said, memory=shown, rank=place)
     return None
 
@@ -134,7 +145,8 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
         said = "It was left out by PATH, --glob, --type or --layer."
         return _explained(receipt, ids[named[0].id], "out_of_scope", said)
     judges = [past.judge, *(share.key for share in receipt.judges if share.key != past.judge)]
-    outcomes = _stored_outcomes(parts, past, candidates, judges if receipt.judge.is_model else ())
+    judged_by, carried = judges if receipt.judge.is_model else (), _carried_judgments(parts, past, receipt)
+    outcomes = _stored_outcomes(parts, past, candidates, judged_by, {hash_: one for hash_, (one, _) in carried.items()})
     changed = changes_until(parts.root, parts.settings.index, past.turn.changed or (), past.started_at)
     turn = replace(past.turn, changed=changed)
     thresholds = Thresholds(receipt.threshold, receipt.thresholds)
@@ -144,8 +156,11 @@ def _ranked_again(parts: PipelineParts, past: PastTurn, memories: Mapping[str, M
             stored = [ranked.candidate.content_hash] if receipt.judge.is_model else []
             reasons = pool.stored_reasons(parts.store, past.turn_key, judges, stored)
             cut, is_below = thresholds.of(ranked.candidate), not ranking.selection.passed(ranked)
-            shown = to_selected(ranked, reasons, threshold=cut, below_threshold=is_below)
+            hash_ = ranked.candidate.content_hash
+            source = carried[hash_][1] if ranked.origin is Origin.CARRIED else ""
+            shown = to_selected(ranked, reasons, threshold=cut, below_threshold=is_below, carried_from=source)
             outcome, said = _not_chosen(shown, place, len(ranking.ranked), receipt)
+            said += _carried_words(shown, parts.store.connection)
             said = said if receipt.judge.is_model else f"{said} {RESCORED}"
             return _explained(receipt, ids[ranked.candidate.id], outcome, said, memory=shown, rank=place)
     sample = next((one for one in receipt.unjudged.sample if one.id in in_scope), None)
@@ -167,16 +182,33 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
     return "over_quota", f"It passed with {score}, but tests had used up their share of the places."
 
 
+def _carried_judgments(parts: PipelineParts, past: PastTurn, receipt: Answer) -> Mapping[str, tuple[Judgment, str]]:
+    """Return the judgments that a turn could carry over, each with the turn that they came from."""
+    found: dict[str, tuple[Judgment, str]] = {}
+    named = past_wordings(parts.store.connection, [one.turn_id for one in receipt.carried_over.under])
+    for turn_id, wording in named.items():
+        if wording.key != past.turn_key and wording.task:
+            known = pool.known_judgments(parts.store, wording.key, past.judge)
+            found = {hash_: (judgment, turn_id) for hash_, judgment in known.items()} | found
+    return found
+
+
 def _stored_outcomes(
-    parts: PipelineParts, past: PastTurn, candidates: Sequence[Candidate], judges: Sequence[str]
+    parts: PipelineParts,
+    past: PastTurn,
+    candidates: Sequence[Candidate],
+    judges: Sequence[str],
+    carried: Mapping[str, Judgment],
 ) -> tuple[Outcome, ...]:
-    """Return what these judges said, by their keys; none: what words say now."""
+    """Return what these judges said, by their keys, and what was carried; no judges: what words say now."""
     if not judges:
         return lexical_outcomes(parts, past.turn, candidates)
     known = pool.known_judgments(parts.store, past.turn_key, *judges)
     return tuple(
         Outcome(one, known[one.content_hash], Origin.CACHED)
         if one.content_hash in known
+        else Outcome(one, carried[one.content_hash], Origin.CARRIED)
+        if one.content_hash in carried
         else Outcome(one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED)
         for one in candidates
     )

@@ -13,10 +13,29 @@ from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import one_line
-from xscore.records.judgment import Judgment, Origin
+from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope
 from xscore.store.store import Store
+from xscore.store.threads import Wording
+
+
+class ThreadPlan(Struct, frozen=True, kw_only=True):
+    """What earlier turns of the thread said of contents that this wording's cache lacks; all by content hash."""
+
+    way: str
+    """As of `CarriedOver.way`."""
+    because: str
+    carried: Mapping[str, Judgment] = {}
+    """Taken over: they are not sent."""
+    spare: Mapping[str, Judgment] = {}
+    """Of what is sent; taken where a cap or the deadline comes first."""
+    wordings: Mapping[str, Wording] = {}
+    """Which turn judged it."""
+    first: AbstractSet[str] = frozenset()
+    """What is judged before all others."""
+    priors: Mapping[str, float] = {}
+    """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not worked out."""
 
 
 class Pool(Struct, frozen=True):
@@ -28,9 +47,24 @@ class Pool(Struct, frozen=True):
     known: Mapping[str, Judgment]
     """By content hash, from the cache."""
     misses: tuple[Candidate, ...]
-    """Candidates that no earlier turn judged for this key."""
+    """Candidates to judge: those that no earlier turn judged for this key, less what the thread carries over."""
     judged_this_turn: AbstractSet[str] = frozenset()
     """Known contents that were judged for this turn, in prompts shared with other turns."""
+    thread: ThreadPlan | None = None
+    """None: it is no follow-up in a thread, or nothing is missing."""
+
+    @property
+    def carried(self) -> int:
+        """How many candidates keep the judgment of an earlier wording without being sent."""
+        carried = self.thread.carried if self.thread else {}
+        return sum(one.content_hash in carried for one in self.candidates) if carried else 0
+
+    def wording_of(self, one: Outcome | Ranked) -> Wording | None:
+        """Return the wording under which it was judged; None: this one."""
+        hash_ = one.candidate.content_hash
+        if one.origin is not Origin.CARRIED or self.thread is None or hash_ in self.known:
+            return None
+        return self.thread.wordings.get(hash_)
 
     def judged_here(self, candidate: Candidate, origin: Origin) -> bool:
         """Return whether a result was judged during this turn, so that it comes with its reason."""

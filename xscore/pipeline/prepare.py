@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +31,12 @@ from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, Se
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
+from xscore.store.threads import thread_of_latest_turn
 from xscore.store.working_session import resume_session, session_of_branch
+
+if TYPE_CHECKING:
+    from xscore.pipeline.factories import LexicalJudgeFactory
+    from xscore.pipeline.model_factory import ModelJudgeFactory
 
 INDEX_SHARE = 1 / 2
 """Share of the time before the deadline that the index may take."""
@@ -109,8 +115,25 @@ def open_turn(
         inside = narrow_to_scope(fetched.candidates, ready.scope)
         pool = replace(pool_among(fetched.candidates, inside, known), judged_this_turn=judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
-    ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
+    ready = replace(
+        ready,
+        thread=session.thread,
+        rejudge_all=not turn.may_carry,
+        checkpoint=checkpoint.name if checkpoint else "",
+    )
+    pool = _with_thread(parts, ready, pool, key, judge)
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _with_thread(
+    parts: PipelineParts, turn: Turn, pool: Pool, key: str, judge: "LexicalJudgeFactory | ModelJudgeFactory"
+) -> Pool:
+    """Return the pool with what the thread of a follow-up has judged. The lexical judge keeps no judgments."""
+    if not (turn.may_carry and pool.misses and judge.is_model):
+        return pool
+    from xscore.pipeline.carrying import with_thread  # a turn outside any thread needs none of it
+
+    return with_thread(pool, parts.store, turn, key=key, judge=judge.identity)
 
 
 def _indexed_files(parts: PipelineParts) -> list[str]:
@@ -132,19 +155,21 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
     """
     place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
     renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
+    thread = turn.thread
+    if turn.follows_latest and not thread:
+        thread = thread_of_latest_turn(parts.store.connection, place)
     if takes_up:
         session = resume_session(
             parts.store.connection,
             branch=place,
             now=now,
             fresh=turn.fresh,
-            thread=turn.thread,
+            thread=thread,
             renamed_from=renamed_from,
             process=process_identity(),
         )
         parts.observer.session(session)
         return session
-    thread = turn.thread
     if not (turn.fresh or thread):
         found = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
         thread = found.thread if found else ""
@@ -204,7 +229,8 @@ def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstim
     if spec is not None:
         other = judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
         known = known_judgments(parts.store, opened.key, judge_key(other.identity))
-        yield from other.estimate(opened.turn, pool_among(pool.all_candidates, pool.candidates, known)).ways
+        theirs = pool_among(pool.all_candidates, pool.candidates, known)
+        yield from other.estimate(opened.turn, _with_thread(parts, opened.turn, theirs, opened.key, other)).ways
     yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(opened.turn, pool)
 
 

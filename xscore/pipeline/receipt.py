@@ -33,6 +33,7 @@ from xscore.records.receipt import (
     NEAR_THRESHOLD,
     SCORE_BINS,
     Answer,
+    CarriedOver,
     Coverage,
     Expected,
     JudgeInfo,
@@ -106,12 +107,14 @@ def to_selected(
     below_threshold: bool,
     titles: Mapping[str, str] = {},
     stale: Collection[str] = (),
+    carried_from: str = "",
 ) -> Selected:
     """Return a ranked candidate as the receipt shows it.
 
     reasons: by content hash, for cached judgments.
     titles: by memory id, of memories that belong to no file.
     stale: ids of memories whose cited code has changed.
+    carried_from: the turn under whose wording it was judged, if it was another.
     """
     candidate = ranked.candidate
     return Selected(
@@ -133,6 +136,7 @@ def to_selected(
         title=titles.get(candidate.id, ""),
         is_stale=candidate.id in stale,
         draws=ranked.judgment.draws,
+        carried_from=carried_from,
     )
 
 
@@ -165,7 +169,12 @@ def find_reasons(run: "TurnRun", shown: Sequence[Ranked]) -> Mapping[str, str]:
     pool, parts = run.opened.pool, run.parts
     stored = [one.candidate.content_hash for one in shown if not pool.judged_here(one.candidate, one.origin)]
     judges = dict.fromkeys((parts.judge.identity, *run.taken_over.values()))
-    return stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
+    found = stored_reasons(parts.store, run.opened.key, map(judge_key, judges), stored)
+    if pool.thread is None or not pool.thread.wordings:
+        return found
+    from xscore.pipeline.carrying import carried_reasons
+
+    return {**carried_reasons(pool, parts.store, judge_key(parts.judge.identity), stored), **found}
 
 
 def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
@@ -177,8 +186,16 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     stale = stale_memory_ids(parts.store.connection)
 
     def show(one: Ranked, *, below_threshold: bool) -> Selected:
-        cut = chosen.thresholds.of(one.candidate)
-        return to_selected(one, run.reasons, threshold=cut, below_threshold=below_threshold, titles=titles, stale=stale)
+        wording = opened.pool.wording_of(one)
+        return to_selected(
+            one,
+            run.reasons,
+            threshold=chosen.thresholds.of(one.candidate),
+            below_threshold=below_threshold,
+            titles=titles,
+            stale=stale,
+            carried_from=wording.turn_id if wording else "",
+        )
 
     coverage = count_coverage(run.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if run.options.answer else None
@@ -194,7 +211,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(run),
         primary=_primary_info(run, answerer) if answerer else None,
-        partial=coverage.unjudged > 0 or opened.index.files_left > 0,
+        partial=coverage.unjudged > 0 or run.left_by_limits > 0 or opened.index.files_left > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -211,6 +228,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         traffic=resources.traffic() if resources else Traffic(),
         latency=run.stopwatch.latency(since=run.options.waits_from),
         reasons=run.reasons_account,
+        carried_over=_carried_over(run, coverage),
         second_draws=_count_second_draws(run),
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
         files_left=opened.index.files_left,
@@ -218,6 +236,14 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         judges=judge_shares(run.outcomes, parts.judge.identity, run.taken_over),
         exit_code=_exit_code(coverage, run),
     )
+
+
+def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:
+    if not coverage.carried and run.opened.pool.thread is None:
+        return CarriedOver()
+    from xscore.pipeline.carrying import carried_over
+
+    return carried_over(run.opened.pool, run.outcomes, run.opened.turn, left=run.left_by_limits)
 
 
 def _count_second_draws(run: "TurnRun") -> SecondDraws:
@@ -254,7 +280,7 @@ def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
     ends = (
         (run.interrupted, 130),
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, 4),
-        (coverage.candidates > 0 and coverage.unjudged == coverage.candidates and not run.ranked_by, 3),
+        (coverage.unjudged > 0 and run.nothing_judged and not run.ranked_by, 3),
         (run.primary_failed, 7),
         (coverage.unjudged > 0 or run.opened.index.files_left > 0, 1),
         (run.found_nothing and run.answer_text is None, 1),

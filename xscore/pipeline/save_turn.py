@@ -65,11 +65,8 @@ def save_turn(
 
 def _state(answer: Answer) -> turns.TurnState:
     match answer.exit_code:
-        case 0:
-            return turns.TurnState.DONE
-        case 1:  # nothing reached the threshold, or something is left to judge
-            is_done = not (answer.coverage.unjudged or answer.files_left)
-            return turns.TurnState.DONE if is_done else turns.TurnState.PARTIAL
+        case 0 | 1:  # 1: nothing reached the threshold, or something is left to judge
+            return turns.TurnState.PARTIAL if answer.partial else turns.TurnState.DONE
         case 4:
             return turns.TurnState.PARTIAL
         case 130:

@@ -26,15 +26,10 @@ from xscore.pipeline.prepare import (
 )
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
-from xscore.platform.errors import (
-    BudgetExhausted,
-    NoUsableModel,
-    ProviderError,
-    StoreError,
-    XscoreError,
-)
+from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.platform.processes import gc_paused, process_identity
+from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
 from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Layer
@@ -63,7 +58,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
     stopwatch = Stopwatch()
     if options.isolated:
-        turn = replace(turn, fresh=True, thread="")
+        turn = replace(turn, fresh=True, thread="", follows_latest=False)
     opened = open_turn(
         parts,
         turn,
@@ -116,6 +111,8 @@ class TurnRun(Struct):
     forecast: JudgeEstimate | None = None
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
+    left_by_limits: int = 0
+    """Outcomes carried from earlier turns of the thread because a cap or the deadline came first."""
     taken_over: dict[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
@@ -147,6 +144,10 @@ class TurnRun(Struct):
             async with AsyncExitStack() as stack:
                 await self._open_resources(stack)
                 await self._judge()
+                if self.opened.pool.thread is not None:
+                    from xscore.pipeline.carrying import take_earlier
+
+                    take_earlier(self)
                 self._rank()
                 if self.parts.judge.identity.is_decision and not (self.ranked_by or self.options.isolated):
                     from xscore.pipeline.reasons import give_reasons
@@ -163,7 +164,7 @@ class TurnRun(Struct):
             said = save_turn(self.parts, finished, self.ranking.selection, self.figures, isolated=self.options.isolated)
             finished = replace(finished, warnings=(*finished.warnings, *said))
         if self.unkept is not None:
-            warning = _with_hint(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
+            warning = join_sentences(f"this turn could not be saved: {self.unkept.message}", self.unkept.hint)
             return replace(finished, warnings=(*finished.warnings, warning), exit_code=self.unkept.exit_code)
         return write_scores(self, finished, self.ranking) if self.options.all_scores else finished
 
@@ -287,6 +288,7 @@ class TurnRun(Struct):
         if parts.judge.is_model and judge.identity != parts.judge.identity:
             # the turn names the judge that its first contact found to answer under the name it was asked by
             self.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
+            self.opened = replace(opened, pool=replace(opened.pool, thread=None))  # its thread was told by another
             turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
         return judge
 
@@ -312,7 +314,7 @@ class TurnRun(Struct):
             self.options.ranked(turn, self.ranking)
 
     def _why_lexical_ranks(self) -> str:
-        if not self._nothing_judged:
+        if not self.nothing_judged:
             return ""
         from xscore.pipeline.fallback import why_lexical_ranks
 
@@ -329,8 +331,10 @@ class TurnRun(Struct):
         return not self.parts.judge.is_model or bool(self.ranked_by)
 
     @property
-    def _nothing_judged(self) -> bool:
-        return bool(self.outcomes) and not any(isinstance(one.result, Judgment) for one in self.outcomes)
+    def nothing_judged(self) -> bool:
+        """Whether nothing was judged under this wording."""
+        judged = (one for one in self.outcomes if isinstance(one.result, Judgment))
+        return bool(self.outcomes) and all(self.opened.pool.wording_of(one) for one in judged)
 
     def _build_context(self) -> None:
         """Render the bundle if anyone will see it."""
@@ -355,7 +359,7 @@ class TurnRun(Struct):
         """Call the answering model, unless there is nothing to answer from."""
         if self.resources is None or self.context is None or not self.wants_answer:
             return
-        if self.interrupted or self._nothing_judged:
+        if self.interrupted or self.nothing_judged:
             return
         if self.found_nothing and not self.options.answer_anyway:
             self.warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
@@ -392,8 +396,4 @@ class TurnRun(Struct):
 
     def warn(self, message: str, hint: str = "") -> None:
         """Add a warning to the receipt."""
-        self.warnings.append(_with_hint(message, hint))
-
-
-def _with_hint(message: str, hint: str) -> str:
-    return f"{message.rstrip('.')}. {hint}" if hint else message
+        self.warnings.append(join_sentences(message, hint))

@@ -124,6 +124,8 @@ class Selected(Struct, frozen=True, kw_only=True):
     is_stale: bool = False
     draws: tuple[float, ...] = ()
     """The two scores that `raw_score` is the mean of; empty: it was judged once."""
+    carried_from: str = ""
+    """The earlier turn under whose wording it was judged; empty: it was judged under this one."""
 
 
 class SecondDraws(Struct, frozen=True):
@@ -135,6 +137,27 @@ class SecondDraws(Struct, frozen=True):
     """Asked twice in earlier turns."""
     missed: int = 0
     """As near, but asked once in this turn: beyond the limit of 60, or a cap, the deadline or an interruption came."""
+
+
+class CarriedFrom(Struct, frozen=True, kw_only=True):
+    """How many judgments came from one earlier turn."""
+
+    turn_id: str
+    task: str
+    """The wording that they were judged under, redacted; the stored receipt omits it, so that it can be erased."""
+    memories: int
+
+
+class CarriedOver(Struct, frozen=True, kw_only=True):
+    """What a turn took over from earlier turns of its thread, and from the turn that it continues."""
+
+    way: str = ""
+    """`part`: the likely part was judged under this wording; `all`: all was to be judged; empty: it is no follow-up."""
+    because: str = ""
+    left: int = 0
+    """Carried only because a cap or the deadline came first; `continue` judges them."""
+    under: tuple[CarriedFrom, ...] = ()
+    """By the turn that judged them, the newest first; they add up to `coverage.carried`."""
 
 
 class ReasonsAccount(Struct, frozen=True):
@@ -221,6 +244,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Kinds with a threshold of their own."""
     second_draws: SecondDraws = SecondDraws()
     reasons: ReasonsAccount = ReasonsAccount()
+    carried_over: CarriedOver = CarriedOver()
     excluded_files: int = 0
     files_left: int = 0
     """Changed files that the deadline left out of the index, so that no memory of them could be judged."""
@@ -232,12 +256,13 @@ class Answer(Struct, frozen=True, kw_only=True):
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
     def __post_init__(self) -> None:
+        hint = "This is a bug of xscore; please report it."
         for name in ("judged", "cached", "carried") if self.judges else ():
             if getattr(self.coverage, name) != sum(getattr(share, name) for share in self.judges):
-                raise BrokenReceipt(
-                    f"the receipt does not add up: {name} by {self.judges}",
-                    hint="This is a bug of xscore; please report it.",
-                )
+                raise BrokenReceipt(f"the receipt does not add up: {name} by {self.judges}", hint=hint)
+        under = self.carried_over.under
+        if under and self.coverage.carried != sum(one.memories for one in under):
+            raise BrokenReceipt(f"the receipt does not add up: carried from {under}", hint=hint)
 
 
 class ScoreLine(Struct, frozen=True):

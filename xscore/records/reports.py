@@ -34,6 +34,8 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """Part of the input that a warm prefix cache serves."""
     judge: str = ""
     """`provider:model`."""
+    carried: int = 0
+    """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge + cached + carried`."""
     tariff: str = ""
     """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
 
@@ -44,7 +46,7 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
 
     def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
         """Sum counts, dollars and seconds; keep the limits of the slower one."""
-        counts = ("candidates", "cached", "to_judge", "calls")
+        counts = ("candidates", "cached", "carried", "to_judge", "calls")
         summed = (*counts, "input_tokens", "cached_input_tokens", "output_tokens", "seconds")
         return replace(
             max(self, other, key=lambda one: one.seconds),

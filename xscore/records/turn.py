@@ -45,15 +45,26 @@ class Turn(Struct, frozen=True, kw_only=True):
     changed: tuple[ChangedFile, ...] | None = None
     """None: git is not asked, and the times of the files count instead."""
     thread: str = ""
-    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that of the branch."""
+    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that of the branch.
+
+    A thread named here carries its earlier judgments over (`pipeline.carrying`)."""
+    follows_latest: bool = False
+    """Go on in the thread of this branch's latest turn, and carry its judgments over."""
     fresh: bool = False
     """Start a new working session on this branch; exchanges of the previous one become candidates."""
+    rejudge_all: bool = False
+    """Carry nothing over. An opened turn of no named or continued thread has it set."""
     checkpoint: str = ""
     """Name of a checkpoint to continue from, shown to the answering model."""
     id: str = ""
     """`t_…`, assigned when the turn begins."""
     continues: str = ""
     """The turn that this one finishes; its judgments count as carried."""
+
+    @property
+    def may_carry(self) -> bool:
+        """Whether it may take over what earlier turns of its thread judged."""
+        return bool(self.thread or self.follows_latest) and not (self.rejudge_all or self.fresh)
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -83,6 +94,8 @@ class WorkingSession(Struct, frozen=True, kw_only=True):
     last_updated: float
     closed_at: float | None
     tasks: int = 0
+    carried: int = 0
+    """How many judgments its latest turn took over from earlier ones."""
 
 
 class SessionEntry(Struct, frozen=True, kw_only=True):

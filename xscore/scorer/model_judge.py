@@ -135,13 +135,14 @@ class ModelJudge:
         stop: StopSignal | None = None,
         remarks: tuple[str, ...] = (),
         write_as: Callable[[str], WriteJudgments] | None = None,
-        untrusted_scores: Mapping[str, float] | None = None,
+        head_starts: Mapping[str, float] | None = None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
         began. write_as: name of a model -> writer of its judgments, for replies of another model than expected.
-        untrusted_scores: content hash -> 0..1, of unsigned imports; it only moves a pack forward.
+        head_starts: content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned
+        imports, and more for what a follow-up judges first.
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
@@ -155,7 +156,7 @@ class ModelJudge:
         self._stop = stop or StopSignal()
         self._remarks = remarks
         self._write_as = write_as
-        self._hearsay = untrusted_scores or {}
+        self._head_starts = head_starts or {}
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -212,7 +213,7 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        return self._priors.get(member.id, 0.0) + self._hearsay.get(member.content_hash, 0.0)
+        return self._priors.get(member.id, 0.0) + self._head_starts.get(member.content_hash, 0.0)
 
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
         return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}

@@ -71,6 +71,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     has_evidence: bool = True
     """Whether its answer rests on something; else it became no memory."""
     scope: Scope = Scope()
+    may_carry: bool = False
+    """Whether it could take over what its thread had judged, as `continue` then may."""
     links: tuple[str, ...] = ()
     """Ids of the kept memories named in its task or answer."""
     paths: tuple[str, ...] = ()

@@ -127,6 +127,7 @@ def begin_turn(
         process=process,
         judge=judge_name,
         primary=primary,
+        may_carry=turn.may_carry,
         edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
         scope=replace(
             turn.scope,
@@ -306,6 +307,7 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
                 recent=context.recent,
                 checkpoint=context.checkpoint,
                 scope=context.scope,
+                rejudge_all=not context.may_carry,
                 changed=context.edited or None,
             ),
             turn_key=turn_key,

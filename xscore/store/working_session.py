@@ -27,7 +27,9 @@ _TICKET = re.compile(
 )
 _COLUMNS = (
     "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line, conversation_summary,"
-    " opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE turn.thread = session.thread)"
+    " opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE turn.thread = session.thread),"
+    " coalesce((SELECT carried FROM turn JOIN turn_figures ON turn_id = id WHERE turn.thread = session.thread"
+    " ORDER BY started_at DESC, id DESC LIMIT 1), 0)"
 )
 _GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
 
@@ -63,6 +65,12 @@ def resume_session(
             if not (thread or fresh):
                 before = _adopt(connection, named, renamed_from)
             before = before or _open(connection, named, thread, now=now)
+    elif thread and before.branch != named:
+        with database.transaction(connection):  # no branch continues it by itself, but `--continue` goes by the branch
+            moved = (named, ticket_of(named), thread)
+            connection.execute(
+                "UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ? AND current_at = 0", moved
+            )
     resumed = bool(before.task) and _is_resumed(connection, before, now=now, process=process)
     return SessionInfo(
         thread=before.thread,

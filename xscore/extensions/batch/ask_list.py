@@ -268,7 +268,14 @@ def _is_in_vain(answer: Answer) -> bool:
     return cover.unjudged == cover.candidates > 0 and causes <= {UnjudgedCause.UNREADABLE}
 
 
-OF_ONE = {"file": "--file", "errors": "--errors", "recent": "--recent", "all_scores": "--all-scores"}
+OF_ONE = {
+    "file": "--file",
+    "errors": "--errors",
+    "recent": "--recent",
+    "all_scores": "--all-scores",
+    "thread": "--thread",
+    "follows_latest": "--continue",
+}
 """Options of one question, which a list has in its lines or not at all."""
 
 

@@ -1,0 +1,243 @@
+"""A follow-up judges the likely part under its new wording and keeps what the thread judged of the rest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.conftest import MakeRepo
+from tests.pipeline import test_decision_turns as decisions
+from tests.pipeline.conftest import settings_for
+from tests.servers.decision_server import DecisionServer
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.cli.answer_text import render_carried
+from xscore.pipeline.build import Pipeline
+from xscore.records.receipt import Answer, CarriedOver
+from xscore.records.turn import Turn
+from xscore.settings import BudgetSettings, ProviderSettings, Settings
+
+ORDER = Turn(task="Where is the price of an order worked out?", thread="orders")
+REFUND = Turn(task="And where is a refund written down?", thread="orders")
+FILES = {
+    f"shop/part_{at}.py": "\n\n".join(
+        f"def step_{at}_{n}(value: int) -> int:\n    return value * {n} + {at}" for n in range(8)
+    )
+    + "\n"
+    for at in range(10)
+} | {
+    "shop/orders.py": "from shop.part_0 import step_0_1\n\ndef price_of_order(n: int) -> int:\n    return step_0_1(n)",
+    "shop/refunds.py": "def write_refund(amount: int) -> str:\n    return f'refund {amount}'\n",
+}
+SCORES = {"price_of_order": 90, "write_refund": 80}
+
+
+@pytest.fixture
+def project(make_repo: MakeRepo) -> Path:
+    """A repository of some eighty functions, of which two matter."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A chat host that scores by a table."""
+    with OpenAIServer(score=table(SCORES)) as running:
+        yield running
+
+
+async def ask(root: Path, settings: Settings, turn: Turn) -> Answer:
+    """Play one turn without an answer."""
+    async with Pipeline.open(root, settings) as pipeline:
+        return await pipeline.ask(turn, answer=False)
+
+
+def adds_up(answer: Answer) -> None:
+    """Whatever was carried is accounted for, and nobody is lost."""
+    of, under = answer.coverage, answer.carried_over.under
+    assert of.candidates == of.judged + of.cached + of.carried + of.unjudged
+    assert of.carried == sum(one.memories for one in under)
+
+
+async def test_a_follow_up_asks_about_the_likely_part_only(project: Path, server: OpenAIServer) -> None:
+    """What was kept, its links and the best words are judged anew; the rest stands under the earlier wording."""
+    first = await ask(project, settings_for(server), ORDER)
+    assert first.carried_over == CarriedOver(way="all", because=first.carried_over.because)
+    calls = server.counts.judging_requests
+    second = await ask(project, settings_for(server), REFUND)
+    adds_up(second)
+    assert 0 < second.coverage.judged < second.coverage.candidates / 3 and second.coverage.unjudged == 0
+    assert server.counts.judging_requests - calls < calls
+    (row,) = second.carried_over.under
+    assert (row.turn_id, row.task, second.carried_over.way) == (first.turn_id, ORDER.task, "part")
+    assert {one.entity for one in second.selected if not one.carried_from} == set(SCORES)
+    assert first.turn_id in render_carried(second) and "price" in render_carried(second)
+
+
+async def test_what_changed_since_is_judged_whatever_its_words(project: Path, server: OpenAIServer) -> None:
+    """An edited memory has no judgment in the thread, so it is never carried."""
+    await ask(project, settings_for(server), ORDER)
+    edited = project / "shop/part_7.py"
+    edited.write_text(edited.read_text().replace("value * 5 + 7", "value * 5 + 700"))
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        second = await pipeline.ask(REFUND, answer=False)
+        told = await pipeline.explain("shop/part_7.py::step_7_5")
+        unedited = await pipeline.explain("shop/part_7.py::step_7_6")
+    assert told.memory and not told.memory.carried_from
+    assert unedited.memory and unedited.memory.carried_from == second.carried_over.under[0].turn_id
+    assert f"carried from turn {unedited.memory.carried_from}: judged under “{ORDER.task}”" in unedited.words
+
+
+async def test_a_chain_keeps_the_newest_judgment_of_each(project: Path, server: OpenAIServer) -> None:
+    """The third turn of a thread takes from the second what that judged itself, and the rest from the first."""
+    first = await ask(project, settings_for(server), ORDER)
+    second = await ask(project, settings_for(server), REFUND)
+    third = await ask(project, settings_for(server), replace(ORDER, task="Does step_9_3 take part in that?"))
+    adds_up(third)
+    named = {one.turn_id: one.memories for one in third.carried_over.under}
+    assert named.keys() == {first.turn_id, second.turn_id}
+    assert named[second.turn_id] <= second.coverage.judged
+
+
+@pytest.mark.parametrize(
+    "turn", [replace(REFUND, rejudge_all=True), replace(REFUND, thread="other"), Turn(task="Refund?")]
+)
+async def test_nothing_is_carried_without_a_thread_or_where_all_was_wanted(
+    project: Path, server: OpenAIServer, turn: Turn
+) -> None:
+    """A plain question, another thread and `--fresh` judge every memory."""
+    await ask(project, settings_for(server), ORDER)
+    answer = await ask(project, settings_for(server), turn)
+    assert answer.coverage.judged == answer.coverage.candidates
+
+
+async def test_the_latest_turn_of_the_branch_is_followed(project: Path, server: OpenAIServer) -> None:
+    """`--continue` finds the thread of the latest turn, named or not; without any it is a first turn."""
+    follow = Turn(task="And then?", follows_latest=True)
+    assert (await ask(project, settings_for(server), follow)).coverage.carried == 0
+    await ask(project, settings_for(server), ORDER)
+    answer = await ask(project, settings_for(server), replace(follow, task=REFUND.task))
+    assert answer.session and answer.session.thread == "orders" and answer.coverage.carried > 0
+
+
+async def test_carried_judgments_are_never_judgments_of_the_new_wording(project: Path, server: OpenAIServer) -> None:
+    """The cache holds what was judged; asked outside the thread, the same wording judges the rest."""
+    await ask(project, settings_for(server), ORDER)
+    second = await ask(project, settings_for(server), REFUND)
+    alone = await ask(project, settings_for(server), Turn(task=REFUND.task))
+    assert (alone.coverage.cached, alone.coverage.carried) == (second.coverage.judged, 0)
+    again = await ask(project, settings_for(server), REFUND)
+    assert again.coverage.cached == again.coverage.candidates and again.carried_over == CarriedOver()
+
+
+async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIServer) -> None:
+    """Of a follow-up it counts the likely part alone, and nothing is opened or sent for it."""
+    await ask(project, settings_for(server), ORDER)
+    calls = server.counts.judging_requests
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        found = (await pipeline.estimate(REFUND)).judge
+        assert server.counts.judging_requests == calls
+        answer = await pipeline.ask(REFUND, answer=False)
+    assert (found.to_judge, found.carried) == (answer.coverage.judged, answer.coverage.carried)
+    assert found.calls == answer.judge_usage.calls
+    assert found.candidates == found.to_judge + found.cached + found.carried
+
+
+async def test_another_judge_and_an_erased_turn_carry_nothing(project: Path, server: OpenAIServer) -> None:
+    """Scores of another model are on another scale; an erased question leaves no judgment to take over."""
+    await ask(project, settings_for(server), ORDER)
+    other = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
+    assert other.coverage.judged == other.coverage.candidates
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        pipeline.parts.store.connection.execute("UPDATE turn SET task = '', context = '{}'")
+    second = await ask(project, settings_for(server), replace(REFUND, task="And where is a refund logged?"))
+    assert second.coverage.judged == second.coverage.candidates
+
+
+async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServer) -> None:
+    """Its scores cost nothing and are never stored."""
+    settings = settings_for(server, model="lexical")
+    await ask(project, settings, ORDER)
+    answer = await ask(project, settings, REFUND)
+    assert (answer.coverage.carried, answer.carried_over) == (0, CarriedOver())
+
+
+async def test_scores_of_unknown_origin_are_not_carried(project: Path, server: OpenAIServer) -> None:
+    """An unsigned import only orders the work: what it says of the earlier wording is judged, not taken over."""
+    await ask(project, settings_for(server), ORDER)
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        connection = pipeline.parts.store.connection
+        connection.execute(
+            "INSERT INTO untrusted_score SELECT turn_key, judge, sample, hash, 1.0 FROM judgment"
+            " JOIN query ON query.id = query_id JOIN content ON content.id = content_id"
+        )
+        connection.execute("DELETE FROM judgment")
+    answer = await ask(project, settings_for(server), REFUND)
+    assert answer.coverage.judged == answer.coverage.candidates
+
+
+async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) -> None:
+    """Where most would be judged again anyway, all is, and the receipt says why."""
+    await ask(shop, settings_for(server), replace(ORDER, task="The discount is taken twice."))
+    answer = await ask(shop, settings_for(server), replace(ORDER, task="Now the tests of the discount."))
+    assert answer.coverage.judged == answer.coverage.candidates
+    assert answer.carried_over.way == "all" and "most would" in answer.carried_over.because
+
+
+async def test_a_turn_that_carried_can_be_continued(project: Path, server: OpenAIServer) -> None:
+    """Killed after some calls, it judges the rest of its part and carries what it carried."""
+    await ask(project, settings_for(server), ORDER)
+    second = await ask(project, settings_for(server), REFUND)
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        connection = pipeline.parts.store.connection
+        lost = connection.execute(
+            "DELETE FROM judgment WHERE query_id = (SELECT max(id) FROM query) AND content_id IN"
+            " (SELECT content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query) LIMIT 3)"
+        ).rowcount
+        connection.execute("DELETE FROM receipt WHERE turn_id = ?", (second.turn_id,))
+        connection.execute("UPDATE turn SET state = 'running' WHERE id = ?", (second.turn_id,))
+        third = await pipeline.resume(second.turn_id, answer=False)
+    adds_up(third)
+    assert (third.coverage.judged, third.coverage.unjudged) == (lost, 0)
+    assert third.carried_over.under[0].memories == second.coverage.carried
+    assert third.carried_over.under[1].turn_id == second.turn_id
+
+
+@pytest.fixture
+def decider() -> Iterator[DecisionServer]:
+    """A host of decision models."""
+    with DecisionServer(score=table(SCORES)) as running:
+        yield running
+
+
+def few_at_a_time(server: DecisionServer, **budget: object) -> Settings:
+    """Settings of a decision judge that is asked about ten memories in a request, one request at a time."""
+    given = decisions.settings_for(server, "typesafe", pack_size=10, concurrency=1)
+    return replace(given, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(**budget))  # type: ignore[arg-type]  # its fields
+
+
+async def test_a_decision_judge_is_asked_about_all(project: Path, decider: DecisionServer) -> None:
+    """A whole pass costs cents, so a follow-up carries nothing; the likely part goes first."""
+    await ask(project, few_at_a_time(decider), ORDER)
+    decider.bodies.clear()
+    second = await ask(project, few_at_a_time(decider), REFUND)
+    assert second.coverage.judged == second.coverage.candidates
+    assert second.carried_over.way == "all" and "decision" in second.carried_over.because
+    assert all(name in str(decider.bodies[0]) for name in SCORES)
+
+
+async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path, decider: DecisionServer) -> None:
+    """What the cap left is carried, said, and judged by `continue`; nothing is unjudged meanwhile."""
+    first = await ask(project, few_at_a_time(decider), ORDER)
+    cost = first.judge_usage.cost_usd
+    assert cost
+    capped = few_at_a_time(decider, max_usd=cost / 2)
+    second = await ask(project, capped, REFUND)
+    adds_up(second)
+    assert second.coverage.unjudged == 0 < second.coverage.judged and second.partial
+    assert second.carried_over.left == second.coverage.carried > 0
+    assert any("earlier wording" in warning for warning in second.warnings)
+    assert {one.entity for one in second.selected} == set(SCORES)
+    async with Pipeline.open(project, few_at_a_time(decider)) as pipeline:
+        third = await pipeline.resume(second.turn_id, answer=False)
+    assert third.coverage.judged == second.coverage.carried and not third.partial

@@ -1,0 +1,153 @@
+"""What a follow-up judges under its new wording, and what it takes over from earlier turns of its thread.
+
+The likely part is judged again: what the turn before kept and nearly kept, the memories linked to those, and what the
+new words fit best. A content that the thread has no judgment of is always judged, so a change needs no rule of its own.
+All others keep the thread's newest judgment, which is never written as one of the new wording. Trade-off: a memory that
+only the new wording makes relevant, without sharing its words or a link, keeps its old score (`--fresh` judges it).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from xscore.cache.keys import judge_key
+from xscore.pipeline.pool import Pool, ThreadPlan, known_judgments, stored_reasons
+from xscore.platform.text import counted
+from xscore.records.judgment import JudgeIdentity, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.receipt import CarriedFrom, CarriedOver
+from xscore.records.turn import Turn
+from xscore.store.store import Store
+from xscore.store.threads import Wording, shown_in_turn, wordings_of_thread
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn import TurnRun
+
+LEXICAL_SHARE = 0.1
+"""Share of the pool that is judged again because its words fit the new wording best."""
+MOST_LINKED = 0.05
+"""Most of the pool that is judged again because it is linked to what was kept."""
+WORTH_IT = 0.5
+"""A follow-up that would judge more than this share of what is missing judges all of it."""
+LEFT_BY = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.REPLAY})
+"""Causes for which an earlier judgment stands in: nothing was wrong with the memory or the judge."""
+
+FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"
+MOSTLY_NEW = "most would have been judged again anyway"
+CHEAP_ENOUGH = "a whole pass of a decision judge costs cents, so the likely part goes first and all follow"
+LIKELY_PART = "a chat judge is asked about the likely part only; `--fresh` has it judge all"
+
+
+def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity) -> Pool:
+    """Return the pool of a follow-up: what is to be sent, and what its thread said of the rest. Sends nothing.
+
+    turn: completed, with its thread. key: its turn key. Raises StoreDamaged.
+    """
+    wordings = wordings_of_thread(store.connection, turn.thread, judge=judge_key(judge), other_than=key)
+    earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
+    if not earlier:
+        return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
+    priors = _priors(store, turn, pool)
+    missing = _missing(pool)
+    hash_of = {one.id: one.content_hash for one in pool.candidates}
+    likely = {hash_of[id_] for id_ in _likely_ids(store, wordings, priors) if id_ in hash_of}
+    first = missing & (likely | (missing - earlier.keys()))
+    plan = ThreadPlan(way="all", because="", spare=earlier, wordings=judged_under, first=first, priors=priors)
+    if judge.is_decision:
+        return replace(pool, thread=replace(plan, because=CHEAP_ENOUGH))
+    if len(first) > WORTH_IT * len(missing):
+        return replace(pool, thread=replace(plan, because=MOSTLY_NEW))
+    carried = {hash_: judgment for hash_, judgment in earlier.items() if hash_ not in first}
+    spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in first}
+    misses = tuple([one for one in pool.misses if one.content_hash in first])
+    plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
+    return replace(pool, misses=misses, thread=plan)
+
+
+def _missing(pool: Pool) -> frozenset[str]:
+    """Return the contents that this wording's cache lacks."""
+    return frozenset({one.content_hash for one in pool.misses})
+
+
+def _earlier_judgments(
+    store: Store, wordings: Sequence[Wording], judge: str, pool: Pool
+) -> tuple[dict[str, Judgment], dict[str, Wording]]:
+    """Return the thread's newest judgment of each missing content, and under which wording it was given."""
+    missing = _missing(pool)
+    found, under = dict[str, Judgment](), dict[str, Wording]()
+    for wording in wordings:
+        left = missing - found.keys()
+        if not left:
+            break
+        new = {hash_: one for hash_, one in known_judgments(store, wording.key, judge).items() if hash_ in left}
+        found |= new
+        under |= dict.fromkeys(new, wording)
+    return found, under
+
+
+def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
+    from xscore.scorer.lexical import lexical_priors  # only a follow-up needs it this early
+    from xscore.store.term_vectors import TERM_EMBEDDER
+
+    return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
+
+
+def _likely_ids(store: Store, wordings: Sequence[Wording], priors: Mapping[str, float]) -> Iterator[str]:
+    """Yield the memories that may well be relevant under the new wording, some of them twice."""
+    receipts = (shown_in_turn(store.connection, one.turn_id) for one in wordings)
+    ids = next(filter(None, receipts), [])
+    yield from ids
+    fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
+    yield from fitting[: ceil(LEXICAL_SHARE * len(priors))]
+    ties = Counter[str]()
+    for edge in store.edges_touching(ids):
+        ties.update({edge.source, edge.target})
+    linked = [id_ for id_, _ in ties.most_common() if id_ in priors]
+    yield from linked[: ceil(MOST_LINKED * len(priors))]
+
+
+def take_earlier(run: "TurnRun") -> None:
+    """Let earlier judgments stand in for what a cap or the deadline left, and say so."""
+    pool, turn = run.opened.pool, run.opened.turn
+    spare = pool.thread.spare if pool.thread else {}
+    taken = tuple([
+        Outcome(one.candidate, spare[one.candidate.content_hash], Origin.CARRIED)
+        if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY and one.candidate.content_hash in spare
+        else one
+        for one in run.outcomes
+    ])  # fmt: skip
+    run.left_by_limits = sum(new is not one for new, one in zip(taken, run.outcomes, strict=True))
+    run.outcomes = taken
+    if run.left_by_limits:
+        what = counted(run.left_by_limits, "memory keeps", "memories keep")
+        run.warn(
+            f"a cap or the deadline came first: {what} the judgment of an earlier wording",
+            f"`xscore continue {turn.id}` judges them.",
+        )
+
+
+def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: int) -> CarriedOver:
+    """Account for what was taken over, by the turn that judged it. turn: with the id of the one that it continues."""
+    own = Wording(turn.continues, "", turn.task)
+    under = Counter(pool.wording_of(one) or own for one in outcomes if one.origin is Origin.CARRIED)
+    plan = pool.thread
+    return CarriedOver(
+        way=plan.way if plan else "",
+        because=plan.because if plan else "",
+        left=left,
+        under=tuple([CarriedFrom(turn_id=one.turn_id, task=one.task, memories=n) for one, n in under.most_common()]),
+    )
+
+
+def carried_reasons(pool: Pool, store: Store, judge: str, hashes: Sequence[str]) -> dict[str, str]:
+    """Return the reasons that came with carried judgments, by content hash."""
+    found, plan = dict[str, str](), pool.thread
+    by_key: dict[str, list[str]] = {}
+    for hash_ in hashes:
+        if plan and hash_ in plan.wordings and hash_ not in pool.known:
+            by_key.setdefault(plan.wordings[hash_].key, []).append(hash_)
+    for key, own in by_key.items():
+        found |= stored_reasons(store, key, [judge], own)
+    return found
