@@ -6,15 +6,18 @@ Trade-off: a wall clock that jumps by more than the lease makes a live runner lo
 may be paid for twice.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from sqlite3 import Connection, Error
+from typing import TYPE_CHECKING
 
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import RunnerMark, process_place, random_hex
+
+if TYPE_CHECKING:
+    import asyncio  # `status` reads leases, and runs no loop
 
 HEARTBEAT_S = 5.0
 _HELD: set[str] = set()
@@ -24,9 +27,10 @@ _HELD: set[str] = set()
 class Lease:
     """The row of this process in the store. Methods with a connection need an open transaction."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.id = random_hex(8)
-        self._clock, self._pid, self._place = clock, os.getpid(), process_place()
+    def __init__(self, clock: Callable[[], float] = time.time, *, name: str = "", pid: int = 0) -> None:
+        """name: a lease that whoever started this process wrote for it. pid: of a process just started, to write it."""
+        self.id = name or random_hex(8)
+        self._clock, self._pid, self._place = clock, pid or os.getpid(), process_place()
         _HELD.add(self.id)
 
     def renew(self, connection: Connection) -> None:
@@ -72,15 +76,21 @@ class Heartbeat:
 
     def start(self) -> None:
         """Start the heartbeat in the running event loop."""
+        import asyncio
+
         self._task = asyncio.create_task(self._loop())
 
     async def stop(self) -> None:
         """Stop the heartbeat and wait for its end."""
         if self._task is not None:
+            import asyncio
+
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _loop(self) -> None:
+        import asyncio
+
         while True:
             await asyncio.sleep(self._every_s)
             with suppress(StoreError, Error):

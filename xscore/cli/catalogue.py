@@ -63,6 +63,7 @@ Measure
 Set up
   index     cli.repository:index  Bring the memories of a repository up to date.
   mcp       extensions.agents.mcp_server:mcp  Serve this repository to an agent (MCP, stdio).
+  watch     extensions.agents.watch_commands:watch  Keep index and open threads up to date while you work.
   status    cli.repository:status  Show what the store of this repository holds.
   doctor    cli.repository:doctor  Check keys, hosts, store and settings.
   graph     cli.repository:graph  What a file depends on, and what depends on it.

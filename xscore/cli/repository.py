@@ -19,7 +19,7 @@ from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
 from xscore.records.memory import IndexReport
-from xscore.records.reports import Diagnosis, StoreStatus
+from xscore.records.reports import BackgroundStatus, Diagnosis, StoreStatus
 
 if TYPE_CHECKING:
     from xscore.store.graph import ReachedNode
@@ -132,6 +132,13 @@ def status(flags: Flags) -> None:
     flags.terminal.print_result(found, _render_status)
 
 
+def _describe_background(found: BackgroundStatus) -> str:
+    if found.pid is None:
+        return "none"
+    doing = f"{one_line(found.doing)} since {format_seconds(found.for_s)}" if found.doing else "idle"
+    return f"{doing} (process {found.pid}{', xscore watch' if found.watches else ''})"
+
+
 def _as_text(languages: Sequence[str]) -> str:
     return f"{', '.join(languages)}: the grammar is not installed. {install_hint('languages')}"
 
@@ -159,6 +166,8 @@ def _render_status(found: StoreStatus) -> str:
             ("judgments", f"{found.judgments:,}"),
             ("turns", f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else "")),
             ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
+            ("background", _describe_background(found.background)),
+            ("", f"went wrong last: {one_line(found.background.problem)}" if found.background.problem else ""),
         ]
     )
     return facts if found.files else f"{facts}\n\nNothing is indexed yet: run `xscore index`."

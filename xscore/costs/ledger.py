@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
@@ -183,10 +184,13 @@ def _call_from_row(row: tuple[object, ...]) -> CallRecord:
 
 
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
-    """Count what the store holds."""
+    """Count what the store holds, and say what its background process does."""
+    from xscore.cache.background_lease import read_background  # a turn asks for none
+
     trusted = opening.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
     usd, estimated = total_spent(store.connection), is_estimated(store.connection)
-    return store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
+    counts = store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
+    return replace(counts, background=read_background(store.connection, now=store.clock()))
 
 
 LATEST_CALLS = 64

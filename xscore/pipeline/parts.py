@@ -101,7 +101,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     answer_anyway: bool = False
     """Call it even if no memory reached the threshold."""
     command: str = "ask"
-    """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
+    """What asks, as reports name it: `ask`, `context`, `hook`, `mcp`, `continue`, `eval`, `background`."""
     isolated: bool = False
     """Belongs to no session, counts no use, learns nothing (an evaluation); past answers only if `--layer` says so."""
     bundle: str = ""

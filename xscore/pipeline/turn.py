@@ -79,6 +79,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
         now=parts.clock(),
         process=process_identity(),
+        command=options.command,
         isolated=options.isolated,
     )
     warnings = [*parts.warnings, *unfinished_index(opened), *unreadable_layers(opened)]

@@ -116,6 +116,21 @@ class Explanation(Struct, frozen=True, kw_only=True):
     words: str
 
 
+class BackgroundStatus(Struct, frozen=True, kw_only=True):
+    """The background process of a store."""
+
+    pid: int | None = None
+    """None: none runs."""
+    doing: str = ""
+    """Empty: it waits for something to do."""
+    for_s: float = 0.0
+    """Seconds since it began that."""
+    watches: bool = False
+    """It is `xscore watch`, which stays until it is stopped."""
+    problem: str = ""
+    """What went wrong last, in one line; empty: nothing."""
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
@@ -140,6 +155,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     spent_usd: Decimal | None
     """All calls in the ledger; None as soon as one is unpriced."""
     spent_estimated: bool = False
+    background: BackgroundStatus = BackgroundStatus()
 
 
 class DoctorFinding(Struct, frozen=True):

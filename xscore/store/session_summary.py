@@ -62,6 +62,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
     process: str = ""
     """The process it runs in, while it runs."""
+    command: str = ""
+    """What asked: see `pipeline.parts.TurnOptions`; empty: unknown."""
     judge: str = ""
     """`provider:model` or `lexical`, with which a turn goes on."""
     primary: str = ""

@@ -33,6 +33,8 @@ from xscore.store.working_session import update_session_work
 RECEIPT_SCHEMA = 1
 MOST_EDITED = 200
 """Most files with uncommitted changes that are stored with a turn."""
+BACKGROUND = "background"
+"""Command of a turn that finishes another one while its user may be asking something else."""
 _TITLE_CHARS = 80
 _LATEST = """
     SELECT coalesce(
@@ -108,12 +110,14 @@ def begin_turn(
     primary: str = "",
     now: float,
     process: str = "",
+    command: str = "",
     isolated: bool = False,
 ) -> str:
     """Store a turn as running; return its id (`t_…`).
 
     judge: judge key. judge_name: `provider:model` or `lexical`. primary: the answering model. process:
-    `processes.process_identity`.
+    `processes.process_identity`. command: what asked; `BACKGROUND` changes neither the latest turn nor the session's
+    work, and the turn that it continues stays as it is until `replace_turn`.
     isolated: not the user's work (an evaluation), so it does not become the latest turn.
     """
     identifier = turn.id or "t_" + random_hex(8)
@@ -125,6 +129,7 @@ def begin_turn(
         recent=tuple(filter(is_safe_name, turn.recent)),
         checkpoint=turn.checkpoint,
         process=process,
+        command=command,
         judge=judge_name,
         primary=primary,
         may_carry=turn.may_carry,
@@ -141,12 +146,21 @@ def begin_turn(
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
             (identifier, turn.thread, turn_key, judge, task, context.to_json(), now),
         )
+        if command == BACKGROUND:
+            return identifier
         if turn.continues:
             connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues))
         if not isolated:
             connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
     return identifier
+
+
+def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
+    """Have a turn that was finished in the background take the place of the one it continues."""
+    with database.transaction(connection):
+        connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn_id))
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'latest_turn' AND value = ?", (by, turn_id))
 
 
 def finish_turn(

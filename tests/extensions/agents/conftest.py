@@ -1,0 +1,85 @@
+"""A repository whose judge is a loopback host of decision models, for real processes of `xscore`."""
+
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.servers.decision_server import DecisionServer
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.turn import run_turn
+from xscore.records.receipt import Answer
+from xscore.records.turn import Turn
+from xscore.settings import load_settings
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
+    """A host that this environment names as the judge's."""
+    with DecisionServer() as running:
+        monkeypatch.setenv("SYSTEMONE_BASE_URL", running.url)
+        monkeypatch.setenv("XSCORE_JUDGE_MODEL", "systemone:jev-1.14.0")
+        monkeypatch.setenv("XSCORE_JUDGE_PROBE", "0")
+        yield running
+
+
+@pytest.fixture
+def flock(make_repo: MakeRepo, host: DecisionServer) -> Iterator[Path]:
+    """A repository of forty functions; no process of its store survives the test."""
+    root = make_repo(
+        {f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n' for n in range(40)}
+    )
+    yield root
+    host.latency_s = 0.0
+    for pid in processes_in(root):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes_in(root: Path) -> list[int]:
+    """The processes of xscore whose current folder is this one, zombies excluded."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = b"xscore" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root
+        except OSError:
+            continue
+        found += [int(place.name)] if is_ours else []
+    return found
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait for something that another process brings about."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+def query(root: Path, sql: str, *given: object) -> list[tuple[object, ...]]:
+    """Read a store as it stands."""
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True, timeout=10)
+    try:
+        return connection.execute(sql, given).fetchall()
+    finally:
+        connection.close()
+
+
+async def ask_within(
+    root: Path, deadline_s: float | None, *, task: str = "Count the sheep.", thread: str = "", command: str = "hook"
+) -> Answer:
+    """Ask as a hook does, with a deadline."""
+    loaded = load_settings(
+        repo_root=root, user_file=Path("/nonexistent"), environ=os.environ, flags={"budget.deadline_s": deadline_s}
+    )
+    async with Pipeline.open(root, loaded) as pipeline:
+        return await run_turn(
+            pipeline.parts, Turn(task=task, thread=thread), TurnOptions(answer=False, command=command)
+        )

@@ -1,0 +1,146 @@
+"""The lease that makes one process the background process of a store, and what that process says of itself.
+
+One row of `meta` names the runner (`cache.lease`) that holds it and what it does; a holder that is dead is replaced at
+once. Who starts a process writes the lease for it, so that many who ask at the same moment start one.
+Trade-off: a holder whose clock jumps may be replaced; it learns so at its next heartbeat, within seconds, and ends.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Lock
+
+import msgspec
+from msgspec import Struct
+
+from xscore.cache.lease import Lease
+from xscore.platform import database
+from xscore.platform.errors import StoreError
+from xscore.platform.processes import RunnerMark, process_place
+from xscore.records.reports import BackgroundStatus
+from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.redaction import redact
+
+PROBLEM_CHARS = 300
+_HOLDER, _PROBLEM = "background", "background_problem"
+
+
+class _Holder(Struct):
+    runner: str = ""
+    doing: str = ""
+    since: float = 0.0
+    watches: bool = False
+
+
+def read_background(connection: sqlite3.Connection, *, now: float) -> BackgroundStatus:
+    """Return what the background process does now, and what it did wrong last. Raises StoreError."""
+    holder = _read_holder(connection)
+    problem = read_meta(connection, _PROBLEM)
+    mark = _mark_of(connection, holder.runner)
+    if mark is None or not mark.lives(here=process_place(), now=now):
+        return BackgroundStatus(problem=problem)
+    return BackgroundStatus(
+        pid=mark.pid,
+        doing=holder.doing,
+        for_s=max(0.0, now - holder.since),
+        watches=holder.watches,
+        problem=problem,
+    )
+
+
+def lend_lease(connection: sqlite3.Connection, name: str, *, pid: int, now: float) -> None:
+    """Write the lease of a process that was just started and will take it by this name. Within an open transaction."""
+    lease = Lease(lambda: now, name=name, pid=pid)
+    lease.renew(connection)
+    lease.close()  # it is the other process's
+    _write_holder(connection, _Holder(name, "starting", now))
+
+
+class BackgroundLease:
+    """The lease of this process, over a connection of its own. `take` comes first; any thread may call it."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        name: str = "",
+        watches: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """name: a lease that was lent to this process. watches: it stays when there is nothing to do."""
+        self._connection, self._clock, self._lock = connection, clock, Lock()
+        self._lease = Lease(clock, name=name)
+        self._holder = _Holder(self._lease.id, "", clock(), watches)
+        self.changed = Event()
+        """Set while something was said that no beat has stored."""
+
+    def take(self) -> bool:
+        """Become the background process, unless a living one has the lease. Raises StoreError."""
+        with self._lock, database.transaction(self._connection) as connection:
+            now = self._clock()
+            before = _read_holder(connection)
+            mark = _mark_of(connection, before.runner)
+            if before.runner != self._lease.id and mark is not None and mark.lives(here=process_place(), now=now):
+                return False
+            if mark is not None and before.runner != self._lease.id:
+                self._lease.release(connection, before.runner)
+            self._lease.renew(connection)
+            _write_holder(connection, self._holder)
+            return True
+
+    def say(self, doing: str) -> None:
+        """Set what the process does from now on; the next `beat` stores it. Empty: nothing, it waits."""
+        if doing != self._holder.doing:
+            self._holder = _Holder(self._lease.id, doing, self._clock(), self._holder.watches)
+            self.changed.set()
+
+    def beat(self) -> bool:
+        """Renew the lease and store what the process does; False: another process has it now. Raises StoreError."""
+        self.changed.clear()
+        with self._lock, database.transaction(self._connection) as connection:
+            if _read_holder(connection).runner != self._lease.id:
+                return False
+            self._lease.renew(connection)
+            _write_holder(connection, self._holder)
+        return True
+
+    def release(self, *, unless: Callable[[sqlite3.Connection], bool] = lambda _: False) -> bool:
+        """Give the lease up and return True, unless there is more to do. Raises StoreError.
+
+        unless: asked within the transaction, so that work stored before anyone saw this lease held is not left behind.
+        """
+        with self._lock, database.transaction(self._connection) as connection:
+            if unless(connection):
+                return False
+            if _read_holder(connection).runner == self._lease.id:
+                write_meta(connection, _HOLDER, "")
+            self._lease.release(connection)
+        self._lease.close()
+        return True
+
+    def end(self, problem: str) -> None:
+        """Give the lease up, and store in one line what went wrong; empty: nothing.
+
+        This process counts as dead then, even if the store cannot be written.
+        """
+        with suppress(StoreError, sqlite3.Error):
+            self.release()
+            with self._lock, database.transaction(self._connection) as connection:
+                write_meta(connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS])
+        self._lease.close()
+
+
+def _read_holder(connection: sqlite3.Connection) -> _Holder:
+    written = read_meta(connection, _HOLDER)
+    with database.damage_if_invalid("the background process"):
+        return msgspec.json.decode(written, type=_Holder) if written else _Holder()
+
+
+def _write_holder(connection: sqlite3.Connection, holder: _Holder) -> None:
+    write_meta(connection, _HOLDER, msgspec.json.encode(holder).decode())
+
+
+def _mark_of(connection: sqlite3.Connection, runner: str) -> RunnerMark | None:
+    row = connection.execute("SELECT pid, place, seen_at FROM runner WHERE id = ?", (runner,)).fetchone()
+    return RunnerMark(*row) if row else None

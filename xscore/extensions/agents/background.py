@@ -1,0 +1,97 @@
+"""Start the background process of a store, if none runs: for hooks and servers, which must not wait.
+
+The process is `xscore watch` with a lease that is written for it here, in the transaction that looks whether another
+one lives, so that many who ask at once start one. `background_work` holds what it does. Trade-off: while another
+process writes for longer than `PATIENCE_MS`, a process is started without a lease; it ends if it is not needed.
+"""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xscore.cache.background_lease import lend_lease, read_background
+from xscore.platform import database
+from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.paths import STORE_FILE, user_config_file, user_data_dir
+from xscore.platform.processes import random_hex
+from xscore.store import opening
+
+if TYPE_CHECKING:
+    from xscore.settings import Settings
+
+LEASE_VARIABLE = "_XSCORE_LEASE"
+"""Names the lease that was written for a process; with it `xscore watch` ends when nothing is left to do."""
+PATIENCE_MS = 10
+"""How long to wait for another process's transaction."""
+
+
+def wake_background(store_dir: Path, root: Path, *, settings: "Settings | None" = None) -> bool:
+    """Start the background process of the store in this folder; return whether one runs now. Never raises, never waits.
+
+    root: the repository's. settings: those of the caller; None reads them. A store that is not this user's is left
+    alone, and so is a missing one.
+    """
+    try:
+        chosen = settings or _settings_of(root)
+        data_dir = user_data_dir(chosen.store.user_data_dir)
+        if not (opening.has_store(store_dir) and root.is_dir()):
+            return False
+        opening.refuse_links(store_dir)
+        if not (chosen.store.trust or opening.is_trusted(store_dir, user_data_dir=data_dir)):
+            return False
+        keys = opening.key_source(data_dir)
+        with closing(database.open_unchecked(store_dir / STORE_FILE, keys)) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
+            return read_background(connection, now=time.time()).pid is not None or _start(connection, root)
+    except (StoreError, UsageError, sqlite3.Error, OSError):
+        return False
+
+
+def _settings_of(root: Path) -> "Settings":
+    from xscore.settings import load_settings  # a caller that ran a turn has them
+
+    return load_settings(repo_root=root, user_file=user_config_file(), environ=os.environ).settings
+
+
+def _start(connection: sqlite3.Connection, root: Path) -> bool:
+    name, now = random_hex(8), time.time()
+    try:
+        with database.transaction(connection):
+            if read_background(connection, now=now).pid is None:
+                lend_lease(connection, name, pid=_spawn(name, root), now=now)
+    except StoreError as error:
+        if not database.is_busy(error):
+            raise
+        _spawn(name, root)
+    return True
+
+
+def _spawn(name: str, root: Path) -> int:
+    """Start the process in a session of its own, so that it outlives this one; return its id."""
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "xscore", "watch"],
+        cwd=root,
+        env={**_safe_environment(), LEASE_VARIABLE: name},
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        start_new_session=True,
+    )
+    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()  # no zombie where we live on
+    return process.pid
+
+
+def _safe_environment() -> dict[str, str]:
+    """Return the environment without the relative places of `PYTHONPATH`, from which the repository could run code."""
+    environment = dict(os.environ)
+    if "PYTHONPATH" in environment:
+        places = environment["PYTHONPATH"].split(os.pathsep)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(os.path.isabs, places))
+    return environment
