@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore.cli.terminal import wrapped
+from xscore.cli.text_layout import wrapped
 from xscore.store.opening import connect_store
 
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'

@@ -10,7 +10,7 @@ import pytest
 from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.attempts import Metered
 from xscore.providers.prices import call_price, cost_upper_bound

@@ -24,7 +24,7 @@ from xscore.settings import (
     Secret,
     Settings,
 )
-from xscore.store.turns import latest_judge
+from xscore.store.turn_history import latest_judge
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 OTHER = Turn(task="Where does the cart ask for its sum?")

@@ -14,7 +14,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.stored_receipt import read_receipt
 from xscore.records.turn import Turn
 from xscore.settings import SelectionSettings
-from xscore.store.turns import past_turn
+from xscore.store.turn_history import past_turn
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 

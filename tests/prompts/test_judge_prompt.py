@@ -4,18 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import (
-    CONTEXT_CHARS,
-    ERROR_CHARS,
-    PROMPT_VERSION,
-    PackEntry,
-    PromptOptions,
-    judge_rubric,
-    judging_request,
-    pack_block,
-    shown_turn_parts,
-    turn_block,
-)
+from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, judging_request, pack_block
+from xscore.prompts.turn_text import CONTEXT_CHARS, ERROR_CHARS, PROMPT_VERSION, shown_turn_parts, turn_block
 from xscore.providers.scripted import shown_memories
 from xscore.records.calls import Request
 from xscore.records.turn import Turn

@@ -16,8 +16,9 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.reply_schema import reply_schema
 from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.records.calls import Request

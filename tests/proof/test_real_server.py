@@ -28,7 +28,8 @@ from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.probe import known_capability
 from xscore.platform.errors import PromptTooLong
-from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judging_request
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.openai import connect
 from xscore.records.calls import Capability, Completion, ReplyForm, Request
 from xscore.records.receipt import Answer

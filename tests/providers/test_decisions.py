@@ -24,7 +24,7 @@ from xscore.platform.errors import (
     XscoreError,
 )
 from xscore.prompts.decision import LEVELS
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.decisions import DecisionProvider, connect
 from xscore.providers.prices import call_price, cost_upper_bound

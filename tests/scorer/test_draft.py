@@ -1,7 +1,7 @@
 """Drafts: what is sent, and what it may cost at most."""
 
 from tests.scorer.shapes import candidate
-from xscore.prompts.judge import PROMPT_VERSION
+from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.judgment import JudgeIdentity
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.statements import say
 from xscore.extensions.privacy import encryption
+from xscore.platform.encrypted_sqlite import open_encrypted
 from xscore.platform.paths import find_root
-from xscore.platform.sqlite_drivers import open_encrypted
 from xscore.store.store import Store
 
 PLANTED = "the heron nests behind the third boiler"

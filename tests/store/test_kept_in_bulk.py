@@ -19,7 +19,7 @@ from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
 from xscore.records.statement import Statement
 from xscore.records.turn import Turn
-from xscore.store import failures, memory_writer, turns
+from xscore.store import failures, memory_writer, turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
@@ -96,7 +96,7 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
 def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
     """P06: a turn that says too much is kept, and says that it was cut."""
     answered(store, "x", "long " * 90_000)
-    (kept,) = turns.exchanges(store.connection, "s_1")
+    (kept,) = turn_history.exchanges(store.connection, "s_1")
     assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")
 

@@ -9,7 +9,7 @@ from tests.extensions.privacy.test_erasure import put, said
 from tests.store.test_turns import play
 from xscore.extensions.learning import audit
 from xscore.extensions.privacy import erasure_plan
-from xscore.store import memory_rows, turns
+from xscore.store import memory_rows, turn_history
 from xscore.store.store import Store
 
 
@@ -35,13 +35,13 @@ def scans(connection: sqlite3.Connection, sent: list[str]) -> list[str]:
 
 def test_a_turn_finds_its_exchanges_by_an_index(store: Store, asked: list[str]) -> None:
     """H02: each answering turn reads its thread's last exchanges; among 10,000 functions too it reads few rows."""
-    assert len(turns.exchanges(store.connection, "s_1")) == 1
+    assert len(turn_history.exchanges(store.connection, "s_1")) == 1
     assert scans(store.connection, asked) == []
 
 
 def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, asked: list[str]) -> None:
     """P06: only the search for lines that others say reads all memories, and that has to."""
-    (exchange,) = turns.exchanges(store.connection, "s_1")
+    (exchange,) = turn_history.exchanges(store.connection, "s_1")
     erasure_plan.plan_erasure(store.connection, [exchange.id])
     assert [sql for sql in scans(store.connection, asked) if "char(10)" not in sql] == []
 

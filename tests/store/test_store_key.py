@@ -12,7 +12,7 @@ from tests.statements import facts
 from tests.store.sealed import opened, sealed
 from xscore.extensions.privacy import encryption
 from xscore.extensions.recovery import rebuild
-from xscore.platform import sqlite_drivers
+from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.store import encryption_key
 
@@ -77,7 +77,7 @@ def test_the_keyring_keeps_the_key_where_there_is_one(tmp_path: Path, user_dir: 
     path = sealed(tmp_path / "r", user_dir)
     ((service, account), key), *others = ring.kept.items()
     assert (service, others) == ("xscore", [])
-    assert account == sqlite_drivers.read_note(path) == sqlite_drivers.key_id(bytes.fromhex(key))
+    assert account == sqlite_drivers.read_note(path) == encrypted_sqlite.key_id(bytes.fromhex(key))
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
     sealed(tmp_path / "s", user_dir)
     assert len(ring.kept) == 1

@@ -10,7 +10,7 @@ from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
-from xscore.store import memory_writer, turns
+from xscore.store import memory_writer, turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
@@ -57,7 +57,7 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
         thread="s_1",
     )
     identifier = turns.begin_turn(store.connection, asked, turn_key="tk", judge="jk", now=5.0)
-    running = turns.past_turn(store.connection)
+    running = turn_history.past_turn(store.connection)
     assert running is not None
     assert running.turn == replace(asked, id=identifier, file_text="", diff="")
     assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "jk", TurnState.RUNNING, "")
@@ -70,10 +70,10 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
         verdict=NOTHING,
         now=6.0,
     )
-    done = turns.past_turn(store.connection, identifier)
+    done = turn_history.past_turn(store.connection, identifier)
     assert done is not None
     assert (done.state, done.answer, done.receipt) == (TurnState.PARTIAL, "an answer", '{"schema": 1}')
-    assert turns.past_turn(store.connection, "t_none") is None
+    assert turn_history.past_turn(store.connection, "t_none") is None
     state = store.connection.execute("SELECT active_task, files_open, last_edit_file FROM session_state").fetchone()
     assert state == ("fix it", '["b.py"]', "a.py")
 
@@ -81,17 +81,17 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
 def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
     """An exchange is erased while the same is asked again: the paid answer is kept, what was asked stays unsaid."""
     play(store, "fix the heron")
-    (exchange,) = turns.exchanges(store.connection, "s_1")
+    (exchange,) = turn_history.exchanges(store.connection, "s_1")
     asked = Turn(task="fix the heron", thread="s_1", file="a.py")
     running = turns.begin_turn(store.connection, asked, turn_key="key of fix the heron", judge="j", now=200.0)
     erasure.erase_memories(store, [exchange.id], now=201.0)
     turns.finish_turn(
         store.connection, running, state=TurnState.DONE, receipt="{}", answer="anew", verdict=NOTHING, now=202.0
     )
-    done = turns.past_turn(store.connection, running)
+    done = turn_history.past_turn(store.connection, running)
     assert done is not None
     assert (done.state, done.turn.task, done.turn.file, done.answer) == (TurnState.DONE, "", "", "anew")
-    (again,) = turns.exchanges(store.connection, "s_1")
+    (again,) = turn_history.exchanges(store.connection, "s_1")
     assert "anew" in again.text and "heron" not in again.text + again.title
 
 
@@ -99,7 +99,7 @@ def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
     """A clock that was set back does not bring an older turn to the front, here or in the status."""
     play(store, "first", now=2_000.0)
     second = play(store, "second", now=1_000.0)
-    latest = turns.past_turn(store.connection)
+    latest = turn_history.past_turn(store.connection)
     assert latest is not None and latest.turn.id == second
     assert store.status(trusted=True, spent_usd=None).last_turn == second
 
@@ -132,7 +132,7 @@ def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
     for number in range(5):
         play(store, f"task {number}", now=100.0 + number)
     play(store, "elsewhere", thread="s_2", now=500.0)
-    found = turns.exchanges(store.connection, "s_1", limit=2)
+    found = turn_history.exchanges(store.connection, "s_1", limit=2)
     assert [memory.text.splitlines()[0] for memory in found] == ["Task: task 4", "Task: task 3"]
 
 
@@ -180,7 +180,7 @@ def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
     turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
     assert not [row for row in store.connection.iterdump() if SECRET in row]
-    past = turns.past_turn(store.connection, identifier)
+    past = turn_history.past_turn(store.connection, identifier)
     assert past is not None
     assert (past.turn.file, past.turn.recent) == ("", ("a.py",))
     assert store.connection.execute("SELECT files_open, last_edit_file, branch FROM session_state").fetchone() == (
@@ -197,7 +197,7 @@ def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
         turns.finish_turn(
             store.connection, identifier, state=TurnState.DONE, receipt="{", answer="a", verdict=NOTHING, now=2.0
         )
-    running = turns.past_turn(store.connection, identifier)
+    running = turn_history.past_turn(store.connection, identifier)
     assert running is not None and running.state is TurnState.RUNNING
     assert store.pool() == ()
 
@@ -207,4 +207,4 @@ def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
     turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
     store.connection.execute("UPDATE turn SET context = ?", ("[]",))
     with pytest.raises(StoreDamaged, match="a turn is invalid"):
-        turns.past_turn(store.connection)
+        turn_history.past_turn(store.connection)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import islice
 
 from xscore.cli.phrases import describe_unjudged, quote_task
-from xscore.cli.terminal import bold, faint, render_table, truncate
+from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.text import (
     counted,
     escape_controls,

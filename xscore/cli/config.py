@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
-from xscore.cli.terminal import render_table
+from xscore.cli.text_layout import render_table
 from xscore.platform.text import mask_key, one_line
 from xscore.records.reports import EffectiveSetting
 

@@ -11,7 +11,8 @@ import click
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
-from xscore.cli.terminal import bold, render_facts, render_table, stdout_columns
+from xscore.cli.terminal import stdout_columns
+from xscore.cli.text_layout import bold, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line

@@ -13,7 +13,8 @@ from xscore.cli.ask import print_turn
 from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, PeriodType, command
 from xscore.cli.phrases import format_age, quote_task
-from xscore.cli.terminal import Terminal, faint, print_json, render_table, stdout_columns, truncate, write_stdout
+from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
+from xscore.cli.text_layout import faint, render_table, truncate
 from xscore.costs.ledger import calls_of_turn
 from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
 from xscore.pipeline.stored_receipt import read_receipt, receipt_body
@@ -25,8 +26,16 @@ from xscore.platform.text import counted, format_dollars, format_seconds, format
 from xscore.records.calls import CallRecord
 from xscore.records.receipt import Answer, AnswerState, ListedTurn
 from xscore.store.call_rows import parse_timestamp
-from xscore.store.turn_history import LATEST_TURN, STATES, TurnFilter, find_turn_id, list_turns, load_listed_turn
-from xscore.store.turns import PastTurn, past_turn
+from xscore.store.turn_history import (
+    LATEST_TURN,
+    STATES,
+    PastTurn,
+    TurnFilter,
+    find_turn_id,
+    list_turns,
+    load_listed_turn,
+    past_turn,
+)
 
 CALL_HEADS = ("at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model")
 CALL_FIGURES = {"at", "took", "in", "out", "dollars", "memories"}

@@ -22,7 +22,7 @@ from xscore.cli.memory_text import (
 from xscore.cli.opening import opened_store
 from xscore.cli.options import COUNT, Flags, command, option
 from xscore.cli.phrases import format_age
-from xscore.cli.terminal import render_table
+from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import format_bytes

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from xscore.cli.phrases import format_age
-from xscore.cli.terminal import Terminal, bold, faint, render_facts
+from xscore.cli.terminal import Terminal
+from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.pipeline.json_form import Json, record_json
 from xscore.platform.text import counted, ellipsize, escape_controls, format_place, one_line
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus

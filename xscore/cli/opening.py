@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
 from xscore.cli.progress import TurnObserver
-from xscore.cli.terminal import render_counts
+from xscore.cli.text_layout import render_counts
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.platform.text import counted

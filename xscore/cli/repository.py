@@ -13,7 +13,7 @@ import click
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
-from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table
+from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.paths import decode_path_argument

@@ -23,7 +23,8 @@ from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.cli.opening import opened_store, read_settings
 from xscore.cli.options import DRY_RUN, JUDGE, YES, Flags, PeriodType, command
 from xscore.cli.phrases import format_age
-from xscore.cli.terminal import Terminal, render_facts
+from xscore.cli.terminal import Terminal
+from xscore.cli.text_layout import render_facts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.sqlite_drivers import REBUILD_HINT

@@ -1,13 +1,12 @@
-"""The two streams and the one text renderer: results go to stdout, everything said about them to stderr.
+"""The two streams: results go to stdout, everything said about them to stderr.
 
-It decides where, how verbosely and in what columns to print, never what. Trade-off: tables are set in plain
-Python, since importing rich costs more CPU than most commands; rich draws the live board and measures wide characters.
+It decides where and how verbosely to print, never what. Trade-off: lines are wrapped as they are written, so a text
+for a terminal is set again for its width.
 """
 
 import os
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO, TypeVar
 
 import click
@@ -24,8 +23,6 @@ OUTPUT = [
     click.Option(["--color"], type=click.Choice(COLOR_MODES), help="Color the output; auto by default."),
 ]
 """They stand before or after the command."""
-_LABEL = r" *\S+ {2,}| +"
-"""The prefix of a line: a label and its gap, or an indent."""
 _color = {"mode": "auto"}
 
 Record = TypeVar("Record")
@@ -124,16 +121,6 @@ class Terminal(Struct):
         return False
 
 
-def bold(text: str) -> str:
-    """Set a heading or score in bold; dropped if the stream shows no color."""
-    return click.style(text, bold=True) if _color_allowed() else text
-
-
-def faint(text: str) -> str:
-    """Set secondary text faint."""
-    return click.style(text, dim=True) if _color_allowed() else text
-
-
 def _stream_columns(stream: TextIO) -> int | None:
     if not stream.isatty():
         return None
@@ -147,105 +134,27 @@ def stdout_columns() -> int | None:
     return _stream_columns(sys.stdout)
 
 
-def _display_width(cell: str) -> int:
-    plain = click.unstyle(cell)
-    if plain.isascii():
-        return len(plain)
-    from rich.cells import cell_len
-
-    return cell_len(plain)
-
-
-def render_facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Set labels and values in two columns; a row without a value is left out."""
-    shown = [(label, value) for label, value in rows if value]
-    width = max((len(label) for label, _ in shown), default=0)
-    return "\n".join(f"{label:<{width}}  {value}" for label, value in shown)
-
-
-def render_table(
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Collection[str] = (),
-    width: int | None = None,
-) -> str:
-    """Set a table under faint heads; no heads: rows only. Cells are printed unchanged, so escape names first.
-
-    right: heads of right-aligned columns. width: columns of the window, to which the widest column is cut,
-    then line ends; None: nothing is cut.
-    """
-    table = [heads, *rows] if heads else rows
-    widths = [max(map(_display_width, column)) for column in zip(*table, strict=True)]
-    if width is not None and (over := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(12, widths[widest] - over)
-    lines = []
-    for row in table:
-        cells = [
-            _fit(cell, size, is_figure=bool(heads) and heads[at] in right)
-            for at, (cell, size) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(truncate("  ".join(cells).rstrip(), width))
-    return "\n".join([faint(lines[0]), *lines[1:]] if heads else lines)
-
-
-def _fit(cell: str, size: int, *, is_figure: bool) -> str:
-    cell = truncate(cell, size)
-    gap = " " * (size - _display_width(cell))
-    return gap + cell if is_figure else cell + gap
-
-
-def render_counts(counts: dict[str, int]) -> str:
-    """`812 function · 41 class`, most first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return " · ".join(f"{count:,} {one_line(name)}" for name, count in ordered) or "none"
-
-
-def wrapped(text: str, width: int | None) -> str:
-    """Break long lines between words; continuation lines align with the text after a label, or indent by two."""
-    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
-
-
-def _wrap_line(line: str, width: int) -> str:
-    if _display_width(line) <= width:
-        return line
-    label = re.match(_LABEL, click.unstyle(line))
-    indent = len(label[0]) if label and len(label[0]) <= width // 3 else 2
-    import textwrap
-
-    return textwrap.fill(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        expand_tabs=False,
-        replace_whitespace=False,
-    )
-
-
-def truncate(text: str, width: int | None) -> str:
-    """Cut the end off a text wider than this. None: it is not cut."""
-    if width is None or _display_width(text) <= width:
-        return text
-    from rich.cells import set_cell_size
-
-    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
-
-
 def write_stdout(text: str) -> None:
     """Write a formatted block to stdout, without colors if it shows none."""
-    text = wrapped(text, _stream_columns(sys.stdout))
+    text = _wrapped_for(sys.stdout, text)
     _write((text if _shows_color(sys.stdout) else click.unstyle(text)) + "\n")
 
 
 def write_stderr(text: str) -> None:
     """Write to stderr; a closed pipe or a full disk there does not affect the work or its result."""
     try:
-        click.echo(wrapped(text, _stream_columns(sys.stderr)), err=True, color=_shows_color(sys.stderr))
+        click.echo(_wrapped_for(sys.stderr, text), err=True, color=_shows_color(sys.stderr))
     except OSError:
         discard_stream(sys.stderr)
+
+
+def _wrapped_for(stream: TextIO, text: str) -> str:
+    width = _stream_columns(stream)
+    if width is None:
+        return text
+    from xscore.cli.text_layout import wrapped  # a pipe needs no layout
+
+    return wrapped(text, width)
 
 
 def discard_stream(stream: TextIO) -> None:

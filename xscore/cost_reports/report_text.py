@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from xscore.cli.terminal import bold, faint, render_facts, render_table, stdout_columns
+from xscore.cli.terminal import stdout_columns
+from xscore.cli.text_layout import bold, faint, render_facts, render_table
 from xscore.cost_reports.records import (
     Comparison,
     CostReport,

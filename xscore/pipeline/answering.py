@@ -13,7 +13,8 @@ from xscore.providers.spec import import_sdk
 from xscore.records.calls import Finish, Stage
 from xscore.records.memory import Layer
 from xscore.records.turn import Checkpoint, Turn
-from xscore.store import turns, working_session
+from xscore.store import working_session
+from xscore.store.turn_history import exchanges
 
 
 def typical_answer_s(parts: PipelineParts) -> float:
@@ -76,7 +77,7 @@ def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | Non
     saved = "" if checkpoint is None else render_checkpoint(checkpoint)
     if turn.scope.layers and Layer.SESSION not in turn.scope.layers:
         return SessionContext(checkpoint=saved, persona=persona)
-    shown = turns.exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
+    shown = exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
     session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
     return SessionContext(

@@ -28,7 +28,6 @@ from xscore.settings import LoadedSettings, Settings, load_settings
 from xscore.settings.values import SettingsGroup
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
-from xscore.store.turns import latest_judge
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
@@ -212,6 +211,8 @@ def _assemble_parts(
 
     settings, replay_note = given, tuple[str, ...]()
     if given.judge.replay:
+        from xscore.store.turn_history import latest_judge
+
         settings, replay_note = factories.replay_settings(given, newest=latest_judge(store.connection))
     judge_spec, judge_note = factories.choose_judge(settings)
     answerer = factories.choose_answerer(settings)

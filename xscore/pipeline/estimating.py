@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload, expected_duration, typical_latency_s
+from xscore.pipeline.model_opening import cached_model
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import HOUR_S, ModelSettings, model_settings
 from xscore.providers.prices import PriceList
 from xscore.providers.rate_limits import LocalRates
@@ -79,7 +80,7 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
         replace(factory.identity, model=drafts.model.name),
         work,
         PriceList(factory.settings.provider.price),
-        cache_ttl_s=factory.cached_model().prefix_ttl_s,
+        cache_ttl_s=cached_model(factory).prefix_ttl_s,
         is_kept_unasked=not traits.cache_writes,
     )
     judge = replace(cold, cost_usd=cost)

@@ -5,108 +5,31 @@ no model answers. A named model that cannot be used is an error, never silently 
 """
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.extension import implementations
-from xscore.pipeline.parts import Answerer, find_likeness
-from xscore.pipeline.pool import Pool
+from xscore.pipeline.parts import Answerer
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
 from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
 from xscore.records.calls import Usage
-from xscore.records.judgment import JudgeIdentity, Thresholds
-from xscore.records.reports import Estimate, JudgeEstimate, PrimaryEstimate
-from xscore.records.turn import Turn
+from xscore.records.reports import PrimaryEstimate
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.store import Store
-from xscore.store.turns import latest_judge
 
 if TYPE_CHECKING:
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
-    from xscore.pipeline.resources import TurnResources
-    from xscore.scorer.lexical import LexicalJudge
 
 ANSWER_FRAME_TOKENS = 1_500
 """Tokens of the answer prompt beside the bundle: instructions, task, current file."""
 REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
 """Warning of a replay; dropped for a list that is all cached."""
-
-
-class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
-    """The judge without a model, before anything is opened. See `ModelJudgeFactory`."""
-
-    is_model: ClassVar[bool] = False
-    calls: ClassVar[None] = None
-    spec: ClassVar[ModelSpec] = ModelSpec(LEXICAL, "")
-    settings: Settings
-    store: Store
-
-    @property
-    def identity(self) -> JudgeIdentity:
-        """Identity of the judge; an embedder's likeness scores make it another judge."""
-        from xscore.scorer.lexical import LEXICAL_IDENTITY  # a model needs none of it
-
-        labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
-        return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """The lowest final score that is kept, on the scale of words."""
-        return Thresholds(self.settings.selection.lexical_threshold)
-
-    async def open(
-        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = 0
-    ) -> "LexicalJudge":
-        """Return the judge; it uses the resources only for the embedder's likeness scores."""
-        from xscore.scorer.lexical import LexicalJudge
-        from xscore.store.memory_rows import stale_memory_ids
-        from xscore.store.term_vectors import TERM_EMBEDDER
-
-        meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
-        return LexicalJudge(
-            lambda: self.store.vectors(TERM_EMBEDDER),
-            reasons_from=self.settings.judge.reasons_from,
-            likeness=meaning.cosines,
-            identity=self.identity,
-            remarks=meaning.warnings,
-            stale=stale_memory_ids(self.store.connection),
-        )
-
-    def with_shared_prompts(self) -> "LexicalJudgeFactory":
-        """Return itself: it has no prompts."""
-        return self
-
-    def close(self) -> None:
-        """Do nothing: there is no host."""
-
-    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
-        """Return an estimate of no cost."""
-        return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
-
-    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
-        """Return a forecast of no calls and no cost."""
-        return JudgeEstimate(
-            candidates=len(pool.candidates),
-            cached=0,
-            to_judge=len(pool.candidates),
-            calls=0,
-            input_tokens=0,
-            output_tokens=0,
-            cost_usd=Decimal(0),
-            seconds=0.0,
-            binding_limit="none",
-            host=self.identity.host,
-            way=LEXICAL,
-            judge=LEXICAL,
-        )
 
 
 def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
@@ -204,6 +127,8 @@ def judge_factory(
 ) -> "LexicalJudgeFactory | ModelJudgeFactory":
     """Return the factory of this judge. clock: Unix seconds. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
+        from xscore.pipeline.lexical_factory import LexicalJudgeFactory  # a model needs none of it
+
         return LexicalJudgeFactory(settings=settings, store=store)
     from xscore.pipeline.model_factory import model_judge_factory  # the lexical judge needs none of it
 
@@ -221,6 +146,8 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
     Raises NoUsableModel, UsageError.
     """
+    from xscore.store.turn_history import latest_judge
+
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
     factory = judge_factory(choose_judge(keyless)[0], keyless, store=store)
     return judge_key(factory.identity) if factory.is_model else None

@@ -26,7 +26,7 @@ from xscore.settings import Settings
 
 if TYPE_CHECKING:
     from xscore.pipeline.boosts import Booster
-    from xscore.pipeline.factories import LexicalJudgeFactory
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources

@@ -7,8 +7,9 @@ Trade-off: the current file and diff are not stored with a turn, so `continue` u
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,21 +21,25 @@ from xscore.pipeline.pool import narrow_to_scope
 from xscore.pipeline.ranking import lexical_outcomes, rank
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
-from xscore.pipeline.uncommitted import changes_until
+from xscore.pipeline.uncommitted import MAX_RECENT_DAYS, SECONDS_PER_DAY
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import native_name
+from xscore.platform.git import recent_commits
+from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
 from xscore.records.judgment import Judgment, Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
 from xscore.records.receipt import Answer, Selected
 from xscore.records.reports import Explanation
-from xscore.records.turn import Turn
+from xscore.records.turn import ChangedFile, Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import name_forms, unknown_name
 from xscore.store.threads import past_wordings
-from xscore.store.turn_history import find_turn_id
-from xscore.store.turns import PastTurn
+from xscore.store.turn_history import PastTurn, find_turn_id, past_turn
+
+if TYPE_CHECKING:
+    from xscore.settings import IndexSettings
+
 
 STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
@@ -68,7 +73,7 @@ def _namesakes(others: Mapping[str, Memory]) -> list[str]:
 
 def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
     connection = parts.store.connection
-    past = turns.past_turn(connection, find_turn_id(connection, turn_id) if turn_id else "")
+    past = past_turn(connection, find_turn_id(connection, turn_id) if turn_id else "")
     if past is None:
         raise NothingMatched("there is no turn yet", hint=hint)
     return past
@@ -300,3 +305,20 @@ def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
         # with none of them left the scope stays as it was: without it, all memories would be judged
         scope=replace(turn.scope, within=tuple(str(found[name]) for name in within if name in found) or within),
     )
+
+
+def changes_until(
+    root: RepositoryRoot, settings: "IndexSettings", edited: Iterable[ChangedFile], moment: float
+) -> tuple[ChangedFile, ...] | None:
+    """Return what had changed when a past turn was asked: what was uncommitted then, and the commits until then.
+
+    moment: Unix seconds.
+    """
+    if not (settings.git and root.is_git):
+        return None
+    found = {one.path: one for one in edited}
+    for at, path in recent_commits(root.path):
+        days, name = (moment - at) / SECONDS_PER_DAY, portable_name(path)
+        if 0 <= days <= MAX_RECENT_DAYS:
+            found.setdefault(name, ChangedFile(name, days))
+    return tuple(found.values())

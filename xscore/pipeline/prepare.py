@@ -24,7 +24,7 @@ from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.records.memory import IndexReport, Layer
 from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
@@ -35,7 +35,7 @@ from xscore.store.threads import thread_of_latest_turn
 from xscore.store.working_session import resume_session, session_of_branch
 
 if TYPE_CHECKING:
-    from xscore.pipeline.factories import LexicalJudgeFactory
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
 INDEX_SHARE = 1 / 2
@@ -223,7 +223,8 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
 
 def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstimate]:
     """Estimate the same candidates through the model's other wire, with what its own cache lacks, and by words."""
-    from xscore.pipeline.factories import LexicalJudgeFactory, judge_factory, other_wire
+    from xscore.pipeline.factories import judge_factory, other_wire
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
 
     pool, spec = opened.pool, other_wire(parts.judge.spec, parts.settings)
     if spec is not None:

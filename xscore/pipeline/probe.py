@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from xscore.cache import capabilities
 from xscore.pipeline.parts import JudgeCalls
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
-from xscore.prompts.judge import PackEntry, PromptOptions, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records.calls import Capability, Completion, Finish, Request, Stage, Usage

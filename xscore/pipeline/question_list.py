@@ -28,7 +28,7 @@ from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer

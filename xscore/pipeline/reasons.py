@@ -19,7 +19,7 @@ from xscore.pipeline.model_factory import model_judge_factory
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.prompts.fences import shorten_middle
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
-from xscore.prompts.judge import shown_turn_parts
+from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
 from xscore.records.judgment import (
     SCORE_TOLERANCE,

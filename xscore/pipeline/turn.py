@@ -39,8 +39,8 @@ from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
-    from xscore.pipeline.factories import LexicalJudgeFactory
     from xscore.pipeline.fusion import RenderedContext
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.pool import Pool
     from xscore.pipeline.resources import TurnResources

@@ -69,23 +69,6 @@ def uncommitted_work(
     return UncommittedWork(shown_diff(diff), (*edited, *recent))
 
 
-def changes_until(
-    root: RepositoryRoot, settings: "IndexSettings", edited: Iterable[ChangedFile], moment: float
-) -> tuple[ChangedFile, ...] | None:
-    """Return what had changed when a past turn was asked: what was uncommitted then, and the commits until then.
-
-    moment: Unix seconds.
-    """
-    if not (settings.git and root.is_git):
-        return None
-    found = {one.path: one for one in edited}
-    for at, path in recent_commits(root.path):
-        days, name = (moment - at) / SECONDS_PER_DAY, portable_name(path)
-        if 0 <= days <= MAX_RECENT_DAYS:
-            found.setdefault(name, ChangedFile(name, days))
-    return tuple(found.values())
-
-
 def shown_diff(diff: str) -> str:
     """Redact a diff and cut it; more than is shown is screened, so that the cut hides no half of a secret."""
     return redact(diff[: SCREENED_FACTOR * MAX_DIFF_CHARS]).text[:MAX_DIFF_CHARS]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError
-from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource, open_encrypted, open_plain, recovery_hint
+from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource, open_plain, recovery_hint
 
 IN_MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
@@ -166,7 +166,9 @@ def open_unchecked(path: Path, keys: KeySource | None = None, *, read_only: bool
     noted = sqlite_drivers.read_note(path)
     if noted is None:
         return open_plain(path, read_only=read_only)
-    return open_encrypted(path, sqlite_drivers.key_of_note(path, noted, keys), read_only=read_only)
+    from xscore.platform.encrypted_sqlite import key_of_note, open_encrypted  # a plain store needs none of it
+
+    return open_encrypted(path, key_of_note(path, noted, keys), read_only=read_only)
 
 
 @contextmanager
@@ -175,8 +177,10 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreDamaged as error:
-        if sqlite_drivers.read_note(path) is None and sqlite_drivers.looks_encrypted(path):
-            raise sqlite_drivers.missing_note_error(path) from error
+        from xscore.platform.encrypted_sqlite import looks_encrypted, missing_note_error
+
+        if sqlite_drivers.read_note(path) is None and looks_encrypted(path):
+            raise missing_note_error(path) from error
         raise
 
 

@@ -1,4 +1,4 @@
-"""The two SQLites that open a store, Python's own and SQLCipher, and the key note beside an encrypted database.
+"""Python's own SQLite and SQLCipher behind one connection, and the key note beside an encrypted database.
 
 SQLite errors become `StoreError` or `StoreDamaged`. The note, one line in `<database>-key`, holds the id of the key;
 the caller supplies the key. Trade-offs: a bug in our SQL would be reported as damage; the libraries do not see each
@@ -10,12 +10,11 @@ import re
 import sqlite3
 from collections.abc import Callable
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
-from xscore.platform.errors import StoreDamaged, StoreError, install_hint
-from xscore.platform.files import FileRefused, read_named_file, write_private_file
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.files import FileRefused, read_named_file
 
 BUSY_TIMEOUT_S = 30.0
 REBUILD_HINT = "Rebuild it with `xscore store rebuild`: its readable, valid rows are kept."
@@ -25,7 +24,6 @@ REBUILD_USER_HINT = (
     "Rebuild it with `xscore store rebuild --user`: its readable, valid rows are kept,"
     " and no project's store is touched."
 )
-INSTALL_CRYPT_HINT = install_hint("crypt")
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
 _REASONS = {
@@ -44,37 +42,7 @@ _TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchm
 
 def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a database with Python's own SQLite, in autocommit. Raises StoreError."""
-    return _open_with(sqlite3, path, read_only=read_only)
-
-
-def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open an encrypted database with SQLCipher; key: 32 bytes. Raises StoreError.
-
-    A plain database is opened as it is: a killed conversion can leave one. An empty one will be encrypted. Raises
-    StoreDamaged for a wrong key or a damaged first page, which look the same.
-    """
-    try:
-        return open_with_cipher(path, key, read_only=read_only)
-    except StoreDamaged as error:
-        try:
-            return open_with_cipher(path, None, read_only=read_only)
-        except StoreDamaged:
-            raise error from None
-
-
-def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a database with SQLCipher and check that it is readable; key None: it is not encrypted."""
-    connection = _open_with(_cipher(), path, read_only=read_only)
-    try:
-        connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
-        if key is not None:
-            connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
-        connection.execute("PRAGMA temp_store = MEMORY")  # otherwise sorting would write plain text to a temporary file
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return open_with(sqlite3, path, read_only=read_only)
 
 
 def recovery_hint(path: Path | None) -> str:
@@ -84,20 +52,8 @@ def recovery_hint(path: Path | None) -> str:
     return REBUILD_USER_HINT if path.name == USER_STORE_FILE else REBUILD_HINT
 
 
-def key_literal(key: bytes) -> str:
-    """Format a raw key for SQLCipher, so that it is not derived from a password."""
-    return f"x'{key.hex()}'"
-
-
-def _cipher() -> Any:
-    try:
-        import sqlcipher3.dbapi2
-    except ImportError as error:
-        raise StoreError("the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT) from error
-    return sqlcipher3.dbapi2
-
-
-def _open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
+def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Open a database with one of the two drivers, in autocommit. Raises StoreError."""
     place = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
     try:
         opened: sqlite3.Connection = driver.connect(
@@ -170,17 +126,8 @@ KeySource = Callable[[], bytes]
 """Returns the user's key, 32 bytes; raises StoreError if there is none. Called only for an encrypted database."""
 
 NOTE_SUFFIX = "-key"
-_SQLITE_HEADER = b"SQLite format 3\0"
-_PAGE_BYTES = 4096
 _NOTE_PATTERN = rb"encrypted with key ([0-9a-f]{16})\n?"
-_DISTINCT_BYTES = 240
-"""A page of ciphertext has nearly all 256 byte values; a damaged page rarely does."""
-_REWRITE_NOTE_HINT = "`xscore store encrypt` writes it again, if your key is the right one."
-
-
-def key_id(key: bytes) -> str:
-    """Return an id that reveals nothing about the key."""
-    return blake2b(key, digest_size=8, person=b"xscore-key").hexdigest()
+REWRITE_NOTE_HINT = "`xscore store encrypt` writes it again, if your key is the right one."
 
 
 def note_path(path: Path) -> Path:
@@ -198,52 +145,7 @@ def read_note(path: Path) -> str | None:
     except FileRefused:
         found = None
     except OSError as error:
-        raise StoreError(
-            f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {_REWRITE_NOTE_HINT}"
-        ) from error
+        raise StoreError(f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {REWRITE_NOTE_HINT}") from error
     if found is None:
-        raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {_REWRITE_NOTE_HINT}")
+        raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {REWRITE_NOTE_HINT}")
     return found[1].decode()
-
-
-def write_note(path: Path, key: bytes) -> None:
-    """Write the note that the database at `path` is, or will be, encrypted with this key. Raises StoreError."""
-    place = note_path(path)
-    try:
-        write_private_file(place, f"encrypted with key {key_id(key)}\n".encode())
-    except OSError as error:
-        raise StoreError(
-            f"{place} cannot be written: {error.strerror}", hint="Check that its folder is yours."
-        ) from error
-
-
-def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
-    """Return the key with this id. Raises StoreError if the user has none or another."""
-    if keys is None:
-        raise StoreError(f"{path} is encrypted, and no key was given", hint="Open it with `Store.open`.")
-    key = keys()
-    if key_id(key) != noted:
-        raise StoreError(
-            f"{path} is encrypted with key {noted}, and your key is {key_id(key)}",
-            hint="Put the right key back; nothing can be read without it, and nothing was changed.",
-        )
-    return key
-
-
-def looks_encrypted(path: Path) -> bool:
-    """Whether a file that is not a readable database could be an encrypted one."""
-    if not path.is_file():  # reading a pipe would never end
-        return False
-    try:
-        with path.open("rb") as file:
-            page = file.read(_PAGE_BYTES)
-    except OSError:
-        return False
-    return len(page) == _PAGE_BYTES and not page.startswith(_SQLITE_HEADER) and len(set(page)) >= _DISTINCT_BYTES
-
-
-def missing_note_error(path: Path) -> StoreError:
-    """Return the error for an encrypted database without its note."""
-    return StoreError(
-        f"{path} seems to be encrypted, and its note {note_path(path).name} is missing", hint=_REWRITE_NOTE_HINT
-    )

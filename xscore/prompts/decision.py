@@ -13,7 +13,8 @@ from pathlib import Path
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
-from xscore.prompts.judge import MEMORY_TAGS, PackEntry, PromptOptions
+from xscore.prompts.judge import PackEntry, PromptOptions
+from xscore.prompts.turn_text import MEMORY_TAGS
 from xscore.records.calls import DecisionForm, Request, Stage
 
 DECISION_VERSION = "decision-1"

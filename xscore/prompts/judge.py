@@ -1,8 +1,8 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
 Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the
-turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: a long file is cut by characters
-around the cursor, not by lines, so that the size of a prompt is known exactly.
+turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: the turn comes
+last, so a model reads the memories before it knows what they are judged for.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,20 +15,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from xscore.platform import tokens
-from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
+from xscore.prompts.fences import escape_attribute, escape_tags
+from xscore.prompts.turn_text import MEMORY_TAGS
 from xscore.records.calls import Request, Stage
-from xscore.records.turn import Turn
-
-PROMPT_VERSION = "judge-3"
-"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
-
-ERROR_CHARS = 12_000
-CONTEXT_CHARS = 16_000
-"""Longer error output, files and diffs are shortened, with a mark."""
 
 HEADING_SEPARATOR = " > "
 """Between the headings in the name of a section, as the indexer writes it."""
-MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 class PackEntry(NamedTuple):
@@ -65,36 +57,6 @@ def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry,
         headings, _, last = entry.entity.rpartition(HEADING_SEPARATOR)
         yield entry, f"…{HEADING_SEPARATOR}{last}" if headings and headings == above else entry.entity
         above = headings
-
-
-def turn_block(turn: Turn, *, context: str = "task") -> str:
-    """Render what the judge sees of the turn; the turn key is derived from it.
-
-    context: `task` shows task and errors; `full` adds the current file, the diff and the recently opened files.
-    """
-    parts = [_fenced("task", turn.task)]
-    if turn.errors:
-        parts.append(_fenced("errors", shorten_middle(turn.errors, ERROR_CHARS)))
-    if context == "full":
-        parts.extend(_editor_blocks(turn))
-    return "\n".join(["<turn>", *parts, "</turn>"])
-
-
-def left_out(turn: Turn, *, context: str = "task", turn_chars: int | None = None) -> str:
-    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its request holds of it."""
-    whole = [("errors", turn.errors, ERROR_CHARS)]
-    if context == "full":
-        whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
-    if turn_chars is not None:
-        whole.append(("turn", turn_block(turn, context=context), turn_chars))
-    cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
-    return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
-
-
-def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
-    """Return the names of the parts that `turn_block` shows, for the receipt."""
-    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if context == "full" else ()
-    return ("task", *(name for name, value in (("errors", turn.errors), *more) if value))
 
 
 class PromptOptions(Struct, frozen=True, kw_only=True):
@@ -175,31 +137,3 @@ def _asked(count: int, reasons_from: float) -> str:
 def _memory(entry: PackEntry, name: str) -> str:
     head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{escape_attribute(name)}">'
     return f"{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
-
-
-def _editor_blocks(turn: Turn) -> Iterable[str]:
-    if turn.file:
-        line = f' line="{turn.line}"' if turn.line else ""
-        head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"
-    if turn.diff:
-        yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
-    if turn.recent:
-        yield _fenced("recent", "\n".join(turn.recent))
-
-
-def _fenced(tag: str, text: str) -> str:
-    return f"<{tag}>\n{escape_tags(text.strip(), tags=MEMORY_TAGS)}\n</{tag}>"
-
-
-def _around(text: str, line: int) -> str:
-    """Keep the window of a long file around the cursor."""
-    if len(text) <= CONTEXT_CHARS:
-        return text
-    lines = text.splitlines(keepends=True)
-    cursor = sum(map(len, lines[: max(0, line - 1)]))
-    start = max(0, min(cursor - CONTEXT_CHARS // 2, len(text) - CONTEXT_CHARS))
-    end = start + CONTEXT_CHARS
-    before = f"[… {start} characters left out …]\n" if start else ""
-    after = f"\n[… {len(text) - end} characters left out …]" if end < len(text) else ""
-    return before + text[start:end] + after

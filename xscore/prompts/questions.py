@@ -66,7 +66,7 @@ def shared_pack_block(entries: Sequence[PackEntry]) -> str:
 
 
 def questions_block(turn_texts: Sequence[str]) -> str:
-    """Render turn blocks (`judge.turn_block`) as questions that can neither imitate another nor close their own."""
+    """Render turn blocks (`turn_text.turn_block`) as questions that can neither imitate another nor close their own."""
     asked = [
         f'<question id="{code}">\n{escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'
         for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request, decision_rubric, question_names
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request
+from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, judging_request
+from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
 from xscore.scorer import replies

@@ -20,7 +20,7 @@ from xscore.platform.errors import (
     RequestRejected,
     XscoreError,
 )
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
 from xscore.records.judgment import ClaimResult, Judgment, Unjudged, UnjudgedCause

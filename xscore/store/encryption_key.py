@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from xscore.platform.encrypted_sqlite import INSTALL_CRYPT_HINT, key_id
 from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_private_file, write_private_file
-from xscore.platform.sqlite_drivers import INSTALL_CRYPT_HINT, key_id
 
 KEY_FILE = "store.key"
 KEYRING_SERVICE = "xscore"

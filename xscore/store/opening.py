@@ -150,8 +150,10 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         store_id, keys = random_hex(16), None
         noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
         if noted is not None:
+            from xscore.platform.encrypted_sqlite import key_of_note
+
             keys = key_source(user_data_dir)
-            sqlite_drivers.key_of_note(path, noted, keys)
+            key_of_note(path, noted, keys)
         scratch = create_scratch(path, store_id, keys)
         user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
         put_in_place(scratch, path)
@@ -168,7 +170,9 @@ def create_scratch(path: Path, store_id: str, keys: KeySource | None) -> Path:
             message = f"{place} is in the way of the store: {error.strerror}"
             raise StoreError(message, hint="Remove it by hand.") from error
     if keys is not None:
-        sqlite_drivers.write_note(scratch, keys())
+        from xscore.platform.encrypted_sqlite import write_note  # a plain store needs none of it
+
+        write_note(scratch, keys())
     with closing(connect_store(scratch, keys)) as connection:
         connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database file itself is moved

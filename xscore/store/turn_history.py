@@ -18,7 +18,10 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
+from xscore.records.memory import Memory
 from xscore.records.receipt import AnswerState, Coverage, ListedTurn, StageUsage
+from xscore.records.turn import Turn
+from xscore.store import memory_rows
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     VALID_CALL_SQL,
@@ -30,7 +33,9 @@ from xscore.store.call_rows import (
     usage_from_row,
 )
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.session_summary import TurnContext
+from xscore.store.session_summary import (
+    TurnContext,
+)
 from xscore.store.turns import TurnState, latest_turn_id
 
 UNFINISHED = "unfinished"
@@ -206,3 +211,79 @@ def _with_spending(connection: sqlite3.Connection, turns: Sequence[ListedTurn]) 
     }
     (damaged,) = connection.execute(_DAMAGED, (ids,)).fetchone()
     return [replace(turn, spent=spent[turn.id]) if turn.id in spent else turn for turn in turns], damaged
+
+
+class PastTurn(Struct, frozen=True, kw_only=True):
+    """A turn as the store remembers it."""
+
+    turn: Turn
+    """Without the current file's text and the diff."""
+    turn_key: str
+    judge: str
+    """Judge key; with `turn_key` it finds the judgments."""
+    judge_name: str
+    """`provider:model` or `lexical`; empty for an erased turn."""
+    primary: str
+    """The answering model, `provider:model`; empty: none."""
+    started_at: float
+    state: TurnState
+    answer: str
+    receipt: str
+    """JSON body; empty while it runs."""
+
+
+def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
+    """Return a turn by its id, or the latest; None if there is none."""
+    row = connection.execute(
+        "SELECT turn.id, thread, task, context, turn_key, judge, started_at, state, answer, coalesce(body, '')"
+        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
+        (turn_id or latest_turn_id(connection),),
+    ).fetchone()
+    if row is None:
+        return None
+    identifier, thread, task, known, turn_key, judge, started_at, state, answer, receipt = row
+    with database.damage_if_invalid("a turn"):
+        context = TurnContext.from_json(known)
+        return PastTurn(
+            turn=Turn(
+                id=identifier,
+                thread=thread,
+                task=task,
+                errors=context.errors,
+                file=context.file,
+                line=context.line,
+                recent=context.recent,
+                checkpoint=context.checkpoint,
+                scope=context.scope,
+                rejudge_all=not context.may_carry,
+                changed=context.edited or None,
+            ),
+            turn_key=turn_key,
+            judge=judge,
+            judge_name=context.judge,
+            primary=context.primary,
+            started_at=started_at,
+            state=TurnState(state),
+            answer=answer,
+            receipt=receipt,
+        )
+
+
+def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
+    """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
+    of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
+    among = f"id IN (SELECT id FROM memory WHERE {of_it}"
+    found = memory_rows.select_memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
+    return sorted(found, key=lambda memory: -memory.updated_at)
+
+
+def latest_judge(connection: sqlite3.Connection) -> str:
+    """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty: there is none."""
+    row = connection.execute(
+        "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id"
+        " WHERE is_model = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"
+    ).fetchone()
+    judge = str(row[0]) if row else ""
+    if judge.startswith("scripted:"):  # its model is the file and the digest of what was in it
+        judge = judge.rpartition("@")[0] or judge
+    return judge

@@ -58,25 +58,6 @@ class TurnState(StrEnum):
     """A later turn finishes it."""
 
 
-class PastTurn(Struct, frozen=True, kw_only=True):
-    """A turn as the store remembers it."""
-
-    turn: Turn
-    """Without the current file's text and the diff."""
-    turn_key: str
-    judge: str
-    """Judge key; with `turn_key` it finds the judgments."""
-    judge_name: str
-    """`provider:model` or `lexical`; empty for an erased turn."""
-    primary: str
-    """The answering model, `provider:model`; empty: none."""
-    started_at: float
-    state: TurnState
-    answer: str
-    receipt: str
-    """JSON body; empty while it runs."""
-
-
 class SelectionOutcome(Struct, frozen=True):
     """What the selection decided, for the event log."""
 
@@ -298,63 +279,6 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
     connection.execute("UPDATE turn SET state = 'failed' WHERE id = ? AND state = 'running'", (turn_id,))
 
 
-def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
-    """Return a turn by its id, or the latest; None if there is none."""
-    row = connection.execute(
-        "SELECT turn.id, thread, task, context, turn_key, judge, started_at, state, answer, coalesce(body, '')"
-        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
-        (turn_id or latest_turn_id(connection),),
-    ).fetchone()
-    if row is None:
-        return None
-    identifier, thread, task, known, turn_key, judge, started_at, state, answer, receipt = row
-    with database.damage_if_invalid("a turn"):
-        context = TurnContext.from_json(known)
-        return PastTurn(
-            turn=Turn(
-                id=identifier,
-                thread=thread,
-                task=task,
-                errors=context.errors,
-                file=context.file,
-                line=context.line,
-                recent=context.recent,
-                checkpoint=context.checkpoint,
-                scope=context.scope,
-                rejudge_all=not context.may_carry,
-                changed=context.edited or None,
-            ),
-            turn_key=turn_key,
-            judge=judge,
-            judge_name=context.judge,
-            primary=context.primary,
-            started_at=started_at,
-            state=TurnState(state),
-            answer=answer,
-            receipt=receipt,
-        )
-
-
 def latest_turn_id(connection: sqlite3.Connection) -> str:
     """Return the id of the turn begun last, even after a clock was set back; empty if there is none."""
     return str(connection.execute(_LATEST).fetchone()[0])
-
-
-def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
-    """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
-    of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
-    among = f"id IN (SELECT id FROM memory WHERE {of_it}"
-    found = memory_rows.select_memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
-    return sorted(found, key=lambda memory: -memory.updated_at)
-
-
-def latest_judge(connection: sqlite3.Connection) -> str:
-    """Name the model (`provider:model`) whose judgments the latest finished turn rests on; empty: there is none."""
-    row = connection.execute(
-        "SELECT turn_figures.judge FROM turn_figures JOIN turn ON turn.id = turn_id"
-        " WHERE is_model = 1 AND judged + cached + carried > 0 ORDER BY started_at DESC, turn_id LIMIT 1"
-    ).fetchone()
-    judge = str(row[0]) if row else ""
-    if judge.startswith("scripted:"):  # its model is the file and the digest of what was in it
-        judge = judge.rpartition("@")[0] or judge
-    return judge

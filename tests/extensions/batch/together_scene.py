@@ -12,7 +12,7 @@ from xscore.extensions.batch.ask_list import AskListOptions, ask_list
 from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.scripted import ShownMemory
 from xscore.records.receipt import Answer
 from xscore.records.reports import Observer

@@ -12,7 +12,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.prompts.answer import render_checkpoint
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turns
+from xscore.store import memory_writer, turn_history, turns
 from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
@@ -120,7 +120,7 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
     assert checkpoints.erase_checkpoint(store, name)
     for gone in (f"{NEEDLE} reeds", f"{NEEDLE} goal", name):
         assert holders(store, gone) == []
-    past = turns.past_turn(store.connection, turn)
+    past = turn_history.past_turn(store.connection, turn)
     assert past is not None and past.turn.checkpoint == "" and json.loads(past.receipt) == {"checkpoint": "", "n": 1}
     assert holders(store, f"{NEEDLE} oil"), "the exchange itself stays"
 

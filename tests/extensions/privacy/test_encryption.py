@@ -16,7 +16,7 @@ import pytest
 from tests.statements import facts, say
 from tests.store.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
 from xscore.extensions.privacy import encryption
-from xscore.platform import sqlite_drivers
+from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.store import encryption_key, opening
 from xscore.store.opening import connect_store
@@ -225,7 +225,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
     ) as other:
         time.sleep(1.0)
         assert other.poll() is None
-        sqlite_drivers.write_note(path, key)
+        encrypted_sqlite.write_note(path, key)
         encryption._take_its_place(made, path, path.with_name("memory.db.plain"))
         said, complaints = other.communicate("", timeout=30)
     assert (said, complaints) == ("open\n", "")

@@ -15,7 +15,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turns
+from xscore.store import memory_writer, turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
@@ -125,11 +125,11 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
     for words in (b"quokka", b"cobalt", b"flamingo", b"bluish stairs", b"answered before"):
         assert words not in left, words
     assert store.memories([other.id]) == {other.id: other}
-    body = json.loads(turns.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # it is there
+    body = json.loads(turn_history.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # it is there
     assert body["selected"] == [{"id": memory.id, "kind": "convention", "entity": "", "reason": ""}]
     assert body["near_misses"][0]["reason"] == "Other words"
     assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
-    assert turns.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # it is there
+    assert turn_history.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # it is there
     assert [event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED] == list(
         done.ids
     )
@@ -188,7 +188,7 @@ def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Cal
     done = erasure.erase_memories(store, [exchange], now=9.0)
     assert (done.memories, done.exchanges, done.answers) == (1, 0, 1)
     assert b"turquoise" not in files() and b"amber fog" not in files()
-    past = turns.past_turn(store.connection, turn)
+    past = turn_history.past_turn(store.connection, turn)
     assert past is not None and (past.turn.task, past.answer) == ("", "")
 
 
@@ -233,7 +233,7 @@ def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store,
     done = erasure.erase_memories(store, [], turns=[one], now=9.0)
     assert (done.memories, done.answers, done.receipts, done.reasons) == (0, 1, 1, 0)
     assert b"amber fog" not in files()
-    past = turns.past_turn(store.connection, two)
+    past = turn_history.past_turn(store.connection, two)
     assert past is not None and (past.turn.task, past.answer) == (task, "since it is a Tuesday")
     assert json.loads(past.receipt)["task"] == task
     assert next(memory.text for memory in store.memories(_exchanges(store)).values()).endswith("Tuesday")

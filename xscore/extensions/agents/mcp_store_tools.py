@@ -87,8 +87,7 @@ def read_receipt_resource(place: Workplace, uri: str) -> dict[str, Any]:
     """Return the contents of a turn's receipt. Raises NothingMatched, UsageError, StoreError."""
     from xscore.pipeline.json_form import to_json
     from xscore.pipeline.stored_receipt import read_receipt
-    from xscore.store.turn_history import find_turn_id
-    from xscore.store.turns import past_turn
+    from xscore.store.turn_history import find_turn_id, past_turn
 
     with place.open_store(make=False) as store:
         past = past_turn(store.connection, find_turn_id(store.connection, uri.removeprefix(RECEIPT_URI)))

@@ -25,7 +25,8 @@ from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags
 from xscore.cli.phrases import describe_tokens
 from xscore.cli.progress import TurnObserver
-from xscore.cli.terminal import bold, faint, print_json, write_stdout
+from xscore.cli.terminal import print_json, write_stdout
+from xscore.cli.text_layout import bold, faint
 from xscore.extensions.batch.shared_judging import SharedPhase, forecast_shared, judge_shared_packs
 from xscore.extensions.batch.shared_packs import AskListReport, JudgingTotals, SeparatePromptsCost
 from xscore.pipeline.answering import typical_answer_s

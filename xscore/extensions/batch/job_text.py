@@ -6,7 +6,7 @@ A live list has a line per question, what is unjudged, its cost, and what to do 
 from collections.abc import Iterable, Sequence
 
 from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
-from xscore.cli.terminal import faint, render_facts, render_table
+from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.extensions.batch.records import Batch, JobStatus, ListReport, QuestionSummary
 from xscore.pipeline.json_form import SCHEMA, Json, record_json, stage_usage_json

@@ -27,7 +27,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.errors import UsageError
-from xscore.prompts.judge import turn_block
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec

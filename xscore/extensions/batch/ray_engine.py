@@ -31,6 +31,7 @@ from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkRes
 from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.model_opening import prior_scores, with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
 from xscore.pipeline.resources import TurnResources
@@ -224,7 +225,7 @@ class _RayRun(Struct):
         parts = self.parts
         assert isinstance(parts.judge, ModelJudgeFactory), "only a model is asked by actors"
         async with parts.open_resources(self.job) as resources:
-            factory, _ = await parts.judge.with_probed_host(resources)
+            factory, _ = await with_probed_host(parts.judge, resources)
             context, chunks = await self.prepared(factory, resources, questions, deadline)
             if not chunks:
                 return
@@ -261,7 +262,7 @@ class _RayRun(Struct):
             if not prepared.pool.misses:
                 continue
             turns[prepared.number], slots = (prepared.turn, prepared.key), factory.slots(prepared.pool)
-            guesses, remarks = await factory.guesses(resources, prepared.turn, prepared.pool)
+            guesses, remarks = await prior_scores(factory, resources, prepared.turn, prepared.pool)
             self._remark(remarks)
             packs = _best_first(packs_to_send(prepared.pool.misses, slots, factory.drafts.profile), guesses)
             for start in range(0, len(packs), CHUNK_CALLS):

@@ -18,12 +18,13 @@ from xscore.pipeline.estimating import ASKED_CHARS, chars_of, price_work, prompt
 from xscore.pipeline.judging import Deadline, settle_work
 from xscore.pipeline.list_judging import ListProgress
 from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.model_opening import prior_scores, with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import tokens
-from xscore.prompts.judge import turn_block
 from xscore.prompts.questions import questions_block, questions_rubric
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import model_settings
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
@@ -61,7 +62,7 @@ async def judge_shared_packs(
     """
     parts.observer.stage("judge")
     async with parts.open_resources(run_id) as resources:
-        knowing, provider = await factory.with_probed_host(resources)
+        knowing, provider = await with_probed_host(factory, resources)
         progress, paid = ListProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
 
         def count(answered: SharedReply) -> None:
@@ -109,7 +110,7 @@ async def _shared_question(
     parts: PipelineParts, factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
     pool, identity, key = prepared.pool, factory.identity, prepared.key
-    guesses, _ = await factory.guesses(resources, prepared.turn, pool)
+    guesses, _ = await prior_scores(factory, resources, prepared.turn, pool)
     write, claims = resources.writer(key, identity), resources.claims(key, identity)
     own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
     if own:

@@ -26,7 +26,8 @@ from xscore.cli.options import (
     command,
 )
 from xscore.cli.phrases import describe_tokens
-from xscore.cli.terminal import Terminal, print_json, render_facts, write_stdout
+from xscore.cli.terminal import Terminal, print_json, write_stdout
+from xscore.cli.text_layout import render_facts
 from xscore.costs.caps import describe_cap
 from xscore.extensions.batch import job_text
 from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_live_list, recent_tasks, run_live_list

@@ -10,7 +10,7 @@ import click
 from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, Flags, command
 from xscore.cli.session import current_session
-from xscore.cli.terminal import bold, faint, render_facts
+from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
 from xscore.extensions.learning.consolidate import ClosedSession, close_branches, close_session
 from xscore.extensions.learning.consolidate import consolidate as consolidate_memories

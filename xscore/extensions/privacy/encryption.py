@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from xscore.platform import sqlite_drivers
+from xscore.platform import encrypted_sqlite, sqlite_drivers
+from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.paths import STORE_FILE
-from xscore.platform.sqlite_drivers import key_literal, open_with_cipher
 from xscore.store import encryption_key, opening, user_secret
 from xscore.store.scrubbing import leftover_files
 
@@ -65,7 +65,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
         if changed:
             opening.refuse_busy_store(path, opening.key_source(user_data_dir))
             encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
-            sqlite_drivers.write_note(
+            encrypted_sqlite.write_note(
                 path, key
             )  # first: beside it, a database that is not encrypted opens all the same
             _take_its_place(encrypted, path, path.with_name(path.name + _PLAIN))
@@ -81,7 +81,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
         changed = False
         if noted is not None:
             keys = opening.key_source(user_data_dir)
-            key = sqlite_drivers.key_of_note(path, noted, keys)
+            key = encrypted_sqlite.key_of_note(path, noted, keys)
             changed = _is_encrypted(path, key)
             if changed:
                 opening.refuse_busy_store(path, keys)
@@ -93,7 +93,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
 
 def restore_note(path: Path, *, user_data_dir: Path) -> None:
     """Write the note of an encrypted database that lost it. Raises StoreError where the key is not the right one."""
-    if sqlite_drivers.read_note(path) is None and sqlite_drivers.looks_encrypted(path):
+    if sqlite_drivers.read_note(path) is None and encrypted_sqlite.looks_encrypted(path):
         key = encryption_key.load_encryption_key(user_data_dir)
         try:
             open_with_cipher(path, key, read_only=True).close()
@@ -101,7 +101,7 @@ def restore_note(path: Path, *, user_data_dir: Path) -> None:
             raise StoreError(
                 f"{path} seems to be encrypted, and your key does not open it", hint="Put the right key back."
             ) from error
-        sqlite_drivers.write_note(path, key)
+        encrypted_sqlite.write_note(path, key)
 
 
 def _conversion(
@@ -122,7 +122,7 @@ def _is_encrypted(path: Path, key: bytes) -> bool:
     noted = sqlite_drivers.read_note(path)
     if noted is None:
         return False
-    sqlite_drivers.key_of_note(path, noted, lambda: key)
+    encrypted_sqlite.key_of_note(path, noted, lambda: key)
     try:
         open_with_cipher(path, key).close()
     except StoreDamaged:

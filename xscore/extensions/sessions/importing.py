@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, Flags, UtcTimeType, command, option
-from xscore.cli.terminal import render_facts, render_table
+from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AIDER
 from xscore.extensions.sessions.claude_code import CLAUDE_CODE

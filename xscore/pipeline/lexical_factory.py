@@ -1,0 +1,93 @@
+"""Builds the judge without a model: it needs no key, sends nothing and costs nothing.
+
+A model's counterpart is `model_factory`. Trade-off: its scores depend on the whole pool, so none is ever stored.
+"""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.extension import implementations
+from xscore.pipeline.parts import find_likeness
+from xscore.pipeline.pool import Pool
+from xscore.providers.spec import LEXICAL, ModelSpec
+from xscore.records.judgment import JudgeIdentity, Thresholds
+from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.turn import Turn
+from xscore.settings import Settings
+from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.pipeline.resources import TurnResources
+    from xscore.scorer.lexical import LexicalJudge
+
+
+class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
+    """The judge without a model, before anything is opened. See `ModelJudgeFactory`."""
+
+    is_model: ClassVar[bool] = False
+    calls: ClassVar[None] = None
+    spec: ClassVar[ModelSpec] = ModelSpec(LEXICAL, "")
+    settings: Settings
+    store: Store
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Identity of the judge; an embedder's likeness scores make it another judge."""
+        from xscore.scorer.lexical import LEXICAL_IDENTITY  # a model needs none of it
+
+        labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
+        return replace(LEXICAL_IDENTITY, model="+".join((LEXICAL_IDENTITY.model, *labels)))
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The lowest final score that is kept, on the scale of words."""
+        return Thresholds(self.settings.selection.lexical_threshold)
+
+    async def open(
+        self, resources: "TurnResources", turn: Turn, pool: Pool, turn_key: str, sample: int = 0
+    ) -> "LexicalJudge":
+        """Return the judge; it uses the resources only for the embedder's likeness scores."""
+        from xscore.scorer.lexical import LexicalJudge
+        from xscore.store.memory_rows import stale_memory_ids
+        from xscore.store.term_vectors import TERM_EMBEDDER
+
+        meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
+        return LexicalJudge(
+            lambda: self.store.vectors(TERM_EMBEDDER),
+            reasons_from=self.settings.judge.reasons_from,
+            likeness=meaning.cosines,
+            identity=self.identity,
+            remarks=meaning.warnings,
+            stale=stale_memory_ids(self.store.connection),
+        )
+
+    def with_shared_prompts(self) -> "LexicalJudgeFactory":
+        """Return itself: it has no prompts."""
+        return self
+
+    def close(self) -> None:
+        """Do nothing: there is no host."""
+
+    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
+        """Return an estimate of no cost."""
+        return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
+
+    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+        """Return a forecast of no calls and no cost."""
+        return JudgeEstimate(
+            candidates=len(pool.candidates),
+            cached=0,
+            to_judge=len(pool.candidates),
+            calls=0,
+            input_tokens=0,
+            output_tokens=0,
+            cost_usd=Decimal(0),
+            seconds=0.0,
+            binding_limit="none",
+            host=self.identity.host,
+            way=LEXICAL,
+            judge=LEXICAL,
+        )

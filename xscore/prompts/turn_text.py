@@ -1,0 +1,75 @@
+"""The turn as the judge sees it, last in its prompt; the turn key is derived from it.
+
+Public contract: `docs/internals/protocol.md`. Memories and instructions are added in `judge` and `decision`. Trade-off:
+a long file is cut by characters around the cursor, not by lines, so that the size of a prompt is known exactly.
+"""
+
+from collections.abc import Iterable
+
+from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
+from xscore.records.turn import Turn
+
+PROMPT_VERSION = "judge-3"
+"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
+ERROR_CHARS = 12_000
+CONTEXT_CHARS = 16_000
+"""Longer error output, files and diffs are shortened, with a mark."""
+MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
+
+
+def turn_block(turn: Turn, *, context: str = "task") -> str:
+    """Render what the judge sees of the turn; the turn key is derived from it.
+
+    context: `task` shows task and errors; `full` adds the current file, the diff and the recently opened files.
+    """
+    parts = [_fenced("task", turn.task)]
+    if turn.errors:
+        parts.append(_fenced("errors", shorten_middle(turn.errors, ERROR_CHARS)))
+    if context == "full":
+        parts.extend(_editor_blocks(turn))
+    return "\n".join(["<turn>", *parts, "</turn>"])
+
+
+def left_out(turn: Turn, *, context: str = "task", turn_chars: int | None = None) -> str:
+    """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its request holds of it."""
+    whole = [("errors", turn.errors, ERROR_CHARS)]
+    if context == "full":
+        whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
+    if turn_chars is not None:
+        whole.append(("turn", turn_block(turn, context=context), turn_chars))
+    cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
+    return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
+
+
+def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
+    """Return the names of the parts that `turn_block` shows, for the receipt."""
+    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if context == "full" else ()
+    return ("task", *(name for name, value in (("errors", turn.errors), *more) if value))
+
+
+def _editor_blocks(turn: Turn) -> Iterable[str]:
+    if turn.file:
+        line = f' line="{turn.line}"' if turn.line else ""
+        head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
+        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=MEMORY_TAGS)}\n</current_file>"
+    if turn.diff:
+        yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
+    if turn.recent:
+        yield _fenced("recent", "\n".join(turn.recent))
+
+
+def _fenced(tag: str, text: str) -> str:
+    return f"<{tag}>\n{escape_tags(text.strip(), tags=MEMORY_TAGS)}\n</{tag}>"
+
+
+def _around(text: str, line: int) -> str:
+    """Keep the window of a long file around the cursor."""
+    if len(text) <= CONTEXT_CHARS:
+        return text
+    lines = text.splitlines(keepends=True)
+    cursor = sum(map(len, lines[: max(0, line - 1)]))
+    start = max(0, min(cursor - CONTEXT_CHARS // 2, len(text) - CONTEXT_CHARS))
+    end = start + CONTEXT_CHARS
+    before = f"[… {start} characters left out …]\n" if start else ""
+    after = f"\n[… {len(text) - end} characters left out …]" if end < len(text) else ""
+    return before + text[start:end] + after
