@@ -123,7 +123,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
-    uses = facts.uses(calls, owner=_owner(entity), signature=known.signature)
+    uses = facts.uses(calls, owner=_owner(entity), text=text)
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -226,7 +226,8 @@ def _block_name(found: Syntax, start: int, end: int, tops: Sequence[Entity]) -> 
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
-    said = (facts.docstring or facts.signature).strip().split("\n", 1)[0].strip()
+    stated = [line for line in facts.signature.split("\n") if not line.lstrip().startswith(("@", "#["))]
+    said = (facts.docstring or "\n".join(stated)).strip().split("\n", 1)[0].strip()
     return (f"{name}: {said}" if said and facts.docstring else said or name)[:_TITLE_CHARS]
 
 

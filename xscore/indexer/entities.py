@@ -203,6 +203,16 @@ BUILTIN_NAMES = frozenset(
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
 _LAST_NAME = re.compile(r"[\w$]+\Z")
+_TYPED = (
+    (re.compile(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=;:]"), True),
+    (re.compile(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]"), False),
+    (
+        re.compile(r"\b([a-z_]\w*)\s{0,9}:?=\s{0,9}(?:new |await |&)?([A-Z]\w*)(?:::(?:new|default|from))?\s?[({<]"),
+        False,
+    ),
+    (re.compile(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])"), False),
+)
+"""`Request request`, `r *Request`, `r = Request()`, `request: Request`, and whether the class comes first."""
 _QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 _COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|[ \t]*\*/[ \t]*$", re.MULTILINE)
 
@@ -219,6 +229,7 @@ class FileFacts:
         self.imported = _by_local_name(found.imports, source.language)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set[str]()
+        self._library = frozenset(source.language.library.split())
         self.own_names = frozenset(d.name for d in found.definitions) if source.is_test else frozenset[str]()
         """In a file of tests: what it defines for itself."""
 
@@ -302,10 +313,10 @@ class FileFacts:
         return list(uses)
 
     def uses(
-        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, signature: str = ""
+        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, text: str = ""
     ) -> list[NameUse]:
-        """Return the calls as names with hints for `links`. signature: tells the types of parameters."""
-        types = _parameter_types(signature) if signature else {}
+        """Return the calls as names with hints for `links`. text: states the types of variables."""
+        types = _stated_types(text) if text else {}
         found = (self._use(_typed(call, types), owner, is_typed=call.partition(".")[0] in types) for call in calls)
         return [NameUse(name, hint, is_reference) for name, hint in dict.fromkeys(f for f in found if f is not None)]
 
@@ -317,11 +328,12 @@ class FileFacts:
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
-        if (name in BUILTIN_NAMES and not is_typed) or len(name) < 2:
+        if is_typed and rest:
+            return name, f"typed:{head}"
+        if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
             return None
-        if not rest:
-            return name, ""
-        return name, f"of:{head}" if len(rest) == 1 and not is_own else "?"
+        hint = "of:" + head if len(rest) == 1 and not is_own else "?"
+        return name, hint if rest else ""
 
     def _imported(self, imported: Import, head: str, rest: Sequence[str]) -> tuple[str, str] | None:
         target = self.reference(imported.module)
@@ -343,12 +355,12 @@ class FileFacts:
         return module_reference(module, path=self.source.path, separator=self.source.language.module_separator)
 
 
-def _parameter_types(signature: str) -> dict[str, str]:
-    """Return the class of each parameter that has one: `request: Request`, `Request request`, `r *Request`."""
-    named = re.findall(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])", signature)
-    before = re.findall(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=]", signature)
-    after = re.findall(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]", signature)
-    return {**{name: kind for kind, name in before}, **dict(after), **dict(named)}
+def _stated_types(text: str) -> dict[str, str]:
+    """Return the class of each variable for which one is stated, by its name."""
+    types: dict[str, str] = {}
+    for pattern, class_first in _TYPED:
+        types.update((two, one) if class_first else (one, two) for one, two in pattern.findall(text))
+    return types
 
 
 def _typed(call: str, types: Mapping[str, str]) -> str:

@@ -60,6 +60,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Regular expression over paths of test files, besides the test folders of all languages."""
     test_classes: str = ""
     """Regular expression over the header of a test class."""
+    library: str = ""
+    """Methods of its own library and of the usual ones, which on an unknown object say nothing."""
     placeholder: str = "..."
     """Replaces a body that has its own memory."""
     begins: str = ""
@@ -120,12 +122,21 @@ def _code(name: str, claims: str, **own: Any) -> Language:
             "shape": FileShape.CODE,
             "claims": claims,
             "grammar": f"tree_sitter_{name}:language",
+            "library": _LIBRARY,
             "placeholder": "{ ... }",
             **own,
         }
     )
 
 
+_LIBRARY = """
+    add addAll address append as_mut as_ref as_slice as_str begin borrow build bytes c_str charAt chars clone close
+    collect compareTo contains containsKey copy count data default deref dispose empty end equals err error expect
+    first flush fmt front get_or get_ref getAttribute getClass getDeclaringClass getKey getMessage getName getParameters
+    getType getValue hash hashCode into invoke isEmpty is_empty iter iter_mut last len length lines lock load name
+    next ok parse poll push_back put read readLine remove reset run send size skip spawn start stop stream String
+    submit substring take to_owned to_string to_vec toArray toList unlock unwrap unwrap_or value values wait write
+"""
 _CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
 _MORE_CODE = (
     _code("go", ".go", has_folder_modules=True, test_files=r"_test\.go$"),

@@ -9,6 +9,7 @@ Hints of a mention, as `entities` and `sections` write them:
     self:C           a method of the class C          import:REF#A  the same, under the name A
     super:C          a method of a base of C          doc:        prose names it
     of:X             an attribute of X, unimported    doc:C       prose names it as C.name
+    typed:C          a method of the class C, as a signature states it
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
@@ -131,6 +132,8 @@ class NameIndex:
                 holder = self._unique(rest, path, frozenset({Kind.CLASS}))
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
                 return held or self._attribute(name, path, dotted=True)
+            case "typed":
+                return self._inherited(own.get(rest) or self._unique(rest, path, frozenset({Kind.CLASS})), name)
             case "mod":
                 return self._in_module(name, rest, path)
             case _:
@@ -157,7 +160,8 @@ class NameIndex:
         return found if found is not None and dotted in (None, "." in found.plain) else None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
-        return None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
+        found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
+        return None if found is None or found.overrides else found
 
     def _member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
         return self._in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None

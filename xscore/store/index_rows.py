@@ -55,6 +55,8 @@ class EntityRow(Struct, frozen=True):
     entity: str
     kind: Kind
     language: str
+    overrides: bool = False
+    """Its signature says that it overrides another method, so a foreign class may have its name as well."""
 
     @property
     def plain(self) -> str:
@@ -120,9 +122,15 @@ def links_due(connection: sqlite3.Connection) -> LinksDue:
 
 def entity_rows(connection: sqlite3.Connection) -> list[EntityRow]:
     """Every entity of source code in the store."""
-    rows = connection.execute("SELECT id, path, entity, kind, language FROM memory WHERE layer = 'graph'").fetchall()
+    rows = connection.execute(
+        "SELECT id, path, entity, kind, language, kind = 'method' AND attrs LIKE '{\"signature\": \"%override%'"
+        " FROM memory WHERE layer = 'graph'"
+    ).fetchall()
     kinds = {kind.value: kind for kind in Kind}
-    return [EntityRow(id_, path, entity, kinds[kind], language) for id_, path, entity, kind, language in rows]
+    return [
+        EntityRow(id_, path, entity, kinds[kind], language, bool(own))
+        for id_, path, entity, kind, language, own in rows
+    ]
 
 
 def _by_path(rows: Iterable[tuple[str, str, str, str, str]]) -> dict[str, list[Mention]]:
