@@ -123,7 +123,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
-    uses = facts.uses(calls, owner=_owner(entity), text=text)
+    uses = facts.uses(calls, owner=_owner(entity), types=_stated_types(text))
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -212,6 +212,26 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
         )
         drafts.append(with_test_card(draft, facts))
     return drafts
+
+
+_TYPED = (
+    (re.compile(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=;:]"), True),
+    (re.compile(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]"), False),
+    (
+        re.compile(r"\b([a-z_]\w*)\s{0,9}:?=\s{0,9}(?:new |await |&)?([A-Z]\w*)(?:::(?:new|default|from))?\s?[({<]"),
+        False,
+    ),
+    (re.compile(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])"), False),
+)
+"""`Request request`, `r *Request`, `r = Request()`, `request: Request`, and whether the class comes first."""
+
+
+def _stated_types(text: str) -> dict[str, str]:
+    """Return the class of each variable for which one is stated, by its name."""
+    types: dict[str, str] = {}
+    for pattern, class_first in _TYPED:
+        types.update((two, one) if class_first else (one, two) for one, two in pattern.findall(text))
+    return types
 
 
 def _block_name(found: Syntax, start: int, end: int, tops: Sequence[Entity]) -> str:

@@ -203,16 +203,6 @@ BUILTIN_NAMES = frozenset(
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
 _LAST_NAME = re.compile(r"[\w$]+\Z")
-_TYPED = (
-    (re.compile(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=;:]"), True),
-    (re.compile(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]"), False),
-    (
-        re.compile(r"\b([a-z_]\w*)\s{0,9}:?=\s{0,9}(?:new |await |&)?([A-Z]\w*)(?:::(?:new|default|from))?\s?[({<]"),
-        False,
-    ),
-    (re.compile(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])"), False),
-)
-"""`Request request`, `r *Request`, `r = Request()`, `request: Request`, and whether the class comes first."""
 _QUOTES = re.compile(r"\A[A-Za-z]{0,2}(\"\"\"|'''|\"|'|`)|(\"\"\"|'''|\"|'|`)\Z")
 _COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|[ \t]*\*/[ \t]*$", re.MULTILINE)
 
@@ -313,10 +303,9 @@ class FileFacts:
         return list(uses)
 
     def uses(
-        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, text: str = ""
+        self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False, types: Mapping[str, str] = {}
     ) -> list[NameUse]:
-        """Return the calls as names with hints for `links`. text: states the types of variables."""
-        types = _stated_types(text) if text else {}
+        """Return the calls as names with hints for `links`. types: the class of each variable that has one."""
         found = (self._use(_typed(call, types), owner, is_typed=call.partition(".")[0] in types) for call in calls)
         return [NameUse(name, hint, is_reference) for name, hint in dict.fromkeys(f for f in found if f is not None)]
 
@@ -353,14 +342,6 @@ class FileFacts:
     def reference(self, module: str) -> str:
         """Return how the store names a module that this file imports; empty: it is outside."""
         return module_reference(module, path=self.source.path, separator=self.source.language.module_separator)
-
-
-def _stated_types(text: str) -> dict[str, str]:
-    """Return the class of each variable for which one is stated, by its name."""
-    types: dict[str, str] = {}
-    for pattern, class_first in _TYPED:
-        types.update((two, one) if class_first else (one, two) for one, two in pattern.findall(text))
-    return types
 
 
 def _typed(call: str, types: Mapping[str, str]) -> str:
