@@ -8,10 +8,10 @@ from hypothesis import strategies as some
 
 from tests.cpu_time import assert_growth
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
-from xscore.extensions.sessions.exchange_builder import spoken_text, without_recall
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
+from xscore.prompts.injected_text import spoken_text, without_recall
 from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Candidate, Kind, Layer, Memory
