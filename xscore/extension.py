@@ -50,6 +50,8 @@ HOOKS: Mapping[str, list[Hook]] = {
         Hook(f"{_VECTORS}:check_embedder", _embeds),
         Hook("xscore.extensions.shared.connect:check_shared_server", _shares),
     ],
+    # (store, path of an agent's log, origin=, thread=, now=) -> str, why it could not be read; empty: it was
+    "import_session": [Hook("xscore.extensions.sessions.importing:import_session")],
     # a `scorer.drafts.PromptLayout` in which several questions share a prompt
     "shared_prompt_layout": [Hook("xscore.extensions.batch.shared_prompts:QUESTIONS_LAYOUT")],
     # () -> `pipeline.parts.TurnListener`

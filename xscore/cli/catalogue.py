@@ -65,6 +65,7 @@ Set up
   mcp       extensions.agents.mcp_server:mcp  Serve this repository to an agent (MCP, stdio).
   watch     extensions.agents.watch_commands:watch  Keep index and open threads up to date while you work.
   status    cli.repository:status  Show what the store of this repository holds.
+  hook      extensions.agents.hook:hook  Add context to a coding agent's prompts; agents run it.
   doctor    cli.repository:doctor  Check keys, hosts, store and settings.
   graph     cli.repository:graph  What a file depends on, and what depends on it.
   agent     - Coding agents: give each prompt its context.

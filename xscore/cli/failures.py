@@ -59,6 +59,15 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def error_of(work: Callable[[], object]) -> BaseException | None:
+    """Run work whose caller has to go on, whatever happens; return what it raised."""
+    try:
+        work()
+    except BaseException as error:  # the edge of a hook, which must not stop the agent that runs it
+        return error
+    return None
+
+
 class _FailureReport:
     """Reports an error in the form the arguments ask for; reads them without click, since they may be the error."""
 

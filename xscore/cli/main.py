@@ -82,6 +82,8 @@ def run_command_line() -> NoReturn:
     code = INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = run_and_report(lambda: _invoke(arguments), arguments)
+    if arguments[:1] == ["hook"]:
+        code = 0  # an agent would take another as a veto, even for an option that an older version does not know
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
     sys.exit(code)

@@ -13,13 +13,14 @@ import click
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
+from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
 from xscore.records.memory import IndexReport
-from xscore.records.reports import BackgroundStatus, Diagnosis, StoreStatus
+from xscore.records.reports import BackgroundStatus, Diagnosis, HookFailure, StoreStatus
 
 if TYPE_CHECKING:
     from xscore.store.graph import ReachedNode
@@ -139,6 +140,10 @@ def _describe_background(found: BackgroundStatus) -> str:
     return f"{doing} (process {found.pid}{', xscore watch' if found.watches else ''})"
 
 
+def _describe_hook_failure(failed: HookFailure, *, now: float) -> str:
+    return f"{one_line(failed.event)} failed {format_age(failed.at, now)}: {one_line(failed.problem)}"
+
+
 def _as_text(languages: Sequence[str]) -> str:
     return f"{', '.join(languages)}: the grammar is not installed. {install_hint('languages')}"
 
@@ -168,6 +173,7 @@ def _render_status(found: StoreStatus) -> str:
             ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
             ("background", _describe_background(found.background)),
             ("", f"went wrong last: {one_line(found.background.problem)}" if found.background.problem else ""),
+            ("last hook", _describe_hook_failure(found.hook_failure, now=time.time()) if found.hook_failure else ""),
         ]
     )
     return facts if found.files else f"{facts}\n\nNothing is indexed yet: run `xscore index`."

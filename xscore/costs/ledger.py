@@ -184,13 +184,18 @@ def _call_from_row(row: tuple[object, ...]) -> CallRecord:
 
 
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
-    """Count what the store holds, and say what its background process does."""
-    from xscore.cache.background_lease import read_background  # a turn asks for none
+    """Count what the store holds, and say what its background process does and how the last hook failed."""
+    from xscore.cache.background_lease import read_background  # a turn asks for neither
+    from xscore.store.hook_state import hook_state_file, read_hook_state
 
-    trusted = opening.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
+    data_dir = user_data_dir(settings.store.user_data_dir)
+    trusted = opening.is_trusted(store.root.store_dir, user_data_dir=data_dir)
     usd, estimated = total_spent(store.connection), is_estimated(store.connection)
-    counts = store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
-    return replace(counts, background=read_background(store.connection, now=store.clock()))
+    return replace(
+        store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated),
+        background=read_background(store.connection, now=store.clock()),
+        hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
+    )
 
 
 LATEST_CALLS = 64

@@ -131,6 +131,15 @@ class BackgroundStatus(Struct, frozen=True, kw_only=True):
     """What went wrong last, in one line; empty: nothing."""
 
 
+class HookFailure(Struct, frozen=True):
+    """Why the last hook of a coding agent failed."""
+
+    at: float
+    """Unix seconds."""
+    event: str
+    problem: str
+
+
 class StoreStatus(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
@@ -156,6 +165,9 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     """All calls in the ledger; None as soon as one is unpriced."""
     spent_estimated: bool = False
     background: BackgroundStatus = BackgroundStatus()
+
+    hook_failure: HookFailure | None = None
+    """None: the last hook of a coding agent did not fail."""
 
 
 class DoctorFinding(Struct, frozen=True):

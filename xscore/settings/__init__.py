@@ -16,6 +16,7 @@ from xscore.settings.hosts import (
     OpenAISettings as OpenAISettings,
 )
 from xscore.settings.model import (
+    AgentSettings as AgentSettings,
     BoostSettings as BoostSettings,
     BudgetSettings as BudgetSettings,
     BundleSettings as BundleSettings,

@@ -347,6 +347,15 @@ class StoreSettings(SettingsGroup, frozen=True):
     """Holds the per-user secret and user layer; unset: the platform's (`XSCORE_STORE_USER_DATA_DIR`)."""
 
 
+class AgentSettings(SettingsGroup, frozen=True):
+    """What hooks add to the prompts of a coding agent, and how long they may take."""
+
+    hook_deadline_s: Annotated[float, Meta(ge=0.2, le=60)] = 2.0
+    """Seconds from the start of `xscore hook` after which it answers with what is judged; the background process judges the rest."""
+    hook_max_chars: Fixed[int] = 9_500
+    """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview instead."""
+
+
 class TelemetrySettings(SettingsGroup, frozen=True):
     """What leaves this machine beside the model calls: nothing, unless set."""
 
@@ -377,4 +386,5 @@ class Settings(SettingsGroup, frozen=True):
     shared: SharedSettings = SharedSettings()
     cache: CacheSettings = CacheSettings()
     store: StoreSettings = StoreSettings()
+    agents: AgentSettings = AgentSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

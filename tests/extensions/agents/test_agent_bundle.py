@@ -61,11 +61,14 @@ def test_the_first_line_says_what_was_not_judged(by_cause: dict[str, int], said:
     """What the deadline left is being judged; what a host refused is not, and the line does not claim it."""
     answer = replace(
         ANSWER,
+        files_left=7,
         selected=(CHOSEN,),
         coverage=Coverage(8_612, 12, 8_000, 400, 200),
         unjudged=UnjudgedAccount(by_cause, ()),
     )
-    assert said in render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[0]
+    first = render_agent_bundle(answer, {}, max_chars=9_500).splitlines()[0]
+    assert said in first
+    assert first.endswith(" 7 changed files not read yet.")
 
 
 @pytest.mark.parametrize("ranked_by", ["lexical", ""])

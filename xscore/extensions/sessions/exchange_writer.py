@@ -217,8 +217,11 @@ StoredState = tuple[str, str, str, float]
 class ExchangeWriter:
     """Collects what was read and commits it, some files at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, *, now: float, dry_run: bool, memory: MemorySettings) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, *, now: float, dry_run: bool, memory: MemorySettings, thread: str = ""
+    ) -> None:
+        """thread: the working session that the exchanges belong to."""
+        self._connection, self._thread = connection, thread
         self._now, self._dry_run, self._settings = now, dry_run, memory
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
@@ -251,7 +254,7 @@ class ExchangeWriter:
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
         if not chosen:
             return
-        memory_writer.put_memories(self._connection, [one.memory for one in chosen])
+        memory_writer.put_memories(self._connection, [one.memory for one in chosen], thread=self._thread)
         self.counts["links"] += link_mentions(self._connection, [one.memory.id for one in chosen])
         pattern_at, allow_pii = self._settings.pattern_at, self._settings.allow_pii
         failed = [

@@ -1,9 +1,9 @@
 """Import the past sessions of a repository: find the files, read those that changed, remember each exchange once.
 
 A file that does not follow its format is refused, with the line and what was expected; nothing of it is kept, and other
-files continue. It never runs by itself. `imported_sessions` looks up what came in. Trade-offs: a changed file is read
-again from its start; an exchange in progress is imported as far as it goes and updated by the next import. A new format
-is a module of its own and a name in `FORMATS`.
+files continue. It runs on request, or for one log by an installed hook (`import_session`). `imported_sessions` looks up
+what came in. Trade-offs: a changed file is read again from its start; an exchange in progress is imported as far as it
+goes and updated by the next import. A new format is a module of its own and a name in `FORMATS`.
 """
 
 import os
@@ -109,6 +109,8 @@ def imported_ids(
 
 
 FORMATS: dict[str, SessionFormat] = {each.origin: each for each in (CLAUDE_CODE, CODEX, AIDER, CLINE)}
+LARGE_LOG_BYTES = 24 << 20
+"""About half a second."""
 _OUTCOMES = ("added", "updated", "known", "forgotten", "elsewhere")
 
 
@@ -131,11 +133,32 @@ def import_sessions(
     return run.report(dry_run=dry_run)
 
 
+def import_session(store: Store, path: Path, *, origin: str, thread: str, now: float) -> str:
+    """Import one log of an agent whose exchange has just ended; return why it was refused, or nothing.
+
+    thread: the agent's session, whose later turns are not shown its own exchanges. A log of more than `LARGE_LOG_BYTES`
+    is left to `import_sessions`, since the agent waits. Raises StoreError.
+    """
+    format_ = FORMATS.get(origin)
+    try:
+        if format_ is None or path.lstat().st_size > LARGE_LOG_BYTES:
+            return ""
+    except OSError:  # the agent writes it later, or not at all
+        return ""
+    run = _Import(store, AgentFolders(Path.home()), now=now, since=0.0, dry_run=False, thread=thread)
+    run.import_file(format_, SessionFile(path, origin))
+    run.writer.commit()
+    refused = run.report(dry_run=False).refused
+    return f"{refused[0].path}: {refused[0].reason}" if refused else ""
+
+
 class _Import:
     """One import: reads file after file and counts."""
 
-    def __init__(self, store: Store, folders: AgentFolders, *, now: float, since: float, dry_run: bool) -> None:
-        self.writer = ExchangeWriter(store.connection, now=now, dry_run=dry_run, memory=store.settings)
+    def __init__(
+        self, store: Store, folders: AgentFolders, *, now: float, since: float, dry_run: bool, thread: str = ""
+    ) -> None:
+        self.writer = ExchangeWriter(store.connection, now=now, dry_run=dry_run, memory=store.settings, thread=thread)
         self._counts = self.writer.counts
         self._store, self._home, self._now, self._since = store, folders.home, now, since
         self._refused: list[RefusedFile] = []

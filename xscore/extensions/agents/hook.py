@@ -1,0 +1,111 @@
+"""`xscore hook`: what coding agents run before a prompt, at the start and end of their work, and after an edit.
+
+Whatever happens, it exits with 0 and in time: an agent takes other codes as a veto or discards what was said. A failure
+is kept for `xscore status`. Trade-off: what is wrong with a hook is seen there and not where the agent works.
+"""
+
+import time
+from pathlib import Path
+
+import click
+from msgspec import Struct, field
+
+from xscore.cli.failures import error_of
+from xscore.cli.main import STARTED_AT
+from xscore.cli.opening import read_settings
+from xscore.cli.options import Flags, command
+from xscore.extensions.agents.hook_events import EVENTS, HookCall
+from xscore.extensions.agents.hook_guard import GRACE_S, AgentStreams, Watchdog
+from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, session_thread
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.settings import AgentSettings
+from xscore.store.hook_state import clear_failure, hook_state_file, write_failure
+
+
+@command()
+@click.argument("event", metavar="|".join(EVENTS))
+@click.option("--client", type=click.Choice(CLIENTS), help="The agent; else told by the fields of its JSON.")
+def hook(*, event: str, client: str | None, flags: Flags) -> int:
+    """Answer a coding agent's hook: its JSON on standard input, ours on standard output. Agents run this.
+
+    prompt: add what is relevant. session-start: say what was worked on. stop: remember the exchange. post-edit: bring
+    the edited file's memories up to date. The exit code is always 0.
+    """
+    run = _HookRun(event, client or "", flags)
+    error = error_of(run.answer)
+    run.watchdog.stop()
+    if error is not None:
+        run.fail(error)
+    run.streams.answer(run.nothing())
+    return 0
+
+
+class _HookRun(Struct):
+    """One hook: what is known of its call so far, for whoever has to end it."""
+
+    event: str
+    client: str
+    flags: Flags
+    streams: AgentStreams = field(default_factory=AgentStreams)
+    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # it is made with this run
+    state_file: Path | None = None
+    call: HookCall | None = None
+
+    def __post_init__(self) -> None:
+        until = STARTED_AT + AgentSettings().hook_deadline_s + GRACE_S
+        self.watchdog = Watchdog(until, last_words=self._end_in_time, record=self._record_lateness)
+
+    def answer(self) -> None:
+        """Read the message, do what the event asks for, and write what it adds."""
+        self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
+        work = EVENTS.get(self.event)
+        if work is None:
+            raise UsageError(f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}.")
+        message = read_message(read_input())
+        self.client = self.client or message.client
+        root = find_root(Path(message.folder))
+        self.state_file = hook_state_file(root, user_data_dir(None))
+        loaded = read_settings(self.flags, start=root.path)
+        own = loaded.settings
+        self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
+        until = STARTED_AT + own.agents.hook_deadline_s
+        self.watchdog.until = until + GRACE_S
+        thread = session_thread(message, self.client)
+        self.call = HookCall(message, self.client, thread, root, loaded, until, self.state_file)
+        outcome = work(self.call)
+        self._add(outcome.text)
+        if outcome.problem:
+            self._write_failure(outcome.problem)
+        else:
+            clear_failure(self.state_file)
+
+    def fail(self, error: BaseException) -> None:
+        """Say in one line what went wrong, and keep it for `xscore status`."""
+        self.streams.answer(self.nothing())
+        if isinstance(error, KeyboardInterrupt):  # the agent wants it no longer
+            return
+        self._write_failure(error)
+        self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
+
+    def nothing(self) -> bytes:
+        """Return what adds nothing."""
+        return b"{}\n" if self.client == "gemini" else b""
+
+    def _add(self, text: str) -> None:
+        assert self.call is not None
+        self.streams.answer(addition(text, event=self.event, client=self.client, message=self.call.message))
+
+    def _end_in_time(self) -> None:
+        if self.call is not None and self.call.notice:
+            self._add(self.call.notice)
+        else:
+            self.streams.answer(self.nothing())
+
+    def _record_lateness(self) -> None:
+        if self.call is None or not self.call.notice:
+            self._write_failure("it took too long, so nothing was added")
+
+    def _write_failure(self, error: BaseException | str) -> None:
+        if self.state_file is not None:
+            write_failure(self.state_file, event=self.event, error=error, at=time.time())

@@ -1,0 +1,202 @@
+"""What each hook event does: before a prompt, at the start of a session, at the end of an exchange, after an edit.
+
+An event returns the text that it adds; streams, time and failures are the guard's. What cannot be done in time is left
+to the background process. Trade-off: each event opens the store anew, since a hook is a process of its own.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.extension import implementations
+from xscore.extensions.agents.agent_bundle import render_agent_bundle
+from xscore.extensions.agents.background import wake_background
+from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
+from xscore.platform.paths import RepositoryRoot, user_data_dir
+from xscore.platform.text import counted
+from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
+from xscore.settings import LoadedSettings, Settings
+from xscore.store.hook_state import forget_session, was_given
+from xscore.store.index_rows import read_meta
+from xscore.store.opening import has_store
+from xscore.store.store import Store
+
+INDEXING = "xscore is indexing this repository; later prompts get its context."
+CLEARED = ("clear", "compact")
+"""Starts of a session whose context the agent has dropped."""
+_NOTHING_JUDGED = (3, 4)
+"""Exit codes of a turn that no host or cap let judge."""
+
+
+class HookCall(Struct):
+    """One call of a hook, with what it was found to be about."""
+
+    message: HookMessage
+    client: str
+    thread: str
+    """Of the agent's session; empty: it named none."""
+    root: RepositoryRoot
+    loaded: LoadedSettings
+    until: float
+    """`time.monotonic`."""
+    state_file: Path
+    notice: str = ""
+    """What to add if the time is up now."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.loaded.settings
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether xscore works here: in a repository, or in a folder with a store."""
+        return self.root.is_git or has_store(self.root.store_dir)
+
+    def wake(self) -> bool:
+        """Have the background process finish what is left."""
+        return wake_background(self.root.store_dir, self.root.path, settings=self.settings)
+
+    def open_store(self, *, create: bool = False) -> Store:
+        """Open the repository's store; without `create`, a missing one is empty. Raises StoreError."""
+        chosen = self.settings.store
+        return Store.open(
+            self.root,
+            user_data_dir=user_data_dir(chosen.user_data_dir),
+            trust=chosen.trust,
+            create=create,
+            settings=self.settings.memory,
+        )
+
+
+class HookOutcome(Struct, frozen=True):
+    """What an event adds, and what it could not do."""
+
+    text: str = ""
+    problem: str = ""
+    """Not an error: the prompt is answered, only worse."""
+
+
+NOTHING = HookOutcome()
+
+
+def before_prompt(call: HookCall) -> HookOutcome:
+    """Run a turn for the prompt and return what is relevant. Raises XscoreError."""
+    task = spoken_task(call.message)
+    if not (task and call.is_watched):
+        return NOTHING
+    if not has_store(call.root.store_dir):
+        call.open_store(create=True).close()
+        call.wake()
+        return HookOutcome(INDEXING)
+    answer, texts = _run_turn(call, task)
+    if answer is None:
+        call.wake()
+        return HookOutcome(INDEXING)
+    text = render_agent_bundle(answer, texts, max_chars=call.settings.agents.hook_max_chars)
+    if answer.partial or answer.files_left:
+        call.wake()
+    if text and call.thread and was_given(call.state_file, call.thread, text):
+        text = ""
+    return HookOutcome(text, _problem_of(answer))
+
+
+def _run_turn(call: HookCall, task: str) -> tuple[Answer | None, Mapping[str, str]]:
+    """Run the turn within the deadline; None where nothing is indexed yet."""
+    from xscore.cli.interrupt import run_interruptible
+    from xscore.cli.main import STARTED_AT
+    from xscore.pipeline.build import Pipeline
+    from xscore.pipeline.parts import TurnOptions
+    from xscore.pipeline.turn import run_turn
+
+    async def work() -> tuple[Answer | None, Mapping[str, str]]:
+        async with Pipeline.open(call.root.path, _hurried(call), observer=_StageNotice(call)) as pipeline:
+            if not read_meta(pipeline.store.connection, "index_profile"):
+                return None, {}
+            options = TurnOptions(answer=False, command="hook").asked_at(STARTED_AT)
+            answer = await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
+            found = pipeline.store.memories([one.id for one in answer.selected])
+            return answer, {id_: memory.text for id_, memory in found.items()}
+
+    return run_interruptible(work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True)
+
+
+def _hurried(call: HookCall) -> LoadedSettings:
+    """Return the settings with the hook's deadline, and without the call that gives reasons to a decision model."""
+    settings, seconds = call.settings, call.settings.agents.hook_deadline_s
+    deadline_s = min(seconds, settings.budget.deadline_s or seconds)
+    changed = replace(
+        settings,
+        budget=replace(settings.budget, deadline_s=deadline_s),
+        judge=replace(settings.judge, reason_model="none"),
+    )
+    return replace(call.loaded, settings=changed)
+
+
+class _StageNotice(Observer):
+    """Notes that the index is being built, should the time be up meanwhile."""
+
+    def __init__(self, call: HookCall) -> None:
+        self._call = call
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        self._call.notice = INDEXING if name == "index" else ""
+
+
+def _problem_of(answer: Answer) -> str:
+    if not (answer.ranked_by or answer.exit_code in _NOTHING_JUDGED):
+        return ""
+    return next(iter(answer.warnings), "") or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
+
+
+def at_session_start(call: HookCall) -> HookOutcome:
+    """Say what was worked on here. Raises StoreError."""
+    if not call.is_watched:
+        return NOTHING
+    if call.message.source in CLEARED:
+        forget_session(call.state_file, call.thread)
+    from xscore.extensions.agents.session_recap import render_recap
+
+    with call.open_store(create=True) as store:
+        text = render_recap(store, git=call.settings.index.git)
+    call.wake()
+    if text and call.thread and was_given(call.state_file, call.thread, text):
+        text = ""
+    return HookOutcome(text)
+
+
+def at_stop(call: HookCall) -> HookOutcome:
+    """Remember the exchange that has just ended, and have what it edited judged again. Raises StoreError."""
+    if call.message.stop_hook_active or not has_store(call.root.store_dir):
+        return NOTHING
+    path, problem = call.message.transcript_path, ""
+    if path:
+        with call.open_store() as store:
+            for remember in implementations("import_session", call.settings):
+                problem = remember(store, Path(path), origin=call.client, thread=call.thread, now=time.time())
+    call.wake()
+    return HookOutcome(problem=problem)
+
+
+def after_edit(call: HookCall) -> HookOutcome:
+    """Have the background process read the edited file, if it is one of this repository."""
+    folder = Path(call.message.folder or call.root.path)
+    inside = [path for path in call.message.edited_paths if (folder / path).resolve().is_relative_to(call.root.path)]
+    if inside and has_store(call.root.store_dir):
+        call.wake()
+    return NOTHING
+
+
+EVENTS: Mapping[str, Callable[[HookCall], HookOutcome]] = {
+    "prompt": before_prompt,
+    "session-start": at_session_start,
+    "stop": at_stop,
+    "post-edit": after_edit,
+}

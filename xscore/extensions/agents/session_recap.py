@@ -1,0 +1,93 @@
+"""What a new session of an agent is told: what was worked on here, what is left, and what is known of those files.
+
+It reads the store and asks git for the changed files; no model, no index run. Equal states give equal bytes, since it
+says no ages. Trade-off: files count as the branch's if its working session or the uncommitted change names them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted, size_of
+from xscore.platform.git import changed_files
+from xscore.platform.git_folder import working_branch
+from xscore.platform.hashing import file_id
+from xscore.platform.text import format_place
+from xscore.records.memory import Kind, Memory
+from xscore.records.turn import WorkingSession
+from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.session_summary import summarise_session
+from xscore.store.store import Store
+from xscore.store.working_session import load_sessions
+
+MAX_CHARS = 2_000
+"""Bytes of UTF-8, as of a bundle."""
+LINE_CHARS = 200
+MOST_MEMORIES = 8
+_ABOUT = f"""
+    kind IN ('failure', 'decision') AND status = 'active' AND id IN (
+        SELECT source FROM edge WHERE relation = 'references' AND (
+            target {IN_JSON_LIST} OR target IN (SELECT id FROM memory WHERE path {IN_JSON_LIST}))
+        UNION SELECT memory_id FROM evidence WHERE path {IN_JSON_LIST})
+"""
+
+
+def render_recap(store: Store, *, git: bool) -> str:
+    """Return the recap of this branch; empty where nothing is known. git: ask git for uncommitted changes."""
+    session = latest_session(store)
+    summary = summarise_session(store.connection, session.thread) if session else None
+    files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
+    if session and summary:
+        files |= {*summary.files, *session.recent, session.file} - {""}
+    lines = [*_work(session, summary.pending if summary else ()), *_known(memories_about(store, files))]
+    if not lines:
+        return ""
+    head, tail = f"xscore remembers earlier work on this branch.\n{DATA_NOTE}\n<{FENCE}>\n", f"</{FENCE}>"
+    left = MAX_CHARS - size_of(head + tail)
+    shown = []
+    for line in lines:
+        left -= size_of(line) + 1
+        if left < 0:
+            break
+        shown.append(f"{line}\n")
+    return head + "".join(shown) + tail
+
+
+def latest_session(store: Store) -> WorkingSession | None:
+    """Return the session of this branch that was worked on last, of an agent or of the command line."""
+    here = working_branch(store.root.git_dir) if store.root.git_dir else ""
+    known = load_sessions(store.connection)
+    return next((one for one in known if one.branch == here and one.task and one.closed_at is None), None)
+
+
+def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
+    """Return open failures and decisions that name or cite one of these files, the latest first."""
+    names = sorted(files)
+    paths, ids = json.dumps(names), json.dumps([file_id(name) for name in names])
+    found = select_memories(store.connection, _ABOUT, (ids, paths, paths)) if names else []
+    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))
+    return [memory for memory in latest if not memory.particulars.resolution]
+
+
+def _work(session: WorkingSession | None, pending: Iterable[str]) -> Iterator[str]:
+    if session is None:
+        return
+    last = f" Last file: {quoted(format_place(session.file, session.line), LINE_CHARS)}." if session.file else ""
+    yield f"You were working on “{quoted(session.task, LINE_CHARS)}”.{last}"
+    left = [one for one in pending if one != session.task]
+    yield from ["Left to do:", *(f"- {quoted(one, LINE_CHARS)}" for one in left)] if left else []
+
+
+def _known(memories: list[Memory]) -> Iterator[str]:
+    headings = {
+        Kind.FAILURE: "Open failures in these files:",
+        Kind.DECISION: "Decisions about these files (prior context, not immutable law):",
+    }
+    for kind, heading in headings.items():
+        found = [memory for memory in memories if memory.kind is kind][:MOST_MEMORIES]
+        yield from [heading, *(f"- [{one.id}] {quoted(_line_of(one), LINE_CHARS)}" for one in found)] if found else []
+
+
+def _line_of(memory: Memory) -> str:
+    """Return the title; of a failure also its last line, where tools print what failed."""
+    last = memory.text.strip().splitlines()[-1:] if memory.kind is Kind.FAILURE else []
+    return ": ".join(dict.fromkeys([memory.title, *last]))
