@@ -1,0 +1,129 @@
+"""The harness of agents' sessions, end to end with an agent that has no model; no real agent is run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo, git
+
+CHECKOUT = Path(__file__).parents[2]
+sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
+
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  found on the path added above
+
+TRIED = ["bare", "mcp"]
+PROMPT = "The discounted total of the prices is higher than their sum: the discount is added and not taken off."
+PARTS = {
+    f"part_{number:02}.py": "\n\n".join(f"def step_{number}_{step}(x):\n    return x + {step}" for step in range(40))
+    for number in range(12)
+}
+WRONG = {"zz_discount.py": "def discounted_total(prices, rate):\n    return sum(prices) * (1 + rate)\n"}
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the harness as its README says."""
+    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    command = [sys.executable, "-m", "benchmarks.sessions", *arguments]
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def repository(make_repo: MakeRepo) -> Path:
+    """A repository with a mistake in its last file."""
+    return make_repo({**PARTS, **WRONG})
+
+
+def task_list(folder: Path, repository: Path, *, correction: str) -> str:
+    """Write a list of one task, which the scripted agent does by this correction."""
+    task = {
+        "name": "discount",
+        "repository": str(repository),
+        "commit": git(repository, "rev-parse", "HEAD").strip(),
+        "prompt": f"{PROMPT}\n{json.dumps(['1 + rate', correction])}",
+        "check": ["from zz_discount import discounted_total", "assert discounted_total([10], 0.5) == 5"],
+    }
+    file = folder / "tasks.json"
+    file.write_text(json.dumps([task]))
+    return str(file)
+
+
+def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Path) -> None:
+    """Every condition is run from the pinned files; the context arrives; the repository stays; the replay agrees."""
+    tasks = task_list(tmp_path, repository, correction="1 - rate")
+    done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", "--conditions", ",".join(TRIED), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:]}
+    assert list(rows) == TRIED
+    assert all(row[:2] == ["1", "1"] for row in rows.values())
+    assert all(int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", "")) for told in TRIED[1:])
+    assert git(repository, "status", "--short") == ""
+    for condition in TRIED:
+        head, context, *_, end = map(json.loads, (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").open())
+        assert (head["condition"], head["task"]["name"]) == (condition, "discount")
+        assert ("zz_discount.py" in context["line"]["text"]) is (condition != "bare")
+        assert (end["exit_code"], end["passed"], end["our_usd"]) == (0, True, "0")
+    assert run("--replay", "out", cwd=tmp_path).stdout == done.stdout
+
+
+def test_a_task_that_is_not_done_is_not_passed(repository: Path, tmp_path: Path) -> None:
+    """The check decides, not what the agent says; what it said stands in the file."""
+    tasks = task_list(tmp_path, repository, correction="2 - rate")
+    done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", "--conditions", "bare", cwd=tmp_path)
+    assert done.stdout.splitlines()[1].split()[:3] == ["bare", "1", "0"]
+    assert "AssertionError" in (tmp_path / "out/scripted-discount-bare-0.jsonl").read_text()
+
+
+def test_an_agent_that_is_not_there_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its program nothing is run, exit 2."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("--agent", "codex", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing was run" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_published_tasks_are_whole() -> None:
+    """Six tasks of public repositories, each pinned to a commit, with a prompt and a check that is Python."""
+    given = json.loads((CHECKOUT / "benchmarks/sessions/tasks.json").read_text())
+    assert len({task["name"] for task in given}) == 6
+    for task in given:
+        assert re.fullmatch(r"https://github\.com/[\w-]+/[\w-]+\.git", task["repository"])
+        assert re.fullmatch("[0-9a-f]{40}", task["commit"])
+        assert len(task["prompt"].split()) > 30
+        assert any("assert" in line for line in compile("\n".join(task["check"]), "check", "exec") and task["check"])
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_a_session_is_told_of_xscore_and_nothing_else(agent: str, condition: str, tmp_path: Path) -> None:
+    """The server in the one condition, the hook in the other, neither in the bare one; Codex's values are TOML."""
+    (tmp_path / "beside").mkdir()
+    command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "beside"))
+    options = [word for word in command if word.startswith(("mcp_servers.", "hooks."))]
+    tomllib.loads("\n".join(options))
+    told = " ".join(options) + "".join(file.read_text() for file in tmp_path.rglob("*.json"))
+    assert PROMPT in command
+    assert ("xscore hook prompt" in told) is (condition == "hook")
+    assert ('["mcp"]' in told) is (condition == "mcp")
+
+
+@pytest.mark.parametrize(
+    ("agent", "lines"),
+    [
+        ("claude", [{"type": "assistant"}, {"type": "result", "usage": {"input_tokens": 4, "output_tokens": 3}}]),
+        (
+            "codex",
+            [{"type": "turn.completed", "usage": {"input_tokens": 5, "cached_input_tokens": 4, "output_tokens": 2}}],
+        ),
+        ("gemini", [{"text": "words"}, {"type": "result", "stats": {"total_tokens": 7, "input_tokens": 5}}]),
+    ],
+)
+def test_tokens_are_those_that_the_agent_counted(agent: str, lines: list[dict[str, object]]) -> None:
+    """Cached tokens count once, and lines without counts not at all."""
+    assert AGENTS[agent].tokens(lines) == 7
