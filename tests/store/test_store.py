@@ -1,17 +1,18 @@
 """The store, opened."""
 
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from tests.cpu_time import assert_cheap
 from tests.store.conftest import function
+from xscore.pipeline.store_status import read_store_status
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import find_root
 from xscore.records.memory import Edge, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.settings import Settings
 from xscore.store import memory_writer
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 
@@ -157,7 +158,7 @@ def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user
 def test_status_counts_what_is_there(store: Store) -> None:
     """The counts of a store by layer, kind, language and relation."""
     put(store, function("a"), function("b", kind=Kind.DOC, layer=Layer.VECTOR, language="markdown"))
-    status = store.status(trusted=True, spent_usd=Decimal("0.5"))
+    status = read_store_status(store, Settings())
     assert status.memories == 2
     assert status.by_layer == {"graph": 1, "vector": 1}
     assert status.by_kind == {"doc": 1, "function": 1}

@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from tests.statements import list_events
 from tests.store.conftest import function
 from xscore.extensions.privacy import erasure
+from xscore.pipeline.store_status import read_store_status
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Kind
 from xscore.records.turn import Scope, Turn
+from xscore.settings import Settings
 from xscore.store import memory_writer, turn_history, turns
 from xscore.store.events import EventName
 from xscore.store.store import Store
@@ -101,7 +103,7 @@ def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
     second = play(store, "second", now=1_000.0)
     latest = turn_history.past_turn(store.connection)
     assert latest is not None and latest.turn.id == second
-    assert store.status(trusted=True, spent_usd=None).last_turn == second
+    assert read_store_status(store, Settings()).last_turn == second
 
 
 def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Store) -> None:

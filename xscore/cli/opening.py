@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
-from xscore.cli.progress import TurnObserver
-from xscore.cli.text_layout import render_counts
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.platform.text import counted
 
 if TYPE_CHECKING:
+    from xscore.cli.progress import TurnObserver
     from xscore.pipeline.build import Pipeline
     from xscore.settings import LoadedSettings, Settings
     from xscore.store.store import Store
@@ -48,7 +47,7 @@ def run_turn(
     work: "Callable[[Pipeline], Awaitable[T]]",
     *,
     settings: "LoadedSettings | None" = None,
-    watch: TurnObserver | None = None,
+    watch: "TurnObserver | None" = None,
     start: Path = Path(),
     make: bool = True,
     noun: str = "This turn",
@@ -63,6 +62,8 @@ def run_turn(
     from xscore.pipeline.build import Pipeline
 
     loaded = settings or read_settings(flags, start=start)
+    from xscore.cli.progress import TurnObserver  # a command that opens the store alone shows no progress
+
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
 
@@ -121,6 +122,8 @@ def _refuse_empty_folder(start: Path, settings: "Settings") -> None:
     kept_out = found.files.excluded.by_reason
     if kept_out:
         count = counted(found.files.seen, "file")
+        from xscore.cli.text_layout import render_counts
+
         message = f"there is nothing to read in {root.path}: {count}, all kept out ({render_counts(kept_out)})"
     else:
         message = f"there is nothing to read in {root.path}: the folder is empty"

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.phrases import (
-    describe_binding_limit,
-    describe_resumed_session,
-    format_total,
-    render_leaders,
-    render_progress,
-)
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.platform.text import counted, format_seconds, one_line
 from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
@@ -69,6 +62,8 @@ class TurnObserver(Observer):
 
     def forecast(self, forecast: JudgeEstimate) -> None:
         """Judging is about to begin, and will take long."""
+        from xscore.cli.phrases import describe_binding_limit
+
         self.note(
             f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
             f" in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)}; the most promising come first"
@@ -79,6 +74,8 @@ class TurnObserver(Observer):
         if self._terminal.is_live:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            from xscore.cli.phrases import render_leaders, render_progress
+
             self._last_line = time.monotonic()
             best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
             self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
@@ -91,6 +88,8 @@ class TurnObserver(Observer):
         """Say what was worked on before a break; under --json the receipt has it."""
         now = time.time()
         if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
+            from xscore.cli.phrases import describe_resumed_session
+
             self.note(describe_resumed_session(session, now=now))
 
     def answer_text(self, piece: str) -> None:
@@ -132,6 +131,8 @@ class TurnObserver(Observer):
 
 def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
     import signal
+
+    from xscore.cli.phrases import format_total
 
     judge = estimate.judge
     judging_host = [judge.sends_to] if judge.sends_to else []

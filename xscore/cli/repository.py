@@ -123,7 +123,7 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
 @command()
 def status(flags: Flags) -> None:
     """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
-    from xscore.costs.ledger import read_store_status
+    from xscore.pipeline.store_status import read_store_status
 
     loaded = read_settings(flags)
     flags.terminal.notes(loaded.warnings)

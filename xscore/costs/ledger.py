@@ -14,17 +14,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreError
-from xscore.platform.paths import user_data_dir
 from xscore.records.calls import CallRecord, Stage, Usage
 from xscore.records.receipt import StageUsage
-from xscore.records.reports import StoreStatus
-from xscore.settings import Settings
-from xscore.store import opening
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
     dollars_from_row,
@@ -33,7 +28,6 @@ from xscore.store.call_rows import (
     parse_timestamp,
     usage_from_row,
 )
-from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.cache.group_commit import GroupCommit
@@ -180,21 +174,6 @@ def _call_from_row(row: tuple[object, ...]) -> CallRecord:
         usage=usage_from_row(tokens),
         cost_usd=dollars_from_row(cost),
         estimated=bool(estimated),
-    )
-
-
-def read_store_status(store: Store, settings: Settings) -> StoreStatus:
-    """Count what the store holds, and say what its background process does and how the last hook failed."""
-    from xscore.cache.background_lease import read_background  # a turn asks for neither
-    from xscore.store.hook_state import hook_state_file, read_hook_state
-
-    data_dir = user_data_dir(settings.store.user_data_dir)
-    trusted = opening.is_trusted(store.root.store_dir, user_data_dir=data_dir)
-    usd, estimated = total_spent(store.connection), is_estimated(store.connection)
-    return replace(
-        store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated),
-        background=read_background(store.connection, now=store.clock()),
-        hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
     )
 
 

@@ -167,7 +167,7 @@ class Pipeline:
 
     def status(self) -> StoreStatus:
         """Count what the store holds."""
-        from xscore.costs.ledger import read_store_status
+        from xscore.pipeline.store_status import read_store_status
 
         return read_store_status(self.parts.store, self.parts.settings)
 

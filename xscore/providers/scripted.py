@@ -18,7 +18,6 @@ from msgspec import Meta, Struct
 from xscore.platform.errors import ProviderError, UsageError, error_kinds
 from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
-from xscore.providers.reply_schema import SCORE_MAX
 from xscore.records.calls import Completion, Finish, Request, Usage
 from xscore.settings import Settings
 
@@ -217,7 +216,7 @@ class ScriptedProvider:
         reasons: list[dict[str, str]] = []
         for code in request.reply_ids:
             score, reason = self._judge(shown[code], turn) if code in shown else (0.0, "not shown")
-            scores[code] = round(score * SCORE_MAX)
+            scores[code] = round(score * 100)
             if scores[code] >= REASONS_FROM:
                 reasons.append({"id": code, "reason": reason})
         return scores, reasons

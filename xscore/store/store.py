@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +19,6 @@ from xscore.platform.hashing import content_hash
 from xscore.platform.paths import RepositoryRoot
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.memory import Candidate, Edge, Layer, Memory
-from xscore.records.reports import StoreStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.memory_rows import (
@@ -264,39 +262,6 @@ class Store:
         """Return memory id and vector of every memory of the pool with a vector of this embedder."""
         query = "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
-
-    def status(self, *, trusted: bool, spent_usd: Decimal | None, spent_estimated: bool = False) -> StoreStatus:
-        """Count the rows of the store. A million judgments take tens of milliseconds."""
-        from xscore.store.index_rows import GRAMMARS_MISSING, files_left, read_meta
-        from xscore.store.turns import latest_turn_id
-
-        def grouped(table: str, column: str) -> dict[str, int]:
-            sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
-            return dict(self.connection.execute(sql).fetchall())
-
-        def count(table: str) -> int:
-            return int(self.connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-        return StoreStatus(
-            root=str(self.root.path),
-            store=str(self.path),
-            store_id=self.store_id,
-            trusted=trusted,
-            bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
-            files=count("file WHERE excluded = ''"),
-            files_left=files_left(self.connection),
-            memories=count("memory"),
-            by_layer=grouped("memory", "layer"),
-            by_kind=grouped("memory", "kind"),
-            by_language=grouped("memory", "language"),
-            without_grammar=tuple(read_meta(self.connection, GRAMMARS_MISSING).split()),
-            edges=grouped("edge", "relation"),
-            judgments=count("judgment"),
-            turns=count("turn"),
-            last_turn=latest_turn_id(self.connection),
-            spent_usd=spent_usd,
-            spent_estimated=spent_estimated,
-        )
 
 
 PackSlots = dict[str, tuple[str, int]]

@@ -1,0 +1,50 @@
+"""What a store holds, what was spent and what its background process does: for `xscore status`, which loads no turn.
+
+Trade-off: rows are counted each time; a million judgments take tens of milliseconds.
+"""
+
+from xscore.cache.background_lease import read_background
+from xscore.costs.ledger import is_estimated, total_spent
+from xscore.platform.paths import user_data_dir
+from xscore.records.reports import StoreStatus
+from xscore.settings import Settings
+from xscore.store import opening
+from xscore.store.hook_state import hook_state_file, read_hook_state
+from xscore.store.index_rows import GRAMMARS_MISSING, files_left, read_meta
+from xscore.store.store import Store
+from xscore.store.turns import latest_turn_id
+
+
+def read_store_status(store: Store, settings: Settings) -> StoreStatus:
+    """Count what the store holds, and say what its background process does and how the last hook failed."""
+    connection, data_dir = store.connection, user_data_dir(settings.store.user_data_dir)
+
+    def grouped(table: str, column: str) -> dict[str, int]:
+        sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
+        return dict(connection.execute(sql).fetchall())
+
+    def count(table: str) -> int:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    return StoreStatus(
+        root=str(store.root.path),
+        store=str(store.path),
+        store_id=store.store_id,
+        trusted=opening.is_trusted(store.root.store_dir, user_data_dir=data_dir),
+        bytes=sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*")),
+        files=count("file WHERE excluded = ''"),
+        files_left=files_left(connection),
+        memories=count("memory"),
+        by_layer=grouped("memory", "layer"),
+        by_kind=grouped("memory", "kind"),
+        by_language=grouped("memory", "language"),
+        without_grammar=tuple(read_meta(connection, GRAMMARS_MISSING).split()),
+        edges=grouped("edge", "relation"),
+        judgments=count("judgment"),
+        turns=count("turn"),
+        last_turn=latest_turn_id(connection),
+        spent_usd=total_spent(connection),
+        spent_estimated=is_estimated(connection),
+        background=read_background(connection, now=store.clock()),
+        hook_failure=read_hook_state(hook_state_file(store.root, data_dir)).failure,
+    )
