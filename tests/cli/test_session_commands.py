@@ -134,6 +134,29 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
     assert json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
 
 
+def test_a_thread_is_followed_by_name_or_from_the_latest_turn(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """`--thread` and `--continue` carry and say from where; `--fresh` carries nothing; lists and estimates count it."""
+    parts = {f"part_{at}.py": "".join(f"def f{at}_{n}():\n    return {n}\n\n\n" for n in range(9)) for at in range(5)}
+    root, script = make_repo({**parts, "a.py": CODE}), tmp_path / "script.json"
+    script.write_text(json.dumps({"rules": [{"entity": "add_one", "score": 0.9}], "answer": "Fine."}))
+    flags = ["--judge", f"scripted:{script}", "--no-answer"]
+    first = json.loads(xscore("ask", "add one", "--thread", "sums/1", "--json", *flags, cwd=root).stdout)
+    guess = json.loads(xscore("estimate", "and two?", "--continue", "--json", *flags[:2], cwd=root).stdout)["judge"]
+    told = xscore("ask", "and two?", "--continue", *flags, cwd=root)
+    assert f'carried: {guess["carried"]} from {first["turn_id"]} "add one"' in told.stderr
+    assert f"{guess['carried']} carried" in xscore("session", "list", cwd=root).stdout
+    (listed,) = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
+    assert (listed["thread"], listed["tasks"], listed["carried"]) == ("sums/1", 2, guess["carried"])
+    why = xscore("explain", "part_1.py::f1_1", cwd=root).stdout
+    assert f"carried from turn {first['turn_id']}: judged under “add one”." in why
+    fresh = xscore("ask", "and three?", "--thread", "sums/1", "--fresh", "--json", *flags, cwd=root)
+    told_all = json.loads(fresh.stdout)
+    assert told_all["coverage"]["judged"] == told_all["coverage"]["candidates"]
+    assert told_all["session"]["thread"] == "sums/1"
+    assert xscore("ask", "x", "--thread", "a b", *flags, cwd=root).returncode == 2
+    assert xscore("ask", "x", "--thread", "a", "--continue", *flags, cwd=root).returncode == 2
+
+
 def sessions(root: Path) -> list[tuple[object, ...]]:
     """Every session as its row stands."""
     connection = sqlite3.connect(root / ".xscore" / "memory.db")

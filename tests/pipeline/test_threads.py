@@ -1,9 +1,16 @@
 """A follow-up judges the likely part under its new wording and keeps what the thread judged of the rest."""
 
+import asyncio
+import sqlite3
 from collections.abc import Iterator
+from decimal import Decimal
+from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
@@ -46,9 +53,9 @@ def server() -> Iterator[OpenAIServer]:
         yield running
 
 
-async def ask(root: Path, settings: Settings, turn: Turn) -> Answer:
+async def ask(root: Path, chosen: Settings, turn: Turn) -> Answer:
     """Play one turn without an answer."""
-    async with Pipeline.open(root, settings) as pipeline:
+    async with Pipeline.open(root, chosen) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
@@ -156,9 +163,9 @@ async def test_another_judge_and_an_erased_turn_carry_nothing(project: Path, ser
 
 async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServer) -> None:
     """Its scores cost nothing and are never stored."""
-    settings = settings_for(server, model="lexical")
-    await ask(project, settings, ORDER)
-    answer = await ask(project, settings, REFUND)
+    lexical = settings_for(server, model="lexical")
+    await ask(project, lexical, ORDER)
+    answer = await ask(project, lexical, REFUND)
     assert (answer.coverage.carried, answer.carried_over) == (0, CarriedOver())
 
 
@@ -174,6 +181,23 @@ async def test_scores_of_unknown_origin_are_not_carried(project: Path, server: O
         connection.execute("DELETE FROM judgment")
     answer = await ask(project, settings_for(server), REFUND)
     assert answer.coverage.judged == answer.coverage.candidates
+
+
+NO_RECEIPT = "DELETE FROM receipt"
+NOTHING_KEPT = "UPDATE receipt SET body = json_set(body, '$.selected', json('[]'))"
+
+
+@pytest.mark.parametrize("lost", [NO_RECEIPT, NOTHING_KEPT])
+async def test_no_high_score_of_an_earlier_wording_stands_unasked(
+    project: Path, server: OpenAIServer, lost: str
+) -> None:
+    """Killed before its receipt, or asked of a part of the code: what scored high is judged again all the same."""
+    await ask(project, settings_for(server), ORDER)
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        pipeline.parts.store.connection.execute(lost)
+    server.score = table({}, default=4)
+    second = await ask(project, settings_for(server), replace(ORDER, task="Who sells step_9_3?"))
+    assert second.coverage.carried and not second.selected
 
 
 async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) -> None:
@@ -210,10 +234,15 @@ def decider() -> Iterator[DecisionServer]:
         yield running
 
 
+def priced(chosen: Settings) -> Settings:
+    """Settings under which the loopback host costs what its vendor would."""
+    return replace(chosen, provider=ProviderSettings(price="vendor"))
+
+
 def few_at_a_time(server: DecisionServer, **budget: object) -> Settings:
     """Settings of a decision judge that is asked about ten memories in a request, one request at a time."""
-    given = decisions.settings_for(server, "typesafe", pack_size=10, concurrency=1)
-    return replace(given, provider=ProviderSettings(price="vendor"), budget=BudgetSettings(**budget))  # type: ignore[arg-type]  # its fields
+    chosen = decisions.settings_for(server, "typesafe", pack_size=10, concurrency=1)
+    return priced(replace(chosen, budget=BudgetSettings(**budget)))  # type: ignore[arg-type]  # its fields
 
 
 async def test_a_decision_judge_is_asked_about_all(project: Path, decider: DecisionServer) -> None:
@@ -241,3 +270,67 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path
     async with Pipeline.open(project, few_at_a_time(decider)) as pipeline:
         third = await pipeline.resume(second.turn_id, answer=False)
     assert third.coverage.judged == second.coverage.carried and not third.partial
+
+
+class Ending(Struct, frozen=True):
+    """How a turn of the property below is cut short."""
+
+    decides: bool
+    share: float
+    """Of the dollars that a whole turn takes."""
+    deadline_s: float | None
+    killed: int
+    """Judgments that the kill lost, and the receipt with them; 0: it was not killed."""
+    replay: bool
+
+
+ENDINGS = st.builds(
+    Ending,
+    decides=st.booleans(),
+    share=st.sampled_from((0.0, 0.1, 0.5, 2.0)),
+    deadline_s=st.sampled_from((None, 0.05, 30.0)),
+    killed=st.sampled_from((0, 5, 60)),
+    replay=st.booleans(),
+)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(endings=st.lists(ENDINGS, min_size=1, max_size=3))
+def test_the_sums_add_up_whatever_ends_a_turn(
+    project: Path, server: OpenAIServer, decider: DecisionServer, endings: list[Ending]
+) -> None:
+    """Under any caps and deadlines, after kills and in replays, each candidate has one outcome and its origin."""
+    asyncio.run(_cut_short(project, (server, decider), endings, thread=f"thread-{next(NUMBERS)}"))
+
+
+NUMBERS = count()
+
+
+async def _cut_short(
+    root: Path, servers: tuple[OpenAIServer, DecisionServer], endings: list[Ending], *, thread: str
+) -> None:
+    for number, how in enumerate(endings):
+        chosen = few_at_a_time(servers[1]) if how.decides else priced(settings_for(servers[0]))
+        chosen = replace(
+            chosen,
+            judge=replace(chosen.judge, replay=how.replay),
+            budget=BudgetSettings(max_usd=Decimal(str(how.share)) / 1000, deadline_s=how.deadline_s),
+        )
+        answer = await ask(root, chosen, Turn(task=f"{thread}: step {number} of the refund?", thread=thread))
+        adds_up(answer)
+        assert answer.carried_over.left <= answer.coverage.carried
+        assert answer.partial == bool(answer.coverage.unjudged or answer.carried_over.left)
+        known = {one.turn_id for one in answer.carried_over.under}
+        assert all(one.carried_from in {"", *known} for one in (*answer.selected, *answer.near_misses))
+        async with Pipeline.open(root, chosen) as pipeline:
+            lose(pipeline.parts.store.connection, answer.turn_id, how.killed)
+
+
+def lose(connection: sqlite3.Connection, turn_id: str, killed: int) -> None:
+    """Undo what a kill would not have let happen: the receipt, and the last judgments."""
+    if not killed:
+        return
+    connection.execute("DELETE FROM receipt WHERE turn_id = ?", (turn_id,))
+    connection.execute("UPDATE turn SET state = 'running' WHERE id = ?", (turn_id,))
+    among = "SELECT query_id, content_id FROM judgment WHERE query_id = (SELECT max(id) FROM query) LIMIT ?"
+    connection.execute(f"DELETE FROM judgment WHERE (query_id, content_id) IN ({among})", (killed,))

@@ -7,7 +7,9 @@ only the new wording makes relevant, without sharing its words or a link, keeps 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -25,10 +27,14 @@ from xscore.store.threads import Wording, shown_in_turn, wordings_of_thread
 if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun
 
+JUDGED_AGAIN = 0.2
+"""Share of the pool that a follow-up judges again, beside what was kept and nearly kept."""
 LEXICAL_SHARE = 0.1
-"""Share of the pool that is judged again because its words fit the new wording best."""
+"""Share of the pool that comes before linked memories because its words fit the new wording best."""
+MOST_STRONG = 500
+"""Most memories that are judged again because an earlier wording scored them near the threshold or above."""
 MOST_LINKED = 0.05
-"""Most of the pool that is judged again because it is linked to what was kept."""
+"""Most of the pool that is judged again because it is linked to what was kept and nearly kept."""
 WORTH_IT = 0.5
 """A follow-up that would judge more than this share of what is missing judges all of it."""
 LEFT_BY = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.REPLAY})
@@ -40,10 +46,11 @@ CHEAP_ENOUGH = "a whole pass of a decision judge costs cents, so the likely part
 LIKELY_PART = "a chat judge is asked about the likely part only; `--fresh` has it judge all"
 
 
-def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity) -> Pool:
+def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeIdentity, near_from: float) -> Pool:
     """Return the pool of a follow-up: what is to be sent, and what its thread said of the rest. Sends nothing.
 
-    turn: completed, with its thread. key: its turn key. Raises StoreDamaged.
+    turn: completed, with its thread. key: its turn key. near_from: the lowest score that comes near a threshold.
+    Raises StoreDamaged.
     """
     wordings = wordings_of_thread(store.connection, turn.thread, judge=judge_key(judge), other_than=key)
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
@@ -51,9 +58,13 @@ def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeI
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
     missing = _missing(pool)
-    hash_of = {one.id: one.content_hash for one in pool.candidates}
-    likely = {hash_of[id_] for id_ in _likely_ids(store, wordings, priors) if id_ in hash_of}
-    first = missing & (likely | (missing - earlier.keys()))
+    # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower scope
+    scores = {one.id: earlier[one.content_hash].score for one in pool.misses if one.content_hash in earlier}
+    strong = sorted((id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_])
+    shown = [*_shown_before(store, wordings), *strong[:MOST_STRONG]]
+    likely = likely_memories(shown, _linked(store, shown), priors)
+    again = {one.content_hash for one in pool.candidates if one.id in likely}
+    first = missing & (again | (missing - earlier.keys()))
     plan = ThreadPlan(way="all", because="", spare=earlier, wordings=judged_under, first=first, priors=priors)
     if judge.is_decision:
         return replace(pool, thread=replace(plan, because=CHEAP_ENOUGH))
@@ -94,18 +105,32 @@ def _priors(store: Store, turn: Turn, pool: Pool) -> Mapping[str, float]:
     return lexical_priors(turn, pool.candidates, lambda: store.vectors(TERM_EMBEDDER))
 
 
-def _likely_ids(store: Store, wordings: Sequence[Wording], priors: Mapping[str, float]) -> Iterator[str]:
-    """Yield the memories that may well be relevant under the new wording, some of them twice."""
+def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
+    """Return what the latest turn that has a receipt kept and nearly kept, by memory id."""
     receipts = (shown_in_turn(store.connection, one.turn_id) for one in wordings)
-    ids = next(filter(None, receipts), [])
-    yield from ids
-    fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
-    yield from fitting[: ceil(LEXICAL_SHARE * len(priors))]
+    return next(filter(None, receipts), [])
+
+
+def _linked(store: Store, ids: Sequence[str]) -> Sequence[str]:
+    """Return what has a link to one of these memories, the most linked first."""
     ties = Counter[str]()
     for edge in store.edges_touching(ids):
-        ties.update({edge.source, edge.target})
-    linked = [id_ for id_, _ in ties.most_common() if id_ in priors]
-    yield from linked[: ceil(MOST_LINKED * len(priors))]
+        ties.update((edge.source, edge.target))
+    return [id_ for id_, _ in ties.most_common()]
+
+
+def likely_memories(shown: Sequence[str], linked: Sequence[str], priors: Mapping[str, float]) -> AbstractSet[str]:
+    """Return the ids of what may well be relevant under the new wording: a fifth of the pool, and all that was shown.
+
+    shown: kept and nearly kept by the turn before. linked: to those, the most linked first. priors: by words, of the
+    whole pool.
+    """
+    shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
+    fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
+    tenth, most_linked = ceil(LEXICAL_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
+    near = [id_ for id_ in linked if id_ in priors][:most_linked]
+    in_order = dict.fromkeys([*shown, *fitting[:tenth], *near, *fitting[tenth:]])
+    return set(islice(in_order, max(len(shown), ceil(JUDGED_AGAIN * len(priors)))))
 
 
 def take_earlier(run: "TurnRun") -> None:

@@ -133,7 +133,8 @@ def _with_thread(
         return pool
     from xscore.pipeline.carrying import with_thread  # a turn outside any thread needs none of it
 
-    return with_thread(pool, parts.store, turn, key=key, judge=judge.identity)
+    near_from = judge.thresholds.lowest - parts.settings.selection.near_margin
+    return with_thread(pool, parts.store, turn, key=key, judge=judge.identity, near_from=near_from)
 
 
 def _indexed_files(parts: PipelineParts) -> list[str]:
