@@ -140,7 +140,7 @@ def served(root: Path, *, everything: bool = False, **settings: object) -> Itera
 def started(root: Path, *arguments: str, **environ: str) -> Iterator[tuple[RawClient, subprocess.Popen[bytes]]]:
     """Start `xscore mcp` in a process of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "mcp", *arguments],
+        [sys.executable, "-P", "-m", "xscore", "mcp", *arguments],
         cwd=root,
         env={**os.environ, **environ},
         stdin=subprocess.PIPE,
@@ -156,7 +156,10 @@ def started(root: Path, *arguments: str, **environ: str) -> Iterator[tuple[RawCl
     finally:
         client.leave()
         process.kill()
-        process.communicate()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
 
 
 def script(folder: Path, **about: object) -> str:

@@ -6,6 +6,7 @@ has another, so that it does not wait for a judging. Trade-off: a cancelled call
 (reading files, say) ends when that is done.
 """
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -134,3 +135,4 @@ class CallLanes:
             outcome = Outcome() if call.is_cancelled else call.run()
             self._ended.put((call, outcome))
             self._wake()
+            gc.collect()  # a turn leaves rings of records, and the collector runs rarely here

@@ -11,6 +11,7 @@ from time import monotonic, time
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
 from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, Outcome
@@ -39,6 +40,7 @@ from xscore.extensions.agents.mcp_protocol import (
     refuse,
     response,
 )
+from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, read_state, renew
 from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES, TOO_LONG, StdioWire
 from xscore.extensions.agents.mcp_store_tools import read_receipt_resource, receipt_uri
 from xscore.extensions.agents.mcp_tasks import TaskRecord, TaskTable
@@ -61,16 +63,20 @@ Result = Mapping[str, Any] | Refusal | None
 class McpServer:
     """Serves one client until it leaves."""
 
-    def __init__(self, wire: StdioWire, place: Workplace, *, everything: bool) -> None:
-        """everything: offer all tools, not `context` alone."""
+    def __init__(
+        self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Handshake | None = None
+    ) -> None:
+        """everything: offer all tools, not `context` alone. handshake: one that was made before a renewal."""
         self._wire, self._place = wire, place
         self._tools = offered_tools(everything=everything)
         self._lanes = CallLanes(wire.wake)
-        self._handshake: Handshake | None = None
+        self._handshake = handshake
         self._calls: dict[RequestId, Call] = {}
         """Requests that are not answered yet."""
         self._at_work: set[Call] = set()
         """Calls that have not ended: also cancelled ones, and those of tasks."""
+        self._idle_since: float | None = None
+        """When the latest call ended; None: nothing was loaded by calls."""
         self._tasks = TaskTable()
         self._subscriptions: dict[RequestId, Envelope] = {}
         self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
@@ -93,8 +99,9 @@ class McpServer:
         """Serve until the client leaves. Raises KeyboardInterrupt for SIGTERM, with every call stopped."""
         try:
             while self._wire.is_open:
-                self._wire.wait(self._seconds_to_next_task(), reading=self._has_room)
+                self._wire.wait(self._patience_s(), reading=self._has_room)
                 self._deliver()
+                self._renew_if_idle()
                 while self._has_room and (line := self._wire.take_line()) is not None:
                     self._take(line)
         finally:
@@ -279,6 +286,7 @@ class McpServer:
                 self._wire.send_if_read(notification("notifications/progress", params))
         for call, outcome in self._lanes.collect():
             self._at_work.discard(call)
+            self._idle_since = monotonic()
             self._end(call, outcome)
         for call in self._waiting_for_a_task():
             if monotonic() - call.began >= TASK_AFTER_S:
@@ -304,9 +312,22 @@ class McpServer:
     def _waiting_for_a_task(self) -> list[Call]:
         return [call for call in self._calls.values() if call.envelope.takes_tasks and call.lane == JUDGING]
 
-    def _seconds_to_next_task(self) -> float | None:
-        began = [call.began for call in self._waiting_for_a_task()]
-        return max(0.0, min(began) + TASK_AFTER_S - monotonic()) if began else None
+    def _patience_s(self) -> float | None:
+        """Return how long nothing has to be done unless something arrives; None: for ever."""
+        due = [call.began + TASK_AFTER_S for call in self._waiting_for_a_task()]
+        due += [] if self._idle_since is None or self._at_work else [self._idle_since + RENEW_AFTER_S]
+        return max(0.0, min(due) - monotonic()) if due else None
+
+    def _renew_if_idle(self) -> None:
+        if self._idle_since is None or self._at_work or monotonic() < self._idle_since + RENEW_AFTER_S:
+            return
+        if self._subscriptions or self._tasks.any_known or not self._wire.is_quiet:
+            self._idle_since = monotonic()
+            return
+        self._idle_since = None  # once: where it cannot be done now, it cannot be done later
+        if can_renew():
+            flags = self._place.flags.overrides
+            renew(ServerState(self._wire.in_fd, self._wire.out_fd, self._handshake, flags, len(self._tools) > 1))
 
 
 def _is_of_era(method: str, envelope: Envelope) -> bool:
@@ -345,10 +366,17 @@ def _own_version() -> str:
 @click.option(
     "--tools", type=click.Choice(["context", "all"]), default="context", show_default=True, help="Which tools to offer."
 )
-def mcp(tools: str, flags: Flags) -> None:
+@click.option("--continue", "state", hidden=True)
+def mcp(tools: str, state: str | None, flags: Flags) -> None:
     """Serve this repository to an agent, by the Model Context Protocol over standard input and output.
 
     It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
     """
-    place = find_workplace(flags)
-    McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all").serve()
+    if state is None:
+        server = McpServer(StdioWire.claim_standard_streams(), find_workplace(flags), everything=tools == "all")
+    else:
+        kept = read_state(state)
+        place = find_workplace(replace(flags, overrides=kept.overrides))
+        wire = StdioWire(kept.in_fd, kept.out_fd)
+        server = McpServer(wire, place, everything=kept.everything, handshake=kept.handshake)
+    server.serve()

@@ -29,7 +29,7 @@ class StdioWire:
         """Whether the client may say more."""
         self._is_read = True
         """Whether the client may read more."""
-        self._in_fd, self._out_fd = in_fd, out_fd
+        self.in_fd, self.out_fd = in_fd, out_fd
         self._lines: deque[bytes] = deque()
         self._rest = bytearray()
         self._is_skipping = False
@@ -48,6 +48,11 @@ class StdioWire:
         os.dup2(2, 1)
         return cls(in_fd, out_fd)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that was read has been taken."""
+        return not (self._lines or self._rest or self._is_skipping)
+
     def take_line(self) -> bytes | None:
         """Return the next line, `TOO_LONG` for one that was, None for none."""
         return self._lines.popleft() if self._lines else None
@@ -56,17 +61,17 @@ class StdioWire:
         """Wait for input, for `wake`, or for the client to leave. reading: take in what is there."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
-        poll.register(self._in_fd, select.POLLIN if reading else 0)
-        poll.register(self._out_fd, 0)
+        poll.register(self.in_fd, select.POLLIN if reading else 0)
+        poll.register(self.out_fd, 0)
         for fd, event in poll.poll(None if timeout_s is None else max(0, round(timeout_s * 1000))):
             if fd == self._woken:
                 with suppress(BlockingIOError):
                     os.read(self._woken, _READ_BYTES)
-            elif fd == self._in_fd and event & select.POLLIN:
+            elif fd == self.in_fd and event & select.POLLIN:
                 self._read()
             elif event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
                 self.is_open = False
-                self._is_read = self._is_read and fd != self._out_fd
+                self._is_read = self._is_read and fd != self.out_fd
 
     def wake(self) -> None:
         """End a `wait`, from any thread."""
@@ -78,7 +83,7 @@ class StdioWire:
         data = memoryview(msgspec.json.encode(message) + b"\n")
         while self._is_read and data:
             try:
-                data = data[os.write(self._out_fd, data) :]
+                data = data[os.write(self.out_fd, data) :]
             except BlockingIOError:  # the client made its pipe non-blocking
                 self._wait_writable(None)
             except OSError:
@@ -91,12 +96,12 @@ class StdioWire:
 
     def _wait_writable(self, timeout_ms: int | None) -> bool:
         poll = select.poll()
-        poll.register(self._out_fd, select.POLLOUT)
+        poll.register(self.out_fd, select.POLLOUT)
         return bool(poll.poll(timeout_ms))
 
     def _read(self) -> None:
         try:
-            data = os.read(self._in_fd, _READ_BYTES)
+            data = os.read(self.in_fd, _READ_BYTES)
         except BlockingIOError:
             return
         except OSError:

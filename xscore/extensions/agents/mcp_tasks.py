@@ -89,6 +89,12 @@ class TaskTable:
     def __init__(self) -> None:
         self._tasks: dict[str, TaskRecord] = {}
 
+    @property
+    def any_known(self) -> bool:
+        """Whether a client may still ask for a task."""
+        self._forget(time.time())
+        return bool(self._tasks)
+
     def add(self, call: Call, *, keep_ms: object = None) -> TaskRecord:
         """Make a task of a call. keep_ms: what the client wishes."""
         now = time.time()
