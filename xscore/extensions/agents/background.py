@@ -78,7 +78,7 @@ def _spawn(name: str, root: Path) -> int:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "xscore", "watch"],
         cwd=root,
-        env={**_safe_environment(), LEASE_VARIABLE: name},
+        env={**safe_environment(), LEASE_VARIABLE: name},
         stdin=nothing,
         stdout=nothing,
         stderr=nothing,
@@ -88,7 +88,7 @@ def _spawn(name: str, root: Path) -> int:
     return process.pid
 
 
-def _safe_environment() -> dict[str, str]:
+def safe_environment() -> dict[str, str]:
     """Return the environment without the relative places of `PYTHONPATH`, from which the repository could run code."""
     environment = dict(os.environ)
     if "PYTHONPATH" in environment:

@@ -135,4 +135,5 @@ class CallLanes:
             outcome = Outcome() if call.is_cancelled else call.run()
             self._ended.put((call, outcome))
             self._wake()
-            gc.collect()  # a turn leaves rings of records, and the collector runs rarely here
+            if waiting.empty():
+                gc.collect()  # a turn leaves rings of records, and the collector runs rarely here

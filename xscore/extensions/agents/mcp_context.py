@@ -10,7 +10,6 @@ import posixpath
 import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags
-from xscore.extension import load
+from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.mcp_calls import Call
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
@@ -133,13 +132,16 @@ class ProgressReporter(Observer):
 async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
     """Run a turn and return what is relevant. Raises XscoreError where there is nothing to return."""
     from xscore.pipeline.build import Pipeline
+    from xscore.pipeline.parts import TurnOptions
+    from xscore.pipeline.turn import run_turn
 
     started = time.monotonic()
     refuse_unlikely_root(place.root)
     turn = Turn(task=given.task, errors=given.errors, scope=scope_of(given.paths, place.root.path))
     loaded = _settings_of_call(place, given, call)
     async with Pipeline.open(place.root.path, loaded, observer=ProgressReporter(call.report)) as pipeline:
-        answer = await pipeline.context(turn, form="", started=started)
+        options = TurnOptions(answer=False, command="mcp")
+        answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
         text = _text(pipeline, answer, given.max_tokens)
         if answer.partial:
             _finish_later(pipeline)
@@ -218,5 +220,4 @@ def _about(answer: Answer) -> dict[str, Any]:
 
 def _finish_later(pipeline: "Pipeline") -> None:
     parts = pipeline.parts
-    with suppress(ModuleNotFoundError):
-        load("xscore.extensions.agents.background:wake_background")(parts.root.store_dir, parts.root.path)
+    wake_background(parts.root.store_dir, parts.root.path, settings=parts.settings)

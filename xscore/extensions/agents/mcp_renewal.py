@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 import xscore
+from xscore.extensions.agents.background import safe_environment
 from xscore.extensions.agents.mcp_protocol import Handshake
 from xscore.platform.errors import UsageError
 
@@ -45,9 +46,18 @@ def read_state(text: str) -> ServerState:
     return state
 
 
+def has_children() -> bool:
+    """Whether a process that was started here still runs: the new program would not know it and leave a zombie."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def can_renew() -> bool:
     """Whether this very package is found from any working folder; else the server stays as it is."""
-    about: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": _safe_environment()}
+    about: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": safe_environment()}
     probe = [sys.executable, "-P", "-c", "import xscore; print(xscore.__file__)"]
     with suppress(OSError, subprocess.SubprocessError):
         found = subprocess.run(probe, check=False, capture_output=True, timeout=5, text=True, **about)
@@ -61,12 +71,4 @@ def renew(state: ServerState) -> None:
     with suppress(OSError):
         for fd in (state.in_fd, state.out_fd):
             os.set_inheritable(fd, True)
-        os.execve(sys.executable, command, _safe_environment())  # noqa: S606  our own interpreter, fixed arguments
-
-
-def _safe_environment() -> dict[str, str]:
-    """Return the environment without relative places in `PYTHONPATH`: they would lead into the repository."""
-    environment = dict(os.environ)
-    if places := environment.pop("PYTHONPATH", ""):
-        environment["PYTHONPATH"] = os.pathsep.join(filter(os.path.isabs, places.split(os.pathsep)))
-    return environment
+        os.execve(sys.executable, command, safe_environment())  # noqa: S606  our own interpreter, fixed arguments

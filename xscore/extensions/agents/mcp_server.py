@@ -14,6 +14,7 @@ import click
 from msgspec.structs import replace
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
+from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, Outcome
 from xscore.extensions.agents.mcp_context import Workplace, find_workplace
 from xscore.extensions.agents.mcp_protocol import (
@@ -40,13 +41,14 @@ from xscore.extensions.agents.mcp_protocol import (
     refuse,
     response,
 )
-from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, read_state, renew
+from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, has_children, read_state, renew
 from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES, TOO_LONG, StdioWire
 from xscore.extensions.agents.mcp_store_tools import read_receipt_resource, receipt_uri
 from xscore.extensions.agents.mcp_tasks import TaskRecord, TaskTable
 from xscore.extensions.agents.mcp_tools import INSTRUCTIONS, TEMPLATE, failure_result, offered_tools
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.text import join_sentences
+from xscore.store.opening import has_store
 
 MOST_CALLS = 32
 """Calls at work or waiting; further input is read when one has ended."""
@@ -321,7 +323,7 @@ class McpServer:
     def _renew_if_idle(self) -> None:
         if self._idle_since is None or self._at_work or monotonic() < self._idle_since + RENEW_AFTER_S:
             return
-        if self._subscriptions or self._tasks.any_known or not self._wire.is_quiet:
+        if self._subscriptions or self._tasks.any_known or not self._wire.is_quiet or has_children():
             self._idle_since = monotonic()
             return
         self._idle_since = None  # once: where it cannot be done now, it cannot be done later
@@ -373,7 +375,10 @@ def mcp(tools: str, state: str | None, flags: Flags) -> None:
     It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
     """
     if state is None:
-        server = McpServer(StdioWire.claim_standard_streams(), find_workplace(flags), everything=tools == "all")
+        place = find_workplace(flags)
+        server = McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all")
+        if has_store(place.root.store_dir):  # the index is up to date before the first call
+            wake_background(place.root.store_dir, place.root.path)
     else:
         kept = read_state(state)
         place = find_workplace(replace(flags, overrides=kept.overrides))

@@ -1,0 +1,131 @@
+"""`xscore mcp` as a process of its own: official clients, its two streams, its end, and its memory."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.extensions.agents.conftest import processes_in, wait_until
+from tests.extensions.agents.mcp_client import FILES, TASK, RawClient, script, served, started
+
+IMPATIENT = """
+import xscore.extensions.agents.mcp_server as server
+from xscore.cli.main import run_command_line
+server.RENEW_AFTER_S = 0.1
+run_command_line()
+"""
+CLAIMING = """
+import os
+from xscore.extensions.agents.mcp_stdio import StdioWire
+wire = StdioWire.claim_standard_streams()
+print("stray", flush=True)
+os.system("echo child; cat")
+wire.send({"jsonrpc": "2.0"})
+"""
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Iterator[Path]:
+    """A small repository; no process of its store survives the test."""
+    root = make_repo(FILES)
+    yield root
+    for pid in processes_in(root):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: Path, mode: str, version: str) -> None:
+    """It connects, lists, calls with progress, reads the receipt, gives up a call, and leaves no process."""
+    from mcp import MCPError, StdioServerParameters
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
+
+    seen: list[float] = []
+
+    async def progress(value: float, _total: float | None, _words: str | None) -> None:
+        seen.append(value)
+
+    judge = ["--judge", script(tmp_path, latency_s=0.2)]
+    command = StdioServerParameters(command=sys.executable, args=["-P", "-m", "xscore", "mcp", *judge], cwd=shop)
+    async with Client(stdio_client(command), mode=mode) as client:
+        assert client.protocol_version == version
+        assert client.server_info.name == "xscore"
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["context"]
+        found = await client.call_tool("context", {"task": TASK}, progress_callback=progress)
+        assert not found.is_error
+        assert "shop/cart.py" in getattr(found.content[0], "text", "")
+        assert seen == sorted(set(seen))
+        assert seen
+        assert found.meta is not None
+        receipt = await client.read_resource(found.meta["xscore"]["receipt"])
+        assert "it sums" in getattr(receipt.contents[0], "text", "")
+        with pytest.raises(MCPError):
+            await client.call_tool("context", {"task": "Another"}, read_timeout_seconds=0.05)
+        refused = await client.call_tool("context", {"task": TASK, "paths": ["../secrets"]})
+        assert refused.is_error
+    assert processes_in(shop) == []
+
+
+def test_nothing_but_the_protocol_reaches_standard_output() -> None:
+    """What this process or a child prints goes to standard error, and a child cannot eat the client's lines."""
+    command = [sys.executable, "-c", CLAIMING]
+    done = subprocess.run(command, input="the client's\n", capture_output=True, text=True, check=True)
+    assert done.stdout == '{"jsonrpc":"2.0"}\n'
+    assert done.stderr == "stray\nchild\n"
+
+
+def call_slowly(client: RawClient) -> None:
+    """Begin a call that takes seconds, and wait until some of it is judged."""
+    client.initialize()
+    client.call({"task": TASK})
+    time.sleep(1.0)
+    assert client.ask("ping")["result"] == {}
+
+
+@pytest.mark.parametrize("how", ["leaves", "SIGTERM", "SIGKILL"])
+def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
+    shop: Path, tmp_path: Path, how: str
+) -> None:
+    """The process ends soon, without a child, and the next server finds what was judged."""
+    environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
+    slow = script(tmp_path, latency_s=0.2)
+    with started(shop, "--judge", slow, **environ) as (client, process):
+        call_slowly(client)
+        if how == "leaves":
+            client.leave()
+        else:
+            process.send_signal(getattr(signal, how))
+        code = process.wait(timeout=4)
+        assert code == {"leaves": 0, "SIGTERM": 130, "SIGKILL": -signal.SIGKILL}[how]
+        wait_until(lambda: processes_in(shop) == [])
+        assert client.read() is None
+    with served(shop, judge__model=slow, judge__pack_size=1) as client:
+        client.initialize()
+        coverage = client.answer(client.call({"task": TASK}))["result"]["_meta"]["xscore"]["coverage"]
+        assert coverage["cached"] >= 1
+        assert coverage["unjudged"] == 0
+
+
+def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
+    """The same process serves the same client under the handshake that it made before, in less than 60 MB."""
+    command = [sys.executable, "-P", "-c", IMPATIENT, "mcp", "--judge", "lexical", "--tools", "all"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=shop, env={**os.environ}, bufsize=0, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        client = RawClient(process.stdin.fileno(), process.stdout.fileno())
+        client.initialize("2025-06-18")
+        client.answer(client.call({"task": TASK}))
+        wait_until(lambda: b"--continue" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
+        assert len(client.ask("tools/list")["result"]["tools"]) == 3
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        assert pages * os.sysconf("SC_PAGE_SIZE") < 60_000_000
+        assert client.answer(client.call({"task": TASK}))["result"]["isError"] is False
+        process.stdin.close()
+        assert process.wait(timeout=4) == 0
