@@ -137,10 +137,13 @@ def served(root: Path, *, everything: bool = False, **settings: object) -> Itera
 
 
 @contextmanager
-def started(root: Path, *arguments: str, **environ: str) -> Iterator[tuple[RawClient, subprocess.Popen[bytes]]]:
-    """Start `xscore mcp` in a process of its own."""
+def started(
+    root: Path, *arguments: str, code: str = "", **environ: str
+) -> Iterator[tuple[RawClient, subprocess.Popen[bytes]]]:
+    """Start `xscore mcp` in a process of its own. code: what runs the command line instead."""
+    program = ["-c", code] if code else ["-m", "xscore"]
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "xscore", "mcp", *arguments],
+        [sys.executable, "-P", *program, "mcp", *arguments],
         cwd=root,
         env={**os.environ, **environ},
         stdin=subprocess.PIPE,

@@ -48,16 +48,17 @@ async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: 
 
     seen: list[float] = []
 
-    async def progress(value: float, _total: float | None, _words: str | None) -> None:
-        seen.append(value)
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
 
     judge = ["--judge", script(tmp_path, latency_s=0.2)]
     command = StdioServerParameters(command=sys.executable, args=["-P", "-m", "xscore", "mcp", *judge], cwd=shop)
     async with Client(stdio_client(command), mode=mode) as client:
         assert client.protocol_version == version
+        assert client.server_info is not None
         assert client.server_info.name == "xscore"
         assert [tool.name for tool in (await client.list_tools()).tools] == ["context"]
-        found = await client.call_tool("context", {"task": TASK}, progress_callback=progress)
+        found = await client.call_tool("context", {"task": TASK}, progress_callback=note)
         assert not found.is_error
         assert "shop/cart.py" in getattr(found.content[0], "text", "")
         assert seen == sorted(set(seen))
@@ -88,7 +89,7 @@ def call_slowly(client: RawClient) -> None:
     assert client.ask("ping")["result"] == {}
 
 
-@pytest.mark.parametrize("how", ["leaves", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("how", ["leaves", pytest.param("SIGTERM", marks=pytest.mark.verify), "SIGKILL"])
 def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
     shop: Path, tmp_path: Path, how: str
 ) -> None:
@@ -114,12 +115,7 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
 
 def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
     """The same process serves the same client under the handshake that it made before, in less than 60 MB."""
-    command = [sys.executable, "-P", "-c", IMPATIENT, "mcp", "--judge", "lexical", "--tools", "all"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=shop, env={**os.environ}, bufsize=0, **pipes) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        client = RawClient(process.stdin.fileno(), process.stdout.fileno())
+    with started(shop, "--judge", "lexical", "--tools", "all", code=IMPATIENT) as (client, process):
         client.initialize("2025-06-18")
         client.answer(client.call({"task": TASK}))
         wait_until(lambda: b"--continue" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
@@ -127,5 +123,5 @@ def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
         pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
         assert pages * os.sysconf("SC_PAGE_SIZE") < 60_000_000
         assert client.answer(client.call({"task": TASK}))["result"]["isError"] is False
-        process.stdin.close()
+        client.leave()
         assert process.wait(timeout=4) == 0

@@ -143,7 +143,7 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
         text = _text(pipeline, answer, given.max_tokens)
-        if answer.partial:
+        if answer.partial and not call.is_cancelled:
             _finish_later(pipeline)
     return ToolResult(text, _about(answer))
 
