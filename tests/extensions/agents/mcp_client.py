@@ -75,6 +75,14 @@ class RawClient:
         about = {} if meta is None else {"_meta": meta}
         return self.begin("tools/call", {"name": name, "arguments": arguments, **about})
 
+    def call_until_judged(self, task: str) -> int:
+        """Begin a call of `context`; return its id once the first of its judgments is there."""
+        id_ = self.call({"task": task}, meta={"progressToken": "first"})
+        while (message := self.read()) is not None:
+            if message.get("params", {}).get("progress", 0) >= 1:
+                return id_
+        raise AssertionError("nothing was judged")
+
     def initialize(self, version: str = "2025-06-18") -> dict[str, Any]:
         """Shake hands."""
         about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}

@@ -186,6 +186,7 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
     if call.task_id or call.envelope.takes_tasks:
         usual = TASK_DEADLINE_S
+    usual = max(usual, loaded.settings.agents.hook_deadline_s)
     changed: dict[str, object] = {"budget__deadline_s": given.deadline_s or budget.deadline_s or usual}
     if loaded.origins["budget.max_usd"] == "default":
         changed["budget__max_usd"] = str(min(filter(None, (budget.max_usd, budget.confirm_usd))))

@@ -22,6 +22,8 @@ from xscore.platform.errors import UsageError
 
 RENEW_AFTER_S = 30.0
 """Idle for this long after a call."""
+STATE_VARIABLE = "_XSCORE_MCP"
+"""Of the environment; holds the state for the new program."""
 
 
 class ServerState(Struct, frozen=True):
@@ -35,14 +37,17 @@ class ServerState(Struct, frozen=True):
     everything: bool
 
 
-def read_state(text: str) -> ServerState:
-    """Read what `renew` wrote. Raises UsageError."""
+def take_state() -> ServerState | None:
+    """Return what `renew` wrote, once; None for a new server. Raises UsageError."""
+    text = os.environ.pop(STATE_VARIABLE, None)
+    if text is None:
+        return None
     try:
         state = msgspec.json.decode(text, type=ServerState)
         for fd in (state.in_fd, state.out_fd):
             os.set_inheritable(fd, False)
     except (msgspec.DecodeError, OSError) as error:
-        raise UsageError("--continue is for the server itself", hint="Leave it out.") from error
+        raise UsageError(f"{STATE_VARIABLE} is for the server itself", hint="Unset it.") from error
     return state
 
 
@@ -67,8 +72,9 @@ def can_renew() -> bool:
 
 def renew(state: ServerState) -> None:
     """Start the program again with this state. Returns only if that fails."""
-    command = [sys.executable, "-P", "-m", "xscore", "mcp", "--continue", msgspec.json.encode(state).decode()]
+    command = [sys.executable, "-P", "-m", "xscore", "mcp"]
+    environment = {**safe_environment(), STATE_VARIABLE: msgspec.json.encode(state).decode()}
     with suppress(OSError):
         for fd in (state.in_fd, state.out_fd):
             os.set_inheritable(fd, True)
-        os.execve(sys.executable, command, safe_environment())  # noqa: S606  our own interpreter, fixed arguments
+        os.execve(sys.executable, command, environment)  # noqa: S606  our own interpreter, fixed arguments

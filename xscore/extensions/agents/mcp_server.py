@@ -41,7 +41,7 @@ from xscore.extensions.agents.mcp_protocol import (
     refuse,
     response,
 )
-from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, has_children, read_state, renew
+from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, has_children, renew, take_state
 from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES, TOO_LONG, StdioWire
 from xscore.extensions.agents.mcp_store_tools import read_receipt_resource, receipt_uri
 from xscore.extensions.agents.mcp_tasks import TaskRecord, TaskTable
@@ -368,19 +368,18 @@ def _own_version() -> str:
 @click.option(
     "--tools", type=click.Choice(["context", "all"]), default="context", show_default=True, help="Which tools to offer."
 )
-@click.option("--continue", "state", hidden=True)
-def mcp(tools: str, state: str | None, flags: Flags) -> None:
+def mcp(tools: str, flags: Flags) -> None:
     """Serve this repository to an agent, by the Model Context Protocol over standard input and output.
 
     It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
     """
-    if state is None:
+    kept = take_state()
+    if kept is None:
         place = find_workplace(flags)
         server = McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all")
         if has_store(place.root.store_dir):  # the index is up to date before the first call
             wake_background(place.root.store_dir, place.root.path)
     else:
-        kept = read_state(state)
         place = find_workplace(replace(flags, overrides=kept.overrides))
         wire = StdioWire(kept.in_fd, kept.out_fd)
         server = McpServer(wire, place, everything=kept.everything, handshake=kept.handshake)
