@@ -8,13 +8,15 @@ Trade-off: finding a memory's judgments over all turns is a full scan.
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from xscore.cache.keys import JudgmentKey
 from xscore.platform import database, sqlite_drivers
-from xscore.platform.errors import StoreDamaged
+from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.records.judgment import Judgment
 
@@ -121,6 +123,25 @@ def insert_judgments(connection: Connection, judgments: Sequence[Judgment], name
     if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # rarely true; saves a statement per write
         connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
     return WrittenJudgments(query, hashes)
+
+
+def take_over_judgments(
+    connection: Connection, names: JudgmentKey, hashes: Collection[str], stores: Iterable[Path]
+) -> int:
+    """Copy the judgments of these contents that other stores of this user hold; return how many. Raises StoreError.
+
+    A store that is damaged, held by another process or gone is passed over.
+    """
+    from xscore.store.siblings import opened_sibling  # few turns have one
+
+    found: dict[str, Judgment] = {}
+    for store in stores:
+        with suppress(StoreError), opened_sibling(store) as sibling:
+            found = read_judgments(sibling, names, [one for one in hashes if one not in found]) | found
+    if found:
+        with database.transaction(connection):
+            insert_judgments(connection, list(found.values()), names)
+    return len(found)
 
 
 def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:

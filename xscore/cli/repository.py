@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xscore.store.graph import ReachedNode
 
 TO_FIX = 3
+SHORT_COMMIT = 10
 _INCOMING = {"calls": "calls it", "imports": "imports it", "tests": "tests it", "references": "names it"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _QUESTIONS = {"related": "related_files", "deps": "dependency_chain", "affected": "affected_files"}
@@ -153,13 +154,14 @@ def _still_left(files: int) -> str:
 
 
 def _render_status(found: StoreStatus) -> str:
-    root = ("root", one_line(found.root))
+    branch = "detached at" if found.branch and found.branch == found.commit else one_line(found.branch)
+    root = [("root", one_line(found.root)), ("head", f"{branch} {found.commit[:SHORT_COMMIT]}".strip())]
     if not found.bytes:  # a note has said that there is no store
-        return render_facts([root])
+        return render_facts(root)
     trusted = "" if found.trusted else " (not trusted)"
     facts = render_facts(
         [
-            root,
+            *root,
             ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
             ("files", f"{found.files:,}" + (f", {_still_left(found.files_left)}" if found.files_left else "")),
             ("memories", f"{found.memories:,}"),

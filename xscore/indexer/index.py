@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -56,7 +56,7 @@ HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
 _SAMPLE = 20
-_PROFILE, _TOTALS, _PARSING, _SLOW = "index_profile", "index_totals", "index_parsing", "index_slow"
+_TOTALS, _PARSING, _SLOW = "index_totals", "index_parsing", "index_slow"
 
 ChangedFile = tuple[str, str, os.stat_result]
 """Portable path, native name, stat."""
@@ -70,18 +70,22 @@ def index_repository(
     now: float,
     allow_pii: bool = False,
     until: float | None = None,
+    siblings: Callable[[], Sequence[Path]] = list,
 ) -> IndexReport:
     """Index what changed under `root` since the last run, and report on every file.
 
     allow_pii: keep personal data of configuration. until: when to stop, in seconds of `time.monotonic`; what is left is
-    counted (`files_left`) and the next run goes on from there. Raises StoreError, StoreDamaged. A file that cannot be
+    counted (`files_left`) and the next run goes on from there. siblings: finds stores that a new one may begin from.
+    Raises StoreError, StoreDamaged. A file that cannot be
     read or parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
     """
     started = time.perf_counter()
     run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until)
     with lock_wait_until(connection, until):
         try:
+            taken = run.take_over(siblings)
             run.update()
+            run.notes += taken
         except StoreError as error:
             if until is None or not is_busy(error):
                 raise
@@ -139,6 +143,18 @@ class _IndexRun:
     def files_left(self) -> int:
         """Changed files that are still to be read or written."""
         return len(self.changed) - self.indexed - len(self._touched) - len(self._refused)
+
+    def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
+        """Begin the index of a new store from that of another worktree or clone; return a note of it."""
+        if index_rows.read_meta(self.connection, index_rows.PROFILE):
+            return []
+        from xscore.indexer.takeover import take_over_index
+
+        profile = index_profile(self.settings, allow_pii=self.allow_pii)
+        most = self.settings.max_file_bytes
+        return take_over_index(
+            self.connection, self.root.path, siblings(), profile=profile, max_bytes=most, now=self.now
+        )
 
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
@@ -300,14 +316,19 @@ class _IndexRun:
 
 def _invalidate_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
     """Invalidate every stamp if any rule or setting changed that decides how bytes become memories."""
+    profile = index_profile(settings, allow_pii=allow_pii)
+    if index_rows.read_meta(connection, index_rows.PROFILE) != profile or _has_new_grammar(connection):
+        with transaction(connection):
+            index_rows.invalidate_stamps(connection)
+            index_rows.write_meta(connection, index_rows.PROFILE, profile)
+
+
+def index_profile(settings: "IndexSettings", *, allow_pii: bool) -> str:
+    """Return a digest of every rule and setting that decides how bytes become memories."""
     relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
     names = ["secrets.toml"] if allow_pii else ["secrets.toml", "pii.toml"]
     rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
-    profile = digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
-    if index_rows.read_meta(connection, _PROFILE) != profile or _has_new_grammar(connection):
-        with transaction(connection):
-            index_rows.invalidate_stamps(connection)
-            index_rows.write_meta(connection, _PROFILE, profile)
+    return digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
 
 
 def _has_new_grammar(connection: sqlite3.Connection) -> bool:

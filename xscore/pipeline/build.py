@@ -249,7 +249,15 @@ def _update_index(
 ) -> IndexReport:
     """Bring the index up to date, notify the user, and record that it changed if it did. until: `index_repository`."""
     allow_pii = settings.memory.allow_pii
-    report = index_repository(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii, until=until)
+    report = index_repository(
+        store.connection,
+        store.root,
+        settings.index,
+        now=now,
+        allow_pii=allow_pii,
+        until=until,
+        siblings=store.siblings,
+    )
     for note in report.notes:
         observer.note(note)
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from xscore.cache.judgments import read_judgments, read_reasons
+from xscore.cache.judgments import read_judgments, read_reasons, take_over_judgments
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import one_line
@@ -36,6 +36,9 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     """What is judged before all others."""
     priors: Mapping[str, float] = {}
     """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not worked out."""
+
+FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
+"""Layers whose memories come from files."""
 
 
 class Pool(Struct, frozen=True):
@@ -148,6 +151,24 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
             found |= own
             found |= {one: own[one].averaged_with(second) for one, second in again.items() if one in own}
     return found
+
+
+def known_or_taken_over(
+    store: Store, turn_key: str, judge: str, candidates: Iterable[Candidate]
+) -> Mapping[str, Judgment]:
+    """Return the known judgments, after taking over those that other worktrees and clones hold of the same contents.
+
+    Only of contents of files: what was said in one place stays there. Raises StoreDamaged, StoreError.
+    """
+    known = known_judgments(store, turn_key, judge)
+    missing = [one.content_hash for one in candidates if one.layer in FILE_LAYERS and one.content_hash not in known]
+    stores = store.siblings() if missing else []
+    taken = sum(
+        take_over_judgments(store.connection, (turn_key, judge, draw), missing, stores)
+        for draw in (FIRST_DRAW, SECOND_DRAW)
+        if stores
+    )
+    return known_judgments(store, turn_key, judge) if taken else known
 
 
 def stored_reasons(store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]) -> Mapping[str, str]:

@@ -19,7 +19,14 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extension import implementations
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
-from xscore.pipeline.pool import Pool, known_judgments, narrow_to_scope, pool_among, refuse_empty_scope
+from xscore.pipeline.pool import (
+    Pool,
+    known_judgments,
+    known_or_taken_over,
+    narrow_to_scope,
+    pool_among,
+    refuse_empty_scope,
+)
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
@@ -111,8 +118,8 @@ def open_turn(
         _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
         routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
-        known = known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
         inside = narrow_to_scope(fetched.candidates, ready.scope)
+        known = known_or_taken_over(parts.store, key, judge_key(judge.identity), inside) if judge.is_model else {}
         pool = replace(pool_among(fetched.candidates, inside, known), judged_this_turn=judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(

@@ -148,7 +148,7 @@ def prepare_questions(
             raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
         key = turn_key(turn_block(turn, context=settings.judge.context))
         with gc_paused():
-            known = kept.known_judgments(parts.store, key, name) if judge.is_model else {}
+            known = kept.known_or_taken_over(parts.store, key, name, found.candidates) if judge.is_model else {}
             pool = pool_among(found.everything, found.candidates, known)
         yield PreparedQuestion(number, question, turn, key, pool)
 

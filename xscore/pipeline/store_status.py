@@ -5,6 +5,7 @@ Trade-off: rows are counted each time; a million judgments take tens of millisec
 
 from xscore.cache.background_lease import read_background
 from xscore.costs.ledger import is_estimated, total_spent
+from xscore.platform.git_folder import head_branch, head_commit
 from xscore.platform.paths import user_data_dir
 from xscore.records.reports import StoreStatus
 from xscore.settings import Settings
@@ -18,6 +19,7 @@ from xscore.store.turns import latest_turn_id
 def read_store_status(store: Store, settings: Settings) -> StoreStatus:
     """Count what the store holds, and say what its background process does and how the last hook failed."""
     connection, data_dir = store.connection, user_data_dir(settings.store.user_data_dir)
+    git_dir = store.root.git_dir
 
     def grouped(table: str, column: str) -> dict[str, int]:
         sql = f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
@@ -28,6 +30,8 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
 
     return StoreStatus(
         root=str(store.root.path),
+        branch=head_branch(git_dir) if git_dir else "",
+        commit=head_commit(git_dir) if git_dir else "",
         store=str(store.path),
         store_id=store.store_id,
         trusted=opening.is_trusted(store.root.store_dir, user_data_dir=data_dir),

@@ -20,6 +20,9 @@ _BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START
 _RENAMED = "(?m)\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$"
 _TAIL_BYTES = 65_536
 _COMMIT = "[0-9a-f]{40}|[0-9a-f]{64}"
+_ORIGIN = r'(?ms)^\s*\[remote "origin"\][^\[]*?^\s*url\s*=\s*"?([^\n"]+?)"?\s*$'
+_MOST_WORKTREES = 64
+"""Linked worktrees that are looked at; each costs a few reads."""
 _INCLUDE = r"(?mi)^\s*\[\s*include(if)?\b"
 _WORKTREE = r'(?mi)^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$'
 
@@ -99,9 +102,53 @@ def _has_link_out(folder: Path, home: Path) -> bool:
         )
 
 
+def other_worktrees(root: Path) -> tuple[Path, ...]:
+    """Return the other worktrees of this root's repository, the main one first.
+
+    Each must say itself that it belongs to the same repository (see `git_folder`): a planted list names nothing else.
+    """
+    root = Path(os.path.realpath(root))
+    home = _own_home(root)
+    if home is None:
+        return ()
+    try:
+        with os.scandir(home / "worktrees") as entries:
+            folders = sorted(entry.path for entry in entries)[:_MOST_WORKTREES]
+    except OSError:
+        folders = []
+    named = [Path(folder, _own_text(Path(folder), "gitdir").strip()) for folder in folders]
+    places = dict.fromkeys([home.parent, *(Path(os.path.realpath(place)).parent for place in named)])
+    return tuple(place for place in places if place != root and _own_home(place) == home)
+
+
+def origin_url(root: Path) -> str:
+    """Return where a repository says that it was cloned from; empty if it does not say. Nothing of it is checked."""
+    inside = _own_text(root, ".git/config", MAX_CONFIG_BYTES)
+    home = None if inside else _own_home(Path(os.path.realpath(root)))
+    found = re.findall(_ORIGIN, inside if home is None else _own_text(home, "config", MAX_CONFIG_BYTES))
+    return found[-1].rstrip("/").removesuffix(".git") if found else ""
+
+
+def _own_home(root: Path) -> Path | None:
+    folder = git_folder(root)
+    return None if folder is None else _home_of(folder, root)
+
+
 def head_branch(folder: Path) -> str:
     """Return the branch that HEAD names, or the commit of a detached HEAD; bytes that are not UTF-8 are replaced."""
     return readable_text(_own_text(folder, "HEAD").strip().removeprefix("ref: refs/heads/"))
+
+
+def head_commit(folder: Path) -> str:
+    """Return the commit of HEAD, read from git's files; empty if there is none yet, or the branches are no files."""
+    head = _own_text(folder, "HEAD").strip()
+    if re.fullmatch(_COMMIT, head):
+        return head
+    branch = head.removeprefix("ref: ")
+    home = Path(os.path.realpath(folder / _own_text(folder, "commondir").strip()))
+    packed = re.search(rf"(?m)^({_COMMIT}) {re.escape(branch)}$", _own_text(home, "packed-refs", MAX_CONFIG_BYTES))
+    own = _own_text(home, branch).strip()
+    return own if re.fullmatch(_COMMIT, own) else packed[1] if packed else ""
 
 
 def working_branch(folder: Path) -> str:

@@ -144,6 +144,10 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
     root: str
+    branch: str = ""
+    """Of this worktree; the commit if none is checked out, empty without git."""
+    commit: str = ""
+    """HEAD of this worktree; empty if it has none, or keeps its branches in another form than files."""
     store: str
     store_id: str
     trusted: bool

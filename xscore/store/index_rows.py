@@ -19,7 +19,10 @@ from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Mention, R
 
 MANY_PATHS = 1_000
 """With more changed files than this, everything is linked again."""
-_DUE = "links_due"
+PROFILE = "index_profile"
+"""Key in `meta`: the rules and settings by which bytes became memories."""
+LINKS_DUE = "links_due"
+"""Key in `meta`: what the next linking must process."""
 _MENTIONS = "SELECT path, source, relation, name, hint FROM mention"
 
 
@@ -84,7 +87,7 @@ def replace_files(
     if due.everything or len(due.paths) > MANY_PATHS:
         due = LinksDue(everything=True)
     if due:
-        write_meta(connection, _DUE, msgspec.json.encode(due, order="sorted").decode())
+        write_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
     return changes
 
 
@@ -113,11 +116,35 @@ def invalidate_stamps(connection: sqlite3.Connection) -> None:
 
 def links_due(connection: sqlite3.Connection) -> LinksDue:
     """Return what the next linking must process."""
-    written = read_meta(connection, _DUE)
+    return decode_links_due(read_meta(connection, LINKS_DUE))
+
+
+def decode_links_due(written: str) -> LinksDue:
+    """Read a value of `LINKS_DUE`. Raises StoreDamaged."""
     if not written:
         return LinksDue()
     with damage_if_invalid("the list of files to link"):
         return msgspec.json.decode(written, type=LinksDue)
+
+
+def owe_links(connection: sqlite3.Connection, due: LinksDue, *, names: Iterable[str]) -> None:
+    """Write down what the next linking must process: this, and every file that mentions these names."""
+    due.names.update(names)
+    if due:
+        write_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
+
+
+def names_stated(connection: sqlite3.Connection, paths: Iterable[str], *, schema: str = "main") -> set[str]:
+    """Return the names by which other files may know these files and what they define or import."""
+    found = set[str]()
+    for path in paths:
+        found |= _file_names(path)
+        defined = f"SELECT entity FROM {schema}.memory WHERE path = ? AND source = 'index'"
+        found.update(_bare(entity) for (entity,) in connection.execute(defined, (path,)))
+        imported = f"SELECT name, hint FROM {schema}.mention WHERE path = ? AND relation = 'imports'"
+        rows = connection.execute(imported, (path,)).fetchall()
+        found.update(word for name, hint in rows for word in (name, hint.partition("#")[2]) if word)
+    return found
 
 
 def entity_rows(connection: sqlite3.Connection) -> list[EntityRow]:
@@ -193,7 +220,7 @@ def replace_edges(
         "INSERT INTO edge (source, target, relation, weight, path) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         ((edge.source, edge.target, edge.relation, edge.weight, path) for path, edge in edges),
     )
-    write_meta(connection, _DUE, "")
+    write_meta(connection, LINKS_DUE, "")
 
 
 def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

@@ -49,6 +49,7 @@ class Store:
         keys: KeySource | None = None,
         settings: MemorySettings | None = None,
         clock: Clock = time.time,
+        siblings: Callable[[], list[Path]] = list,
     ) -> None:
         self.connection = connection
         self.root = root
@@ -57,6 +58,8 @@ class Store:
         self.keys = keys
         self.settings = settings or MemorySettings()
         self.clock = clock
+        self.siblings = siblings
+        """Finds the stores of other worktrees and clones that may be read (`store.siblings`)."""
         self._user: sqlite3.Connection | None = None
         self.user_is_unreadable = False
         """Whether a turn found the user's own store damaged and continues without it."""
@@ -98,6 +101,7 @@ class Store:
                 keys=opening.key_source(user_data_dir),
                 settings=settings,
                 clock=clock,
+                siblings=(lambda: _find_siblings(root, user_data_dir)) if is_there else list,
             )
         except BaseException:
             connection.close()
@@ -262,6 +266,12 @@ class Store:
         """Return memory id and vector of every memory of the pool with a vector of this embedder."""
         query = "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
+
+
+def _find_siblings(root: RepositoryRoot, user_data_dir: Path) -> list[Path]:
+    from xscore.store.siblings import sibling_stores  # only new stores and turns with something to judge look for them
+
+    return sibling_stores(root, user_data_dir=user_data_dir)
 
 
 PackSlots = dict[str, tuple[str, int]]

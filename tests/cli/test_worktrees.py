@@ -1,0 +1,247 @@
+"""A second worktree or clone begins with what the first one paid for: by content, from trusted stores, and no words."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
+from tests.conftest import MakeRepo, git
+from tests.store.sealed import sealed
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store.siblings import sibling_stores
+
+DECISION = "the basket is emptied before the card is charged, never after"
+PARSED = (
+    "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, text, card, attrs"
+    " FROM memory WHERE source = 'index' ORDER BY id",
+    "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
+    "SELECT * FROM mention WHERE path <> '' ORDER BY 1, 2, 3, 4, 5",
+    "SELECT * FROM edge WHERE path <> '' ORDER BY 1, 3, 2",
+    "SELECT * FROM vec ORDER BY 1, 2",
+    "SELECT hash, memories FROM content WHERE memories > 0 ORDER BY hash",
+)
+"""What a parse gives."""
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A small repository."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Flags that make a script judge."""
+    return script_flags(tmp_path / "script.json", SCRIPT)[:2]
+
+
+def worktree(shop: Path, name: str = "second") -> Path:
+    """Add a linked worktree."""
+    git(shop, "worktree", "add", "-q", f"../{name}")
+    return shop.parent / name
+
+
+def parsed(root: Path) -> list[list[Any]]:
+    """Return the rows that a parse gives."""
+    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:
+        return [connection.execute(query).fetchall() for query in PARSED]
+
+
+def index(xscore: Run, root: Path) -> dict[str, Any]:
+    """Index a root and return the report."""
+    done = xscore("index", "--json", cwd=root)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def judged(xscore: Run, root: Path, *flags: str) -> dict[str, int]:
+    """Ask in a root and return the coverage."""
+    done = xscore("context", TASK, *flags, "--json", cwd=root)
+    assert done.returncode == 0, done.stdout
+    coverage: dict[str, int] = json.loads(done.stdout)["coverage"]
+    return coverage
+
+
+def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """Files with the same bytes are not parsed again, and every row is as if all had been parsed here."""
+    index(xscore, shop)
+    second = worktree(shop)
+    (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
+    (second / "shop" / "till.py").write_text("from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n")
+    (second / "README.md").unlink()
+    found = xscore("index", "--json", cwd=second)
+    report = json.loads(found.stdout)
+    assert report["files"]["indexed"] == 2 and report["files"]["unchanged"] == 1
+    assert "1 files are as in" in found.stderr and str(shop) in found.stderr
+    fresh = tmp_path / "fresh"
+    shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
+    git(fresh, "init", "-q")
+    assert index(xscore, fresh)["files"]["indexed"] == 3
+    assert parsed(second) == parsed(fresh)
+    assert index(xscore, second)["files"]["unchanged"] == 3
+
+
+def test_no_judgment_is_paid_twice(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """The same task costs nothing in another worktree; an edited file is judged there, and known in the first then."""
+    first = judged(xscore, shop, *scripted)
+    assert first["judged"] == first["candidates"]
+    second = worktree(shop)
+    assert judged(xscore, second, *scripted) == {**first, "judged": 0, "cached": first["candidates"]}
+    (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
+    edited = judged(xscore, second, *scripted)
+    assert 0 < edited["judged"] < first["candidates"]
+    shutil.copy(second / "shop" / "checkout.py", shop / "shop" / "checkout.py")
+    assert judged(xscore, shop, *scripted)["judged"] == 0
+    estimate = json.loads(xscore("estimate", TASK, *scripted, "--json", cwd=worktree(shop, "third")).stdout)
+    assert estimate["judge"]["to_judge"] == 0
+
+
+@pytest.mark.parametrize("origin", ["path", "remote"])
+def test_clones(origin: str, xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+    """A clone of the first, and a second clone of the same remote, begin with it too; another repository does not."""
+    if origin == "remote":
+        for folder in ("repo", "second"):
+            git(tmp_path, "clone", "-q", "--bare", str(shop), f"{folder}.git")
+        git(shop, "remote", "add", "origin", "ssh://git@example.invalid/shop.git")
+    judged(xscore, shop, *scripted)
+    git(tmp_path, "clone", "-q", str(shop), "other")
+    if origin == "remote":
+        git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/shop")
+    assert judged(xscore, tmp_path / "other", *scripted)["judged"] == 0
+    git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/else")
+    shutil.rmtree(tmp_path / "other" / ".xscore")
+    assert judged(xscore, tmp_path / "other", *scripted)["cached"] == 0
+
+
+def test_no_words_cross(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """What was said, asked, answered or given as a reason stays where it was; so nothing erased comes back."""
+    added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=shop).stdout)
+    judged(xscore, shop, *scripted)
+    second = worktree(shop)
+    judged(xscore, second, *scripted)
+    bytes_there = b"".join(file.read_bytes() for file in (second / ".xscore").glob("memory.db*"))
+    assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
+    id_ = added["memory"]["id"] if "memory" in added else added["id"]
+    erased = xscore("memory", "delete", id_, "--verify", cwd=shop)
+    assert erased.returncode == 0, erased.stderr
+    shutil.rmtree(second / ".xscore")
+    judged(xscore, second, *scripted)
+    judged(xscore, shop, *scripted)
+    for root in (shop, second):
+        assert all(DECISION.encode() not in file.read_bytes() for file in (root / ".xscore").glob("memory.db*"))
+
+
+def _damaged(shop: Path) -> None:
+    store = shop / ".xscore" / "memory.db"
+    size = store.stat().st_size
+    with store.open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(b"\xa5" * (size - 3 * 4096))
+
+
+def _changed_text(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+        connection.execute("UPDATE memory SET text = text || ' run this'")
+        connection.execute("UPDATE judgment SET score = 1")
+
+
+def _other_schema(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+def _moved(shop: Path) -> None:
+    (shop / ".xscore").rename(shop.parent / "store")
+    (shop / ".xscore").symlink_to(shop.parent / "store")
+
+
+def _another_users(shop: Path) -> None:
+    folder = user_data_dir(None)
+    (folder / "trust.json").unlink()
+
+
+def _encrypted(shop: Path) -> None:
+    sealed(shop, user_data_dir(None))
+
+
+def _gone(shop: Path) -> None:
+    shutil.rmtree(shop / ".xscore")
+
+
+UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _encrypted, _gone]
+
+
+@pytest.mark.parametrize("spoil", UNUSABLE, ids=lambda spoil: spoil.__name__.strip("_"))
+def test_unusable_sibling(
+    spoil: Callable[[Path], None], xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A sibling that is damaged, changed, another user's, a link, encrypted or gone lends nothing and breaks nothing."""
+    judged(xscore, shop, *scripted)
+    second = worktree(shop)
+    spoil(shop)
+    coverage = judged(xscore, second, *scripted)
+    assert coverage["judged"] == coverage["candidates"] > 0
+    fresh = tmp_path / "fresh"
+    shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
+    git(fresh, "init", "-q")
+    index(xscore, fresh)
+    assert parsed(second) == parsed(fresh)
+
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute(sys.argv[2])
+connection.execute("DELETE FROM mention")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_sibling_at_work(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """A sibling that is being written lends what it has committed, and is not waited for."""
+    judged(xscore, shop, *scripted)
+    store = str(shop / ".xscore" / "memory.db")
+    command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None and writer.stdout.readline() == "held\n"
+        second = worktree(shop)
+        assert index(xscore, second)["files"]["indexed"] == 0
+        assert judged(xscore, second, *scripted)["judged"] == 0
+        writer.kill()
+    assert parsed(second) == parsed(shop)
+
+
+def test_planted_worktrees(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+    """A folder cannot claim the store of a repository that does not know it: not by its lists, nor by `commondir`."""
+    judged(xscore, shop, *scripted)
+    crafted = tmp_path / "crafted"
+    shutil.copytree(shop, crafted, ignore=shutil.ignore_patterns(".xscore"))
+    (crafted / ".git" / "worktrees" / "x").mkdir(parents=True)
+    (crafted / ".git" / "worktrees" / "x" / "gitdir").write_text(f"{shop / '.git'}\n")
+    assert sibling_stores(find_root(crafted), user_data_dir=user_data_dir(None)) == []
+    assert judged(xscore, crafted, *scripted)["cached"] == 0
+    (crafted / ".git" / "commondir").write_text(f"{shop / '.git'}\n")
+    assert sibling_stores(find_root(crafted), user_data_dir=user_data_dir(None)) == []
+
+
+def test_status_shows_its_own_head(xscore: Run, shop: Path) -> None:
+    """`status` names branch and commit of the worktree it runs in: loose, packed and detached."""
+    second = worktree(shop)
+    commit = git(shop, "rev-parse", "HEAD").strip()
+    assert xscore("status", cwd=second).stdout.splitlines()[1].split() == ["head", "second", commit[:10]]
+    git(shop, "pack-refs", "--all")
+    told = json.loads(xscore("status", "--json", cwd=shop).stdout)
+    assert (told["branch"], told["commit"]) == ("main", commit)
+    git(second, "checkout", "-q", "--detach")
+    assert f"detached at {commit[:10]}" in xscore("status", cwd=second).stdout

@@ -1,0 +1,104 @@
+"""Find the stores of other worktrees and clones of the same repository, and read one beside our own.
+
+A store is only read if this user made or accepted it at its place, exactly as for opening it (`opening.is_trusted`).
+Worktrees are found through git's own files, clones through the user's list of stores: both must name the same origin,
+or one is the other's origin. What is taken from a sibling is decided by its readers, always by content. Trade-offs: a
+store in the cache folder (of a root that cannot be written) and an encrypted one lend nothing.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from xscore.platform import sqlite_drivers
+from xscore.platform.database import lock_wait_until, open_unchecked, read_snapshot
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.git_folder import git_folder, origin_url, other_worktrees
+from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
+from xscore.store import opening, user_secret
+
+MOST_SIBLINGS = 8
+"""Stores that are read; worktrees come before clones."""
+PATIENCE_S = 0.5
+"""How long a sibling that another process holds is waited for."""
+_LOCK = "UPDATE main.meta SET value = value WHERE key = 'store_id'"
+
+
+def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
+    """Return the readable stores of other worktrees and clones of this root's repository. Never raises."""
+    try:
+        if root.git_dir is None or sqlite_drivers.read_note(root.store_file) is not None:
+            return []
+        roots = dict.fromkeys([*other_worktrees(root.path), *_clones(root.path, user_data_dir)])
+    except (StoreError, OSError):
+        return []
+    stores = (place / STORE_DIR for place in roots)
+    return [store / STORE_FILE for store in stores if _lends(store, user_data_dir)][:MOST_SIBLINGS]
+
+
+def _clones(root: Path, user_data_dir: Path) -> Iterator[Path]:
+    origin = origin_url(root)
+    for store in user_secret.load_user_secret(user_data_dir).trusted_stores:
+        place = Path(store).parent.parent
+        if place == root or Path(store) != place / STORE_DIR / STORE_FILE:
+            continue
+        theirs = origin_url(place)
+        is_same = bool(origin) and theirs == origin
+        if (is_same or _leads_to(theirs, root) or _leads_to(origin, place)) and git_folder(place) is not None:
+            yield place
+
+
+def _leads_to(origin: str, root: Path) -> bool:
+    return origin.startswith("/") and os.path.realpath(origin) == str(root)
+
+
+def _lends(store_dir: Path, user_data_dir: Path) -> bool:
+    try:
+        opening.refuse_links(store_dir)
+        if sqlite_drivers.read_note(store_dir / STORE_FILE) is not None:
+            return False
+        return opening.is_trusted(store_dir, user_data_dir=user_data_dir)
+    except (StoreError, OSError):
+        return False
+
+
+@contextmanager
+def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[None]:
+    """Attach a store as `sibling` within one transaction that locks ours alone, and sees one state of both.
+
+    Raises StoreError, StoreDamaged; our store is then as before.
+    """
+    with lock_wait_until(connection, time.monotonic() + PATIENCE_S):
+        connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
+        try:
+            with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling, too
+                connection.execute(_LOCK)
+                _check_schema(connection, "sibling")
+                yield
+                connection.execute("COMMIT")
+        finally:
+            connection.execute("DETACH DATABASE sibling")
+
+
+@contextmanager
+def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
+    """Open a store to read one state of it. Raises StoreError, StoreDamaged."""
+    until = time.monotonic() + PATIENCE_S
+    with (
+        closing(open_unchecked(store, read_only=True)) as connection,
+        lock_wait_until(connection, until),
+        read_snapshot(connection),
+    ):
+        _check_schema(connection, "main")
+        yield connection
+
+
+def _check_schema(connection: sqlite3.Connection, schema: str) -> None:
+    owner, version = (
+        connection.execute(f"PRAGMA {schema}.{name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):
+        raise StoreDamaged("it has another schema", hint="Open it with the xscore that made it.")
