@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,9 +44,9 @@ for name in open({listing!r}).read().split("\\n"):
 """
 
 
-def build(root: Path) -> None:
+def build(root: Path, packages: Sequence[str] = PACKAGES) -> None:
     """Copy the packages into a committed repository."""
-    for name in PACKAGES:
+    for name in packages:
         spec = find_spec(name)
         if spec is None or not spec.submodule_search_locations:
             continue

@@ -22,6 +22,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "session_import": ("--mb", "1", "--largest-mb", "1"),
     "shared_packs": ("benchmarks", "--questions", "2"),
     "vectors": ("--rows", "200"),
+    "worktree": ("--runs", "1", "--packages", "click"),
 }
 ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "judgments", "lexical_docstrings", "peers"}
 """They need packages or programs that may not be there, or have one size, a large one."""

@@ -185,7 +185,7 @@ UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _enc
 def test_unusable_sibling(
     spoil: Callable[[Path], None], xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """A sibling that is damaged, changed, another user's, a link, encrypted or gone lends nothing and breaks nothing."""
+    """A sibling that is damaged, another user's, a link, encrypted or gone lends nothing and breaks nothing."""
     judged(xscore, shop, *scripted)
     second = worktree(shop)
     spoil(shop)

@@ -37,6 +37,7 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     priors: Mapping[str, float] = {}
     """Lexical priors of all candidates, 0..1 by memory id, which the judge needs too; empty: not worked out."""
 
+
 FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """Layers whose memories come from files."""
 
