@@ -124,10 +124,11 @@ class BackgroundLease:
 
         This process counts as dead then, even if the store cannot be written.
         """
-        with suppress(StoreError, sqlite3.Error):
-            self.release()
-            with self._lock, database.transaction(self._connection) as connection:
+        with suppress(StoreError, sqlite3.Error), self._lock, database.transaction(self._connection) as connection:
+            if _read_holder(connection).runner in ("", self._lease.id):
+                write_meta(connection, _HOLDER, "")
                 write_meta(connection, _PROBLEM, redact(" ".join(problem.split())).text[:PROBLEM_CHARS])
+            self._lease.release(connection)
         self._lease.close()
 
 

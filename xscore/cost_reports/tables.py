@@ -126,7 +126,7 @@ def _schema() -> dict[str, Any]:
     }
 
 
-_COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor"}
+_COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor", "w_": "watch"}
 """How the ids begin of what made calls without being a turn."""
 _KINDS = ("live", "cached")
 _WIRES = {name: host.wire.value for name, host in DECISION_HOSTS.items()}

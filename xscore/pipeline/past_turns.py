@@ -236,17 +236,19 @@ def _ordinal(place: int) -> str:
     return f"{place:,}{suffix}"
 
 
-def turn_to_continue(parts: PipelineParts, turn_id: str, *, answer: bool) -> tuple[PipelineParts, Turn]:
+def turn_to_continue(
+    parts: PipelineParts, turn_id: str, *, answer: bool, again: bool = False
+) -> tuple[PipelineParts, Turn]:
     """Return the turn to run, and the parts with its judge and answering model; an empty id names the latest.
 
-    Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only with another judge
-    than the turn's.
+    again: also a turn that is done. Raises NothingMatched for an unknown turn, UsageError where nothing is to be
+    finished, or only with another judge than the turn's.
     """
     hint = "The last line of `xscore ask` names its turn; `xscore status` names the latest."
     past = _past_turn(parts, turn_id, hint=hint)
     parts = _with_its_models(parts, past)
     wants_answer = answer and parts.answerer is not None and not past.answer
-    if past.state is turns.TurnState.DONE and not wants_answer:
+    if past.state is turns.TurnState.DONE and not (wants_answer or again):
         raise UsageError(
             f"turn {past.turn.id} is done: every candidate was judged", hint="Ask again to see what has changed since."
         )

@@ -1,15 +1,15 @@
-"""What the background process of a store does: bring the index up to date, then finish what a deadline cut short.
+"""What the background process of a store does: index, finish what a deadline cut short, judge again what has changed.
 
 Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a day, each once per
 process. It never asks and keeps every cap; where the user set no cap on a day, a turn costs at most what it was
 forecast to cost, and all background work of a UTC day `USD_A_DAY`.
-Trade-off: a turn is judged again under its own judge alone; one asked with other packing is left to `xscore continue`.
+Trade-off: a turn goes on with its own judge alone; one asked with other packing is left to `xscore continue`.
 """
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from decimal import Decimal
 
 from msgspec import Struct
@@ -18,33 +18,56 @@ from msgspec.structs import replace
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, spent_in_period
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.parts import TurnOptions
+from xscore.pipeline.judging import JudgingWatch, judge_pool
+from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
+from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn import run_turn
-from xscore.platform import money
+from xscore.platform import database, money
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
-from xscore.platform.paths import RepositoryRoot
+from xscore.platform.paths import RepositoryRoot, user_data_dir
+from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
+from xscore.records.judgment import Judgment
 from xscore.records.receipt import Answer
-from xscore.settings import BudgetSettings, LoadedSettings
+from xscore.settings import LoadedSettings
+from xscore.store import opening
 from xscore.store.turns import BACKGROUND, replace_turn
 
 USD_A_DAY = Decimal(1)
 """Most that background work costs in a UTC day where `budget.max_usd_day` is not set."""
 INTERRUPTED = 130
-_CUT_SHORT = """
-    SELECT turn.id, unjudged FROM turn JOIN turn_figures AS figures ON turn_id = turn.id
-    WHERE state = 'partial' AND command IN ('hook', 'mcp', 'context') AND abs(:now - started_at) < 86400
-    AND json_extract(unjudged_by_cause, '$.deadline') > 0 AND NOT EXISTS (
+RETRY_S = 600.0
+"""A turn that could not be finished is tried again after this long, if the process lives."""
+_IS_NEWEST = """
+    NOT EXISTS (
         SELECT 1 FROM turn AS later WHERE later.thread = turn.thread AND later.started_at > turn.started_at
         AND coalesce(json_extract(later.context, '$.command'), '') <> 'background'
-    ) ORDER BY started_at DESC
-"""
-_SPENT = """
-    SELECT coalesce(sum(cost), 0) FROM call WHERE started_at >= :since AND turn_id IN (
-        SELECT id FROM turn WHERE started_at >= :since - 86400 AND json_extract(context, '$.command') = 'background'
     )
+"""
+"""The turn is the newest that someone asked in its thread."""
+_CUT_SHORT = f"""
+    SELECT turn.id, unjudged + coalesce(json_extract(body, '$.carried_over.left'), 0)
+    FROM turn JOIN turn_figures ON turn_figures.turn_id = turn.id JOIN receipt ON receipt.turn_id = turn.id
+    WHERE state IN ('partial', 'failed') AND command IN ('hook', 'mcp', 'context') AND abs(:now - started_at) < 86400
+    AND (
+        json_extract(unjudged_by_cause, '$.deadline') > 0 OR json_extract(body, '$.carried_over.left') > 0
+        OR json_extract(body, '$.files_left') > 0
+    ) AND {_IS_NEWEST} ORDER BY started_at DESC
+"""
+MOST_THREADS = 3
+_OPEN_THREADS = f"""
+    SELECT turn.id, started_at FROM turn JOIN session USING (thread)
+    WHERE closed_at IS NULL AND task <> '' AND state <> 'running' AND abs(:now - started_at) < 14400
+    AND coalesce(json_extract(context, '$.command'), '') <> 'background' AND {_IS_NEWEST}
+    ORDER BY started_at DESC LIMIT {MOST_THREADS}
+"""
+"""The newest turns of the latest four hours."""
+_SPENT = """
+    SELECT coalesce(sum(cost), 0) FROM call WHERE started_at >= :since AND (substr(turn_id, 1, 2) = 'w_' OR turn_id IN (
+        SELECT id FROM turn WHERE started_at >= :since - 86400 AND json_extract(context, '$.command') = 'background'
+    ))
 """
 
 
@@ -75,7 +98,8 @@ class BackgroundWork:
         budget = replace(loaded.settings.budget, deadline_s=None)
         self._loaded = replace(loaded, settings=replace(loaded.settings, budget=budget))
         self._root, self._store_id, self._lease, self._clock = root, store_id, lease, clock
-        self._tried: set[str] = set()
+        self._tried = dict[str, float]()
+        """Turn -> when it was last tried, on the clock of `time.monotonic`."""
         self.done = WorkDone()
         self.problem = ""
         """What went wrong last."""
@@ -98,7 +122,7 @@ class BackgroundWork:
                 turn_id, unjudged = self._next_turn(pipeline.store.connection)
             if not turn_id:
                 return True
-            self._tried.add(turn_id)
+            self._tried[turn_id] = time.monotonic()
             self._lease.say(f"judging {counted(unjudged, 'memory', 'memories')} of turn {turn_id}")
             try:
                 answer = await self._finish(turn_id)
@@ -110,33 +134,89 @@ class BackgroundWork:
             if answer.exit_code == INTERRUPTED:
                 return False
 
+    def rest(self) -> None:
+        """Say that there is nothing to do now."""
+        self._lease.say("")
+
+    def has_turns(self) -> bool:
+        """Whether there is a turn to finish. Raises StoreError."""
+        with self._reading() as connection:
+            return self.is_left(connection)
+
+    def known_paths(self) -> frozenset[str]:
+        """Return the paths of the index. Raises StoreError."""
+        with self._reading() as connection:
+            return frozenset(path for (path,) in connection.execute("SELECT path FROM file").fetchall())
+
+    @contextmanager
+    def _reading(self) -> "Iterator[sqlite3.Connection]":
+        keys = opening.key_source(user_data_dir(self._loaded.settings.store.user_data_dir))
+        with closing(database.open_unchecked(self._root.store_file, keys, read_only=True)) as connection:
+            yield connection
+
     def is_left(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is a turn to finish that was not tried."""
+        """Whether there is a turn to finish that was not tried just before."""
         return bool(self._next_turn(connection)[0])
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Return the turn to finish, and how many memories it left; no name: there is none."""
         rows: list[tuple[str, int]] = connection.execute(_CUT_SHORT, {"now": self._clock()}).fetchall()
-        return next((row for row in rows if row[0] not in self._tried), ("", 0))
+        since = time.monotonic() - RETRY_S
+        return next((row for row in rows if self._tried.get(row[0], since) <= since), ("", 0))
 
     async def _finish(self, turn_id: str) -> Answer:
         async with self._pipeline() as pipeline:
             parts, connection = pipeline.parts, pipeline.store.connection
-            cap = _dollars_left(connection, pipeline.parts.settings.budget, turn_id, now=self._clock())
-            if cap is not None and parts.with_cap is not None:
-                parts = parts.with_cap(cap)
+            parts = _within_caps(parts, turn_id, now=self._clock())
             parts, turn = turn_to_continue(parts, turn_id, answer=False)
             answer = await run_turn(parts, turn, TurnOptions(answer=False, command=BACKGROUND))
-            if not answer.coverage.unjudged:
+            if not answer.partial:
                 replace_turn(connection, turn_id, by=answer.turn_id)
             self.done.cost_usd += spent_in_period(connection, answer.turn_id)
         self.done.judged += answer.coverage.judged
-        self.done.turns += not answer.coverage.unjudged
+        self.done.turns += not answer.partial
         if answer.coverage.unjudged and answer.exit_code != INTERRUPTED:
             causes = ", ".join(answer.unjudged.by_cause)
             left = counted(answer.coverage.unjudged, "memory is", "memories are")
             self.problem = f"turn {turn_id}: {left} still unjudged ({causes})"
         return answer
+
+    async def judge_changes(self) -> bool:
+        """Judge again, for the latest question of each open thread, what has changed since; False: it was interrupted.
+
+        Raises StoreError.
+        """
+        async with self._pipeline() as pipeline:
+            threads = pipeline.store.connection.execute(_OPEN_THREADS, {"now": self._clock()}).fetchall()
+        for turn_id, asked_at in threads:
+            try:
+                if not await self._judge_changes_of(turn_id, asked_at):
+                    return False
+            except StoreError:
+                raise
+            except XscoreError as error:
+                self.problem = f"changes since turn {turn_id} could not be judged: {error.message}"
+        return True
+
+    async def _judge_changes_of(self, turn_id: str, asked_at: float) -> bool:
+        run_id = f"w_{random_hex(8)}"
+        async with self._pipeline() as pipeline:
+            parts, connection = pipeline.parts, pipeline.store.connection
+            parts = _within_caps(parts, run_id, now=self._clock())
+            parts, turn = turn_to_continue(parts, turn_id, answer=False, again=True)
+            opened = open_turn(parts, replace(turn, continues=""), Stopwatch(), takes_up=False)
+            changed = tuple([one for one in opened.pool.misses if one.updated_at > asked_at])
+            if not (changed and parts.judge.is_model):
+                return True
+            self._lease.say(f"judging {counted(len(changed), 'changed memory', 'changed memories')}")
+            pool = replace(opened.pool, candidates=changed, misses=changed)
+            async with parts.open_resources(run_id) as resources:
+                judge = await parts.judge.open(resources, opened.turn, pool, opened.key)
+                judged = await judge_pool(pool, judge, opened.turn, JudgingWatch(observer=parts.observer, leaders=0))
+            parts.judge.close()
+            self.done.cost_usd += spent_in_period(connection, run_id)
+        self.done.judged += sum(isinstance(one.result, Judgment) for one in judged.outcomes)
+        return not judged.interrupted
 
     @asynccontextmanager
     async def _pipeline(self) -> "AsyncIterator[Pipeline]":
@@ -147,11 +227,9 @@ class BackgroundWork:
             yield pipeline
 
 
-def _dollars_left(
-    connection: sqlite3.Connection, budget: BudgetSettings, turn_id: str, *, now: float
-) -> Decimal | None:
-    """Return the most that finishing a turn may cost; None: no limit. Raises BudgetExhausted for nothing."""
-    caps = []
+def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:
+    """Return the parts with what finishing this turn may cost. Raises BudgetExhausted if that is nothing."""
+    connection, budget, caps = parts.store.connection, parts.settings.budget, list[Decimal]()
     if budget.max_usd is not None:
         caps.append(budget.max_usd - spent_in_period(connection, turn_id))
     if budget.max_usd_day is None:
@@ -160,8 +238,11 @@ def _dollars_left(
         row = connection.execute("SELECT expected_cost FROM turn_figures WHERE turn_id = ?", (turn_id,)).fetchone()
         if row and row[0]:
             caps.append(money.dollars_of_picodollars(row[0]))
-    if min(caps, default=USD_A_DAY) <= 0:
+    if not caps or parts.with_cap is None:
+        return parts
+    if min(caps) <= 0:
         raise BudgetExhausted(
-            "nothing is left for background work today", hint="Set budget.max_usd_day to decide how much it may spend."
+            "its cap, or the day's for background work, is used up",
+            hint="budget.max_usd_day sets what all work of a day may cost.",
         )
-    return min(caps, default=None)
+    return parts.with_cap(min(caps))

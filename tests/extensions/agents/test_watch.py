@@ -1,0 +1,102 @@
+"""`xscore watch`: what is saved is indexed and judged again for open threads, as the one background process."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import git
+from tests.extensions.agents.conftest import ask_within, query, wait_until
+from tests.extensions.agents.test_background import status
+from tests.servers.decision_server import DecisionServer
+from xscore.extensions.agents.background import wake_background
+from xscore.extensions.agents.watch import _is_indexed
+from xscore.platform.paths import find_root
+
+Watch = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def watch(flock: Path) -> Iterator[Watch]:
+    """Start `xscore watch`; what still runs in the end is killed."""
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "xscore", "watch", *arguments]
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process: subprocess.Popen[str] = subprocess.Popen(command, cwd=flock, text=True, **streams)  # type: ignore
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_save_is_indexed_and_judged_for_the_open_thread(
+    flock: Path, host: DecisionServer, watch: Watch
+) -> None:
+    """A saved function is judged for the thread's latest question, and nothing else is; Ctrl-C says what it cost."""
+    await ask_within(flock, None, thread="agent-1")
+    host.judged.clear()
+    process = watch()
+    wait_until(lambda: status(flock).watches and not status(flock).doing)
+    (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
+    wait_until(lambda: host.judged)
+    assert set(host.judged) == {"f07.py::sheep_7"}
+    turns = query(flock, "SELECT count(*) FROM turn")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, turns) == (0, [(1,)])
+    assert "1 memory judged" in said.splitlines()[-1] and "$0" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert status(flock).pid is None
+    again = await ask_within(flock, None, thread="agent-1")
+    assert again.coverage.judged == 0
+
+
+async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionServer, watch: Watch) -> None:
+    """While it watches, a hook's wake starts nothing: the watching process finishes the turn."""
+    process = watch()
+    wait_until(lambda: (flock / ".xscore" / "memory.db").exists() and status(flock).watches)
+    host.latency_s = 3.0  # the watching process may be asking before it is 0 again
+    turn = (await ask_within(flock, 0.4)).turn_id
+    host.latency_s = 0.0
+    assert wake_background(flock / ".xscore", flock)
+    assert status(flock).pid == process.pid
+    wait_until(lambda: query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
+    second = watch()
+    _, said = second.communicate(timeout=30)
+    assert second.returncode == 2
+    assert f"process {process.pid}" in said
+
+
+async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServer, watch: Watch) -> None:
+    """`--once`, as a hook of git runs it: the change is judged, and the process ends."""
+    await ask_within(flock, None)
+    host.judged.clear()
+    (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
+    git(flock, "commit", "-qam", "change")
+    process = watch("--once")
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    assert dict(host.judged) == {"f08.py::sheep_8": 1}
+
+
+def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
+    """Ignored files and folders do not count; new files, known files and folders that are gone do."""
+    root = find_root(flock)
+    (flock / ".gitignore").write_text("build/\n")
+    for name in ("build/out.py", "src/new.py"):
+        (flock / name).parent.mkdir()
+        (flock / name).write_text("x = 1\n")
+    known = {"f01.py", "gone/a.py"}
+    counts = ("src/new.py", "src", "f01.py", "gone")
+    ignored = ("build/out.py", "build", "never.py")
+    assert [_is_indexed([os.fspath(flock / name)], root, known) for name in counts] == [True] * 4
+    assert [_is_indexed([os.fspath(flock / name)], root, known) for name in ignored] == [False] * 3

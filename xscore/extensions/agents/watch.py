@@ -1,0 +1,89 @@
+"""Follow the files of a repository: after a save, index; then judge again what has changed for open threads.
+
+The system says what was saved (`watchfiles`); where it cannot watch so many folders, the index looks itself every
+`POLL_S` seconds. Between saves, turns that a deadline cut short are finished.
+Trade-off: which files count is asked of the index, one listing per burst of saves.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable, Collection
+from typing import TYPE_CHECKING
+
+from xscore.extensions.agents.background_work import BackgroundWork
+from xscore.indexer.discovery import discover_files
+from xscore.platform.errors import UsageError, install_hint
+from xscore.platform.paths import RepositoryRoot, portable_name
+
+if TYPE_CHECKING:
+    from watchfiles import Change
+
+QUIET_MS = 400
+"""Saves closer together than this are one burst."""
+TICK_MS = 1_000
+"""How often to look for turns to finish."""
+POLL_S = 5.0
+
+
+def require_watchfiles() -> None:
+    """Raise UsageError where the package that watches files is not installed."""
+    try:
+        import watchfiles  # noqa: F401  whether it is there is the question
+    except ImportError as error:
+        raise UsageError("`xscore watch` needs the package watchfiles", hint=install_hint("watch")) from error
+
+
+async def follow_files(
+    work: BackgroundWork, root: RepositoryRoot, *, note: Callable[[str], None], report: Callable[[], None]
+) -> None:
+    """Work until it is interrupted. report: called after each piece of work. Raises StoreError."""
+    goes_on = await work.catch_up() and await work.judge_changes()
+    saves = _saves(root, note=note)
+    while goes_on:
+        report()
+        work.rest()
+        goes_on = await _follow(await anext(saves), work, root)
+
+
+async def _follow(saved: set[str] | None, work: BackgroundWork, root: RepositoryRoot) -> bool:
+    if saved is None or (saved and _is_indexed(saved, root, work.known_paths())):
+        return await work.catch_up() and await work.judge_changes()
+    return not work.has_turns() or await work.finish_turns()
+
+
+async def _saves(root: RepositoryRoot, *, note: Callable[[str], None]) -> AsyncGenerator[set[str] | None]:
+    """Yield the paths of each burst of saves, an empty set at each tick, and None where nothing tells of saves."""
+    import asyncio
+
+    from watchfiles import awatch
+
+    outside = (str(root.path / ".git"), str(root.store_dir))
+
+    def is_inside(_change: "Change", path: str) -> bool:
+        return not any(path == place or path.startswith(place + os.sep) for place in outside)
+
+    try:
+        async for changes in awatch(
+            root.path,
+            watch_filter=is_inside,
+            debounce=QUIET_MS,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        ):
+            yield {path for _, path in changes}
+    except (OSError, RuntimeError) as error:
+        note(f"the system cannot watch this repository ({error}): looking every {POLL_S:g} s instead")
+    while True:
+        await asyncio.sleep(POLL_S)
+        yield None
+
+
+def _is_indexed(saved: Collection[str], root: RepositoryRoot, known: Collection[str]) -> bool:
+    """Whether the index has to follow: these files, or files in these folders, are known to it or would be listed."""
+    names = {os.path.relpath(path, root.path) for path in saved}
+    if not {portable_name(name) for name in names}.isdisjoint(known):
+        return True
+    folders = tuple(f"{name}/" for name in names)
+    if any(path in names or path.startswith(folders) for path in discover_files(root).paths):
+        return True
+    return any(path.startswith(tuple(map(portable_name, folders))) for path in known)
