@@ -47,7 +47,7 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     process = watch()
     wait_until(lambda: status(flock).watches and not status(flock).doing)
     (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
-    wait_until(lambda: host.judged)
+    wait_until(lambda: host.judged and not status(flock).doing)
     assert set(host.judged) == {"f07.py::sheep_7"}
     turns = query(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)
