@@ -8,7 +8,7 @@ import pytest
 
 import xscore
 from xscore.platform.errors import UsageError
-from xscore.records.memory import Kind
+from xscore.records.memory import Kind, Layer
 from xscore.settings import Secret, Settings, load_settings, repository_may_set, setting_names
 
 
@@ -186,7 +186,7 @@ def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp
     """A table names layers that exist, and only what differs from the default."""
     user = write(tmp_path / "user.toml", "[memory.max_rows]\nuser = 9\n")
     rows = load_settings(repo_root=None, user_file=user, environ={}).settings.memory.max_rows
-    assert (rows["user"], rows["session"]) == (9, 20_000)
+    assert (rows[Layer.USER], rows[Layer.SESSION]) == (9, 20_000)
     for text in ("[memory.max_rows]\nusers = 9\n", "[bundle.ceilings]\nvector = 0.1\n"):
         write(user, text)
         with pytest.raises(UsageError, match=r"user\.toml: (memory|bundle)\."):

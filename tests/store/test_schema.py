@@ -1,6 +1,7 @@
 """The schema others build on: tables, checks, triggers, views, plans."""
 
 import json
+from typing import get_args
 
 import pytest
 
@@ -10,6 +11,8 @@ from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource
+from xscore.settings import Settings
+from xscore.settings.values import Ceiled
 from xscore.store import memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
@@ -119,3 +122,14 @@ def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
     store.connection.execute("DELETE FROM content")
     store.connection.execute("INSERT INTO content (hash) VALUES ('b')")
     assert store.connection.execute("SELECT id FROM content").fetchone() == (first + 1,)
+
+
+def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
+    """The schema takes every layer; each has authority; those not indexed, caps and a ceiling."""
+    for layer in Layer:
+        memory_writer.put_memories(store.connection, [function(layer, layer=layer)])
+    stated = {layer for layer in Layer if not layer.is_indexed}
+    settings = Settings()
+    assert stated == settings.memory.max_rows.keys() == settings.memory.max_bytes.keys()
+    assert stated == settings.bundle.ceilings.keys() == set(get_args(Ceiled))
+    assert set(Layer) == settings.bundle.authority.keys()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.failures import INTERRUPTED
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import (
@@ -31,7 +30,7 @@ from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal, print_json, stdout_columns, write_stdout
 from xscore.extension import load
 from xscore.pipeline.json_form import to_json
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import ExitCode, UsageError
 from xscore.records.receipt import Answer
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def print_turn(
     if streamed:
         terminal.stream("" if streamed.endswith("\n") else "\n")
     result, columns = answer.answer, stdout_columns()
-    if result is None and answer.exit_code != INTERRUPTED and (is_context or output or not columns):
+    if result is None and answer.exit_code != ExitCode.INTERRUPTED and (is_context or output or not columns):
         result = answer.bundle or None
     selection = answer_text.render_selection(answer, texts, width=columns)
     if result is not None:

@@ -13,25 +13,23 @@ from pathlib import Path
 import click
 
 from xscore.cli.terminal import discard_stream, print_json, write_stderr
-from xscore.platform.errors import UsageError, XscoreError
+from xscore.platform.errors import ExitCode, UsageError, XscoreError
 from xscore.platform.text import escape_controls
 
-EXIT_CODES: dict[int, str] = {
-    0: "done",
-    1: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a session file could"
-    " not be read, or a question was answered with no",
-    2: "usage; the command or a setting is wrong",
-    3: "no usable model; or nothing was judged, or `doctor` found something to fix",
-    4: "budget; a cap stopped it",
-    5: "gate; a figure is worse than its baseline",
-    6: "store refused or damaged; or erased text is still in its files",
-    7: "judged, but the answer failed; the context is still printed",
-    70: "internal error",
-    130: "interrupted; what was paid for is kept",
+EXIT_CODES: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.PARTLY: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a"
+    " session file could not be read, or a question was answered with no",
+    ExitCode.USAGE: "usage; the command or a setting is wrong",
+    ExitCode.NOTHING_JUDGED: "no usable model; or nothing was judged, or `doctor` found something to fix",
+    ExitCode.BUDGET: "budget; a cap stopped it",
+    ExitCode.GATE: "gate; a figure is worse than its baseline",
+    ExitCode.STORE: "store refused or damaged; or erased text is still in its files",
+    ExitCode.NO_ANSWER: "judged, but the answer failed; the context is still printed",
+    ExitCode.INTERNAL: "internal error",
+    ExitCode.INTERRUPTED: "interrupted; what was paid for is kept",
 }
 """`xscore --help` shows the words before the semicolon."""
-INTERRUPTED = 130
-INTERNAL = 70
 MOST_CHARS = 1_000
 """Of an error's message; a longer one loses its middle."""
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
@@ -51,7 +49,7 @@ def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
-        return report.tell(INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
+        return report.tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
     except click.ClickException as error:
         return report.click(error)
     except Exception as error:  # the edge of the program
@@ -88,7 +86,7 @@ class _FailureReport:
             write_stderr(escape_controls("".join(traceback.format_exception(error))))
         again = "Please report it with the lines above." if self.verbose else "Run again with --verbose and report it."
         text = f"internal error: {type(error).__name__}: {error}"
-        return self.tell(INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
+        return self.tell(ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
 
     def click(self, error: click.ClickException) -> int:
         """Report a command line that click refused."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, TypeVar
 
-from xscore.cli.failures import INTERRUPTED
+from xscore.platform.errors import ExitCode
 from xscore.platform.event_loop import resume
 
 InterruptibleResult = TypeVar("InterruptibleResult")
@@ -82,7 +82,7 @@ class _InterruptCounter:
             self._print(lambda: self._notify(STOPPING))
             return
         self._print(self._cleanup)
-        os._exit(INTERRUPTED)
+        os._exit(ExitCode.INTERRUPTED)
 
     def _print(self, words: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the signal may land inside a write to the very same stream

@@ -19,9 +19,9 @@ from typing import NoReturn
 import click
 
 from xscore.cli.catalogue import SECTIONS, LazyGroup
-from xscore.cli.failures import EXIT_CODES, INTERNAL, run_and_report
+from xscore.cli.failures import EXIT_CODES, run_and_report
 from xscore.cli.terminal import OUTPUT
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import ExitCode, UsageError
 
 STARTED_AT = time.monotonic() - time.process_time()
 """On the clock of `time.monotonic`."""
@@ -79,7 +79,7 @@ def run_command_line() -> NoReturn:
     gc.set_threshold(COLLECT_AFTER)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the process like Ctrl-C from the start
     arguments = sys.argv[1:]
-    code = INTERNAL
+    code: int = ExitCode.INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = run_and_report(lambda: _invoke(arguments), arguments)
     if arguments[:1] == ["hook"]:

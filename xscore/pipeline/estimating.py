@@ -87,7 +87,7 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
     return Estimate(
         judge=judge,
         primary=None,
-        ways=(judge,) if factory.layout else (judge, price_work(factory, replace(work, is_warm=True), pool)),
+        ways=(judge,) if factory.spec.is_decision else (judge, price_work(factory, replace(work, is_warm=True), pool)),
         by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
         by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP_FOLDER),
     )
@@ -115,7 +115,7 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
         host=host,
         limits=limits,
         concurrency=factory.concurrency,
-        way=DECISIONS if factory.layout else WARM if work.is_warm else COLD,
+        way=DECISIONS if factory.spec.is_decision else WARM if work.is_warm else COLD,
         judge=f"{asked_for.provider}:{asked_for.model}",
         tariff=prices.tariff(asked_for.provider, asked_for.model, host),
     )

@@ -42,7 +42,7 @@ def model_judge_factory(
     """Return the factory of a model judge. clock: Unix seconds. Raises what `connect` raises."""
     provider, judge = connect_provider(spec, settings), settings.judge
     traits, layout = model_settings(spec.provider, spec.model), None
-    if spec.provider in DECISION_HOSTS:
+    if spec.is_decision:
         from xscore.scorer.drafts import decision_layout
 
         rates = judge.wire == "decisions-score"
@@ -113,7 +113,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
         """Return the factory that knows this of its host: its judge is the model that answers there."""
-        answered_by = capability.judge if capability and self.layout else ""
+        answered_by = capability.judge if capability and self.spec.is_decision else ""
         identity = replace(self.identity, model=answered_by) if answered_by else self.identity
         return replace(self, capability=capability, identity=identity, drafted=[], forecasts=[])
 
@@ -168,7 +168,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     def with_shared_prompts(self) -> "ModelJudgeFactory":
         """Return it with prompts that questions may share: another judge. A decision model has none: return itself."""
         (layout,) = implementations("shared_prompt_layout", self.settings)
-        return self if self.layout else self.with_drafts(replace(self.drafts, layout=layout))
+        return self if self.spec.is_decision else self.with_drafts(replace(self.drafts, layout=layout))
 
     def close(self) -> None:
         """Store what the replies have shown of the host."""
@@ -222,7 +222,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """The limits that the host stated, or else those declared for it."""
         if self.capability and self.capability.limits:
             return self.capability.limits
-        return DECISION_HOSTS[self.spec.provider].limits if self.layout else None
+        return DECISION_HOSTS[self.spec.provider].limits if self.spec.is_decision else None
 
     def experienced(self) -> "PromptDrafts":
         """Return the drafts with reply lengths learned from the latest replies."""

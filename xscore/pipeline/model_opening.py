@@ -174,7 +174,7 @@ def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
     )
     model = JudgeModel(
         name=model_name(factory.spec),
-        answered_by=factory.capability.judge if factory.capability and factory.layout else "",
+        answered_by=factory.capability.judge if factory.capability and factory.spec.is_decision else "",
         reasoning=traits.reasoning,
         reasoning_reserve=traits.reasoning_reserve,
         temperature=traits.temperature,

@@ -23,7 +23,7 @@ from xscore.pipeline.parts import PipelineParts, TurnOptions
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among
 from xscore.pipeline.turn import run_turn
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
-from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, UsageError
+from xscore.platform.errors import ExitCode, NoUsableModel, ProviderError, StoreError, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_file
 from xscore.platform.processes import gc_paused
@@ -218,7 +218,7 @@ class TurnList(Struct):
         answer = await run_turn(replace(self.parts_within_cap(), observer=observer), turn, options)
         self.answers.append(answer)
         self.charge(answer.turn_id)
-        if answer.exit_code == 130:
+        if answer.exit_code == ExitCode.INTERRUPTED:
             self.ended = str(UnjudgedCause.INTERRUPTED)
         return answer
 

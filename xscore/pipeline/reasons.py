@@ -20,7 +20,7 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
+from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISIONS_OF_OPENAI
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import LEXICAL, ModelSpec, import_for_judging, parse_model_spec
 from xscore.records.calls import Stage
@@ -51,7 +51,7 @@ def reason_model(wanted: str, judge: ModelSpec) -> ModelSpec | None:
     found = parse_model_spec(wanted)
     if found.provider == CHAT_OF_OPENAI:
         return ModelSpec("openai", found.model)
-    if found.provider in DECISION_HOSTS or found == parse_model_spec(LEXICAL):
+    if found.is_decision or found == parse_model_spec(LEXICAL):
         raise UsageError(f"judge.reason_model: `{wanted}` writes no text", hint="Name a chat model, or `none`.")
     return found
 

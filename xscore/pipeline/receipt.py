@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from xscore.cache.keys import judge_key
 from xscore.pipeline.parts import Answerer
 from xscore.pipeline.pool import stored_reasons
+from xscore.platform.errors import ExitCode
 from xscore.prompts.turn_text import shown_turn_parts
 from xscore.records.calls import Stage, Traffic
 from xscore.records.judgment import (
@@ -278,14 +279,14 @@ def _shown_bundle(run: "TurnRun") -> str | None:
 def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
     causes = {result.cause for _, result in unjudged_pairs(run.outcomes)}
     ends = (
-        (run.interrupted, 130),
-        (bool(run.refused) or UnjudgedCause.BUDGET in causes, 4),
-        (coverage.unjudged > 0 and run.nothing_judged and not run.ranked_by, 3),
-        (run.primary_failed, 7),
-        (coverage.unjudged > 0 or run.opened.index.files_left > 0, 1),
-        (run.found_nothing and run.answer_text is None, 1),
+        (run.interrupted, ExitCode.INTERRUPTED),
+        (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
+        (coverage.unjudged > 0 and run.nothing_judged and not run.ranked_by, ExitCode.NOTHING_JUDGED),
+        (run.primary_failed, ExitCode.NO_ANSWER),
+        (coverage.unjudged > 0 or run.opened.index.files_left > 0, ExitCode.PARTLY),
+        (run.found_nothing and run.answer_text is None, ExitCode.PARTLY),
     )
-    return next((code for holds, code in ends if holds), 0)
+    return next((code for holds, code in ends if holds), ExitCode.DONE)
 
 
 def _stage_usage(resources: "TurnResources | None", stage: Stage) -> StageUsage | None:

@@ -16,7 +16,7 @@ from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.receipt import find_reasons, score_lines
 from xscore.platform import database
-from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.files import write_atomically
 from xscore.records.judgment import Selection
 from xscore.records.memory import Kind, Layer
@@ -65,11 +65,11 @@ def save_turn(
 
 def _state(answer: Answer) -> turns.TurnState:
     match answer.exit_code:
-        case 0 | 1:  # 1: nothing reached the threshold, or something is left to judge
+        case ExitCode.DONE | ExitCode.PARTLY:  # partly: nothing reached the threshold, or something is left to judge
             return turns.TurnState.PARTIAL if answer.partial else turns.TurnState.DONE
-        case 4:
+        case ExitCode.BUDGET:
             return turns.TurnState.PARTIAL
-        case 130:
+        case ExitCode.INTERRUPTED:
             return turns.TurnState.INTERRUPTED
         case _:
             return turns.TurnState.FAILED

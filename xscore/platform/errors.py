@@ -33,6 +33,7 @@ A message says in one sentence what happened and where; `hint` says what to do n
 This module does not format for the terminal and knows no SDK; adapters translate SDK errors into these.
 """
 
+from enum import IntEnum
 from typing import ClassVar
 
 INSTALL_FROM = "."
@@ -44,10 +45,25 @@ def install_hint(extra: str) -> str:
     return f"In the checkout: `pip install '{INSTALL_FROM}[{extra}]'`, or a release's wheel in place of the dot."
 
 
+class ExitCode(IntEnum):
+    """How a command ends; `cli.failures` has the words."""
+
+    DONE = 0
+    PARTLY = 1
+    USAGE = 2
+    NOTHING_JUDGED = 3
+    BUDGET = 4
+    GATE = 5
+    STORE = 6
+    NO_ANSWER = 7
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
 class XscoreError(Exception):
     """Root of the tree; raised bare only for a broken invariant of our own."""
 
-    exit_code: ClassVar[int] = 70
+    exit_code: ClassVar[int] = ExitCode.INTERNAL
     kind: ClassVar[str] = "internal"
 
     def __init_subclass__(cls, *, kind: str, exit_code: int | None = None, **facts: bool) -> None:
@@ -62,27 +78,27 @@ class XscoreError(Exception):
         self.hint = hint
 
 
-class NothingMatched(XscoreError, kind="nothing_matched", exit_code=1):
+class NothingMatched(XscoreError, kind="nothing_matched", exit_code=ExitCode.PARTLY):
     """Nothing in the store matches what was named; the store is unchanged."""
 
 
-class UsageError(XscoreError, kind="usage", exit_code=2):
+class UsageError(XscoreError, kind="usage", exit_code=ExitCode.USAGE):
     """The command line, a setting or an argument cannot be used as given."""
 
 
-class NoUsableModel(XscoreError, kind="no_usable_model", exit_code=3):
+class NoUsableModel(XscoreError, kind="no_usable_model", exit_code=ExitCode.NOTHING_JUDGED):
     """No model can be called, or none of the candidates could be judged."""
 
 
-class BudgetExhausted(XscoreError, kind="budget", exit_code=4):
+class BudgetExhausted(XscoreError, kind="budget", exit_code=ExitCode.BUDGET):
     """The next call could exceed the dollar cap; judgments made so far are kept."""
 
 
-class GateFailed(XscoreError, kind="gate", exit_code=5):
+class GateFailed(XscoreError, kind="gate", exit_code=ExitCode.GATE):
     """A figure is worse than its baseline allows."""
 
 
-class StoreError(XscoreError, kind="store", exit_code=6):
+class StoreError(XscoreError, kind="store", exit_code=ExitCode.STORE):
     """The store cannot be opened, read or written."""
 
 
@@ -102,7 +118,7 @@ class BrokenReceipt(XscoreError, kind="broken_receipt"):
     """The candidates are not the sum of judged, cached, carried and unjudged."""
 
 
-class ProviderError(XscoreError, kind="provider", exit_code=3):
+class ProviderError(XscoreError, kind="provider", exit_code=ExitCode.NOTHING_JUDGED):
     """A call to a model failed."""
 
     retryable: ClassVar[bool] = False

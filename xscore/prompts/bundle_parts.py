@@ -228,7 +228,7 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
     return (
         settings.w_rel * rel
         + settings.w_rec * exp(-settings.decay_per_day * days)
-        + settings.w_auth * settings.authority.get(memory.layer.value, 0.0)
+        + settings.w_auth * settings.authority.get(memory.layer, 0.0)
         + settings.w_conf * memory.confidence
         + settings.w_imp * memory.importance
     )

@@ -51,6 +51,11 @@ class ModelSpec(Struct, frozen=True):
     model: str
     """Empty for `lexical`; a file for `scripted`."""
 
+    @property
+    def is_decision(self) -> bool:
+        """Whether it is a decision model: asked for probabilities, in requests without packs."""
+        return self.provider in DECISION_HOSTS
+
     def __str__(self) -> str:
         return f"{self.provider}:{self.model}" if self.model else self.provider
 
@@ -108,7 +113,7 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
         from xscore.providers.llama import connect as connect_llama
 
         return connect_llama(spec.model, settings)
-    if spec.provider in DECISION_HOSTS:
+    if spec.is_decision:
         from xscore.providers.decisions import connect as connect_decisions
 
         return connect_decisions(spec.provider, spec.model, settings)
@@ -129,8 +134,7 @@ def host_with_key(spec: ModelSpec, settings: Settings) -> str:
     access = host_access(spec.provider, settings)
     if access is None:
         return connect_provider(spec, settings).host
-    is_decision_host = spec.provider in DECISION_HOSTS
-    setting = base_url_setting(spec.provider) if is_decision_host else f"{spec.provider}.base_url"
+    setting = base_url_setting(spec.provider) if spec.is_decision else f"{spec.provider}.base_url"
     host = host_of(access.base_url, setting=setting)
     usable_key(access, host=host, model=spec.model)
     return host

@@ -16,6 +16,11 @@ class Layer(StrEnum):
     GRAPH = "graph"
     GOVERNANCE = "governance"
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the index fills it from files; the others hold what was said."""
+        return self in (Layer.GRAPH, Layer.VECTOR)
+
 
 class Kind(StrEnum):
     """What sort of thing a memory describes."""

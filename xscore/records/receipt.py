@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from xscore.platform.clock import LATEST_TIMESTAMP
-from xscore.platform.errors import BrokenReceipt
+from xscore.platform.errors import BrokenReceipt, ExitCode
 from xscore.records.calls import Traffic, Usage
 from xscore.records.judgment import Boost
 from xscore.records.turn import Routing, Scope, SessionInfo
@@ -38,12 +38,23 @@ class Coverage(Struct, frozen=True):
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
 
 
+_LIST_ENDS = {
+    "interrupted": ExitCode.INTERRUPTED,
+    "budget": ExitCode.BUDGET,
+    "provider": ExitCode.NOTHING_JUDGED,
+    "deadline": ExitCode.PARTLY,
+    "store": ExitCode.STORE,
+}
+
+
 def list_exit_code(coverage: Coverage, ended: str) -> int:
     """Return what a list of questions ends with. ended: why it ended early; empty: it did not."""
-    early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1, "store": 6}.get(ended)
+    early = _LIST_ENDS.get(ended)
     if early:
         return early
-    return 3 if coverage.unjudged == coverage.candidates > 0 else int(coverage.unjudged > 0)
+    if coverage.unjudged == coverage.candidates > 0:
+        return ExitCode.NOTHING_JUDGED
+    return ExitCode.PARTLY if coverage.unjudged > 0 else ExitCode.DONE
 
 
 class JudgeInfo(Struct, frozen=True, kw_only=True):

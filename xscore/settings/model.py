@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from xscore.records.judgment import USUAL_THRESHOLD
+from xscore.records.memory import Layer
 from xscore.settings.hosts import AnthropicSettings, DecisionSettings, EmbeddingSettings, OpenAISettings
 from xscore.settings.values import (
     DEFAULT_JUDGE,
@@ -19,7 +20,6 @@ from xscore.settings.values import (
     Fixed,
     Fraction,
     Globs,
-    LayerName,
     Positive,
     PriceRule,
     RepoMay,
@@ -194,9 +194,10 @@ class BundleSettings(SettingsGroup, frozen=True):
         default_factory=lambda: {"session": 0.40, "project": 0.20, "user": 0.10, "governance": 0.05}
     )
     """Share of the memory text a layer may take; what is left, unspent shares included, is for code and documents (graph, vector). A layer not named keeps its default."""
-    authority: Fixed[dict[LayerName, float]] = field(
+    authority: Fixed[dict[Layer, float]] = field(
         default_factory=lambda: {
-            "session": 1.0, "project": 0.85, "user": 0.7, "governance": 0.6, "graph": 0.5, "vector": 0.4,
+            Layer.SESSION: 1.0, Layer.PROJECT: 0.85, Layer.USER: 0.7, Layer.GOVERNANCE: 0.6,
+            Layer.GRAPH: 0.5, Layer.VECTOR: 0.4,
         }
     )  # fmt: skip
     """Authority of each layer."""
@@ -257,18 +258,17 @@ class MemorySettings(SettingsGroup, frozen=True):
     """A preference unused in this many of the latest projects loses confidence."""
     drift_rate: Fixed[float] = 2.0
     """How many times faster than one in use it does."""
-    max_rows: dict[LayerName, Positive] = field(
-        default_factory=lambda: {"session": 20_000, "project": 5_000, "user": 2_000, "governance": 5_000}
-    )
-    """Most memories of a layer that is not the index's; the least valuable are archived first."""
-    max_bytes: Fixed[dict[LayerName, int]] = field(
+    max_rows: dict[Layer, Positive] = field(
         default_factory=lambda: {
-            "session": 64_000_000,
-            "project": 8_000_000,
-            "user": 4_000_000,
-            "governance": 8_000_000,
+            Layer.SESSION: 20_000, Layer.PROJECT: 5_000, Layer.USER: 2_000, Layer.GOVERNANCE: 5_000,
         }
-    )
+    )  # fmt: skip
+    """Most memories of a layer that is not the index's; the least valuable are archived first."""
+    max_bytes: Fixed[dict[Layer, int]] = field(
+        default_factory=lambda: {
+            Layer.SESSION: 64_000_000, Layer.PROJECT: 8_000_000, Layer.USER: 4_000_000, Layer.GOVERNANCE: 8_000_000,
+        }
+    )  # fmt: skip
     """Most bytes of their text."""
 
 

@@ -19,7 +19,6 @@ Tolerance = Annotated[float, Meta(ge=0, le=1000)]
 """A relative increase."""
 MOST_USD = 1_000_000
 """Largest amount of dollars: a larger cap is a typo, and its digits could fill memory."""
-LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
 Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
 _KINDS = (

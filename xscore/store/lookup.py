@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 LIVE_STATUSES = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
-STATED_LAYERS = "layer IN ('session', 'project', 'governance', 'user')"
+STATED_LAYERS = f"layer IN {tuple(str(layer) for layer in Layer if not layer.is_indexed)}"
 """SQL condition for stated memories: there is an index by layer, none by source."""
 _HEAD_CHARS = 80
 _SHOWN = 10
@@ -155,8 +155,8 @@ def _layer_stats(store: "Store", layer: Layer) -> LayerStats:
         layer=layer,
         rows=sum(row[1] for row in found),
         bytes=sum(row[2] for row in found),
-        max_rows=store.settings.max_rows.get(layer.value, 0),
-        max_bytes=store.settings.max_bytes.get(layer.value, 0),
+        max_rows=store.settings.max_rows.get(layer, 0),
+        max_bytes=store.settings.max_bytes.get(layer, 0),
         by_status={row[0]: row[1] for row in found},
         oldest_at=min((row[3] for row in found), default=0.0),
         newest_at=max((row[4] for row in found), default=0.0),

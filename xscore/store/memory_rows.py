@@ -44,7 +44,7 @@ LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
-ALL_LAYERS = "('session', 'project', 'user', 'vector', 'graph', 'governance')"
+ALL_LAYERS = str(tuple(map(str, Layer)))
 """SQL condition on a layer, so that SQLite uses the index by layer and status."""
 
 SqlRow = tuple[Any, ...]

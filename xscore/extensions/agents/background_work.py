@@ -25,7 +25,7 @@ from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.turn import run_turn
 from xscore.platform import database, money
 from xscore.platform.clock import DAY_S
-from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
+from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, XscoreError
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
@@ -37,7 +37,6 @@ from xscore.store.turns import BACKGROUND, replace_turn
 
 USD_A_DAY = Decimal(1)
 """Most that background work costs in a UTC day where `budget.max_usd_day` is not set."""
-INTERRUPTED = 130
 RETRY_S = 600.0
 """A turn that could not be finished is tried again after this long, if the process lives."""
 _IS_NEWEST = """
@@ -131,7 +130,7 @@ class BackgroundWork:
             except XscoreError as error:
                 self.problem = f"turn {turn_id} could not be finished: {error.message}"
                 continue
-            if answer.exit_code == INTERRUPTED:
+            if answer.exit_code == ExitCode.INTERRUPTED:
                 return False
 
     def rest(self) -> None:
@@ -175,7 +174,7 @@ class BackgroundWork:
             self.done.cost_usd += spent_in_period(connection, answer.turn_id)
         self.done.judged += answer.coverage.judged
         self.done.turns += not answer.partial
-        if answer.coverage.unjudged and answer.exit_code != INTERRUPTED:
+        if answer.coverage.unjudged and answer.exit_code != ExitCode.INTERRUPTED:
             causes = ", ".join(answer.unjudged.by_cause)
             left = counted(answer.coverage.unjudged, "memory is", "memories are")
             self.problem = f"turn {turn_id}: {left} still unjudged ({causes})"

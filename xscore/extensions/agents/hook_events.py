@@ -16,6 +16,7 @@ from xscore.extension import implementations
 from xscore.extensions.agents.agent_bundle import render_agent_bundle
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
+from xscore.platform.errors import ExitCode
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.platform.text import counted
 from xscore.records.receipt import Answer
@@ -30,7 +31,7 @@ from xscore.store.store import Store
 INDEXING = "xscore is indexing this repository; later prompts get its context."
 CLEARED = ("clear", "compact")
 """Starts of a session whose context the agent has dropped."""
-_NOTHING_JUDGED = (3, 4)
+_NOTHING_JUDGED = (ExitCode.NOTHING_JUDGED, ExitCode.BUDGET)
 """Exit codes of a turn that no host or cap let judge."""
 
 

@@ -49,7 +49,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
-from xscore.platform.errors import ProviderError, StoreError, UsageError
+from xscore.platform.errors import ExitCode, ProviderError, UsageError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, format_dollars, format_share, one_line
 from xscore.providers.prices import PriceList
@@ -67,7 +67,10 @@ NO_SHARED_SCORE = (
 )
 QUESTIONS_AT_ONCE = 32
 """Questions handled together, and so the number of pools in memory."""
-WORST_FIRST = (130, 6, 4, 3, 7, 1)
+WORST_FIRST = (
+    *(ExitCode.INTERRUPTED, ExitCode.STORE, ExitCode.BUDGET),
+    *(ExitCode.NOTHING_JUDGED, ExitCode.NO_ANSWER, ExitCode.PARTLY),
+)
 """The run's exit code is the first of these that any turn had."""
 
 
@@ -244,7 +247,7 @@ class _AskListRun(Struct):
         alone, at_best, took = separate.alone + own, separate.at_best + own, shared + own + self.in_vain
         codes = {answer.exit_code for answer in turns.answers}
         if turns.ended:
-            early = {"interrupted": 130, "store": StoreError.exit_code}
+            early = {"interrupted": ExitCode.INTERRUPTED, "store": ExitCode.STORE}
             codes.add(early.get(turns.ended, ProviderError.exit_code))
         return AskListReport(
             id=self.id if self.phases else "",

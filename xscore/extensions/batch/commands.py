@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict, replace
 
-from xscore.cli.failures import INTERRUPTED
 from xscore.cli.interrupt import run_interruptible
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
@@ -25,7 +24,7 @@ from xscore.extensions.batch.records import JobStatus
 from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
 from xscore.pipeline.json_form import to_json
 from xscore.platform import database
-from xscore.platform.errors import UsageError
+from xscore.platform.errors import ExitCode, UsageError
 from xscore.platform.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
     _print_jobs(found, flags.terminal)
     if was_interrupted:
         flags.terminal.note("the batches go on at the vendor; `xscore batch wait` goes on waiting")
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     return jobs_exit_code(found)
 
 

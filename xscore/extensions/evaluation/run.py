@@ -23,7 +23,7 @@ from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import ConfirmedObserver, TurnList, confirm_list_cost, list_caps_left
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.platform import database
-from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.errors import ExitCode, StoreError, UsageError
 from xscore.platform.hashing import file_digest
 from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
@@ -234,7 +234,7 @@ class _EvaluationRun(Struct):
 
 def _cut_short(answer: Answer) -> str:
     """Say why a turn was not fully judged; empty if it was, or nearly."""
-    if answer.exit_code == 130:
+    if answer.exit_code == ExitCode.INTERRUPTED:
         return str(UnjudgedCause.INTERRUPTED)
     is_lost = answer.coverage.unjudged == answer.coverage.candidates
     causes = (UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, *([UnjudgedCause.PROVIDER] if is_lost else []))

@@ -129,6 +129,6 @@ def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
 def _over_cap(layer: Layer, memories: Sequence[Memory], rules: MemorySettings) -> Iterator[AuditFinding]:
     size = sum(len(memory.text.encode("utf-8", "surrogatepass")) for memory in memories)
     for count, caps, what in ((len(memories), rules.max_rows, "memories"), (size, rules.max_bytes, "bytes")):
-        if count > caps.get(layer.value, count):
-            because = f"layer {layer} holds {count:,} {what}, {caps[layer.value]:,} are its cap"
+        if count > caps.get(layer, count):
+            because = f"layer {layer} holds {count:,} {what}, {caps[layer]:,} are its cap"
             yield _finding(AuditProblem.OVER_CAP, [], because)

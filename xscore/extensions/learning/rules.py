@@ -98,7 +98,7 @@ def expire_unused(
 def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
     """Archive the least valuable of a layer that is over its rows or bytes, by importance × confidence (L11)."""
     for layer in layers:
-        max_rows, max_bytes, size = rules.max_rows[layer.value], rules.max_bytes[layer.value], 0
+        max_rows, max_bytes, size = rules.max_rows[layer], rules.max_bytes[layer], 0
         live = [memory for memory in draft.in_layers((layer,)) if memory.status in LIVE]
         over = list[Memory]()
         for rows, memory in enumerate(sorted(live, key=_value, reverse=True), 1):

@@ -24,7 +24,7 @@ from xscore.extensions.telemetry.attributes import (
     turn_attributes,
 )
 from xscore.pipeline.parts import ClosedTurn, TurnListener
-from xscore.platform.errors import StoreError, XscoreError
+from xscore.platform.errors import ExitCode, StoreError, XscoreError
 from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 
@@ -32,8 +32,13 @@ PATIENCE_S = 1.0
 """Most that sending a turn may take, …"""
 MORE_S_A_SPAN = 0.000_5
 """… and this much more for each of its spans, of which a collector takes some thousands a second."""
-_NOTHING_JUDGED, _NOT_KEPT, _INTERRUPTED = 3, 6, 130
-_ENDS = {_NOTHING_JUDGED: "nothing_judged", 4: "budget", _NOT_KEPT: "store", 7: "answer_failed", 130: "interrupted"}
+_ENDS: dict[int, str] = {
+    ExitCode.NOTHING_JUDGED: "nothing_judged",
+    ExitCode.BUDGET: "budget",
+    ExitCode.STORE: "store",
+    ExitCode.NO_ANSWER: "answer_failed",
+    ExitCode.INTERRUPTED: "interrupted",
+}
 """Exit codes that are errors of a turn; 1, some unjudged, is none."""
 SendSpans = Callable[[Sequence[SpanRecord]], str]
 """Writes the spans of a turn; may block. Returns what went wrong, or an empty string."""
@@ -117,13 +122,13 @@ def _error_kind(closed: ClosedTurn) -> str:
 def _ended_in(closed: ClosedTurn) -> str:
     """Name the stage that a turn ended in: without a receipt its last; none where it was only not kept."""
     laps, figures = closed.stopwatch.laps, closed.figures
-    if closed.exit_code == _NOT_KEPT:
+    if closed.exit_code == ExitCode.STORE:
         return ""
     if figures is None:
         return next(reversed(laps), "")
-    if closed.exit_code == _INTERRUPTED:
+    if closed.exit_code == ExitCode.INTERRUPTED:
         return "primary" if "primary" in laps else "judge"
-    is_judging = closed.exit_code == _NOTHING_JUDGED or UnjudgedCause.BUDGET in figures.unjudged_by_cause
+    is_judging = closed.exit_code == ExitCode.NOTHING_JUDGED or UnjudgedCause.BUDGET in figures.unjudged_by_cause
     return "judge" if is_judging else "primary"
 
 
