@@ -42,28 +42,28 @@ TURN = Turn(
 
 
 def blocks() -> list[str]:
-    """The fenced blocks of the page, in order: rubric, pack, turn, reply, schema, console."""
+    """The fenced blocks of the page, in order: pack, turn, reply, schema, console."""
     return re.findall(r"^```\w+\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_example_is_what_is_sent() -> None:
-    """Rubric, pack and turn of the page are the prompt, to the byte."""
+    """Pack and turn of the page are the prompt, to the byte; the rubric is the file that it names."""
     request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(model="m", max_output_tokens=1))
-    assert blocks()[0] == request.system == judge_rubric()
-    assert tuple(blocks()[1:3]) == request.content
-    assert tuple(memory.id for memory in shown_memories(blocks()[1])) == ("co", "qe", "ka", "bi")
+    assert request.system == judge_rubric() and "](../../xscore/prompts/judge_rubric.md)" in PAGE
+    assert tuple(blocks()[:2]) == request.content
+    assert tuple(memory.id for memory in shown_memories(blocks()[0])) == ("co", "qe", "ka", "bi")
 
 
 def test_the_example_reply_is_read() -> None:
     """The page's reply scores the page's pack, and its reasons are those asked for."""
-    found = parse_reply(blocks()[3], PROMPT_IDS[:4])
+    found = parse_reply(blocks()[2], PROMPT_IDS[:4])
     assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.mended
     assert found.reasons.keys() == {id_ for id_, score in found.scores.items() if score >= 30}
 
 
 def test_the_schema_is_what_is_sent() -> None:
     """The schema of the page is that of the dialect, for the first two codes in order."""
-    assert json.loads(blocks()[4]) == reply_schema(tuple(sorted(PROMPT_IDS[:2])))
+    assert json.loads(blocks()[3]) == reply_schema(tuple(sorted(PROMPT_IDS[:2])))
     assert f"name `{SCHEMA_NAME}`" in PAGE
 
 
