@@ -43,6 +43,7 @@ BENCHMARKS = (
     Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
     Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),
+    Benchmark("mcp_load", "`xscore mcp`: handshake, 50 calls by 4 clients at once, memory when idle"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", (str(CHECKOUT),)),

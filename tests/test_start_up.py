@@ -42,6 +42,7 @@ def modules_loaded(repository: Path, *arguments: str, **variables: str) -> set[s
         [sys.executable, "-c", PROBE, *arguments],
         cwd=repository,
         env=environ,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -89,6 +90,13 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     assert not (HEAVY - {"asyncio", "numpy"}) & modules
     vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
     assert not vendors & modules
+
+
+def test_an_mcp_server_starts_without_pipeline_or_event_loop(repository: Path) -> None:
+    """Agents start it with every session, so it loads nothing that only a call needs."""
+    modules = modules_loaded(repository.parent, "mcp")
+    assert own_modules(modules) <= 62
+    assert not (HEAVY - {"random"} | {"mcp", "xscore.pipeline.build"}) & modules  # the version's module takes random
 
 
 @pytest.mark.parametrize("judge", ["openai-chat:small", "anthropic:small", "decisions:small"])

@@ -17,6 +17,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "house": ("--fast",),
     "layers": ("--sizes", "100,200", "--runs", "1"),
     "lexical_nonsense": ("benchmarks",),
+    "mcp_load": ("--memories", "40", "--calls", "4", "--clients", "2"),
     "redaction_false_positives": ("benchmarks",),
     "report_million": ("--calls", "200", "--turns", "4"),
     "session_import": ("--mb", "1", "--largest-mb", "1"),

@@ -1,11 +1,14 @@
 """`xscore mcp` as a process of its own: official clients, its two streams, its end, and its memory."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +23,9 @@ server.RENEW_AFTER_S = 0.1
 run_command_line()
 """
 CLAIMING = """
+import json
 import os
+import shutil
 from xscore.extensions.agents.mcp_stdio import StdioWire
 wire = StdioWire.claim_standard_streams()
 print("stray", flush=True)
@@ -117,3 +122,24 @@ def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
         assert client.answer(client.call({"task": TASK}))["result"]["isError"] is False
         client.leave()
         assert process.wait(timeout=4) == 0
+
+
+@pytest.mark.verify
+def test_the_inspector_is_served(shop: Path) -> None:
+    """The official inspector lists the tool and the template, and calls the tool with an argument."""
+    inspector = shutil.which("mcp-inspector")
+    if inspector is None:
+        pytest.skip("mcp-inspector is not installed (npm install -g @modelcontextprotocol/inspector)")
+
+    def inspect(*method: str) -> dict[str, Any]:
+        server = [sys.executable, "-P", "-m", "xscore", "mcp", "--judge", "lexical"]
+        command = [inspector, "--cli", *server, "--method", *method]
+        done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=True, timeout=60)
+        found = json.loads(done.stdout)
+        assert isinstance(found, dict)
+        return found
+
+    assert [tool["name"] for tool in inspect("tools/list")["tools"]] == ["context"]
+    assert inspect("resources/templates/list")["resourceTemplates"][0]["uriTemplate"] == "xscore://turn/{id}"
+    found = inspect("tools/call", "--tool-name", "context", "--tool-arg", f"task={TASK}")
+    assert "shop/cart.py" in found["content"][0]["text"]

@@ -1,0 +1,143 @@
+"""What `xscore mcp` takes: its handshake, many calls by several clients at once on one store, and its memory when idle.
+
+    python benchmarks/mcp_load.py [--memories 8600] [--calls 50] [--clients 4]
+
+Each client starts a server of its own, as agents do, and sends its share of the calls at once; the judge is the
+project's loopback decision host. CPU of the handshake is that of the server's process from its start to the answer of
+`tools/list`, children counted, the least of three. Idle memory is resident: before the first call, right after the last
+one, and after the server has started itself again (here after 1 s, not 30). Ends with 1 where a target is missed.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from decisions import WORDS, write_tree
+
+from tests.extensions.agents.conftest import processes_in
+from tests.extensions.agents.mcp_client import started
+from tests.servers.decision_server import DecisionServer
+
+SOON = """
+import xscore.extensions.agents.mcp_server as server
+from xscore.cli.main import run_command_line
+server.RENEW_AFTER_S = 1.0
+run_command_line()
+"""
+MOST_HANDSHAKE_S, MOST_IDLE_MB = 0.3, 60.0
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU of a process and the children that it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+class Client(threading.Thread):
+    """One client with a server of its own: all its calls at once, then silence."""
+
+    def __init__(self, root: Path, tasks: list[str]) -> None:
+        super().__init__()
+        self.root, self.tasks = root, tasks
+        self.errors: list[str] = []
+        self.seconds: list[float] = []
+        self.handshake_s = self.before_mb = self.after_mb = self.idle_mb = 0.0
+
+    def run(self) -> None:
+        """Play."""
+        with started(self.root, code=SOON) as (client, process):
+            client.initialize()
+            client.ask("tools/list")
+            self.handshake_s, self.before_mb = cpu_s(process.pid), resident_mb(process.pid)
+            began = time.monotonic()
+            for id_ in [client.call({"task": task, "deadline_s": 60}) for task in self.tasks]:
+                answer = client.answer(id_)
+                self.seconds.append(time.monotonic() - began)
+                coverage = answer.get("result", {}).get("_meta", {}).get("xscore", {}).get("coverage", {})
+                if coverage.get("unjudged") != 0:
+                    self.errors.append(str(answer)[:300])
+            self.after_mb = resident_mb(process.pid)
+            time.sleep(2.5)
+            client.ask("tools/list")
+            self.idle_mb = resident_mb(process.pid)
+            client.leave()
+            if process.wait(10) != 0:
+                self.errors.append(f"exit code {process.returncode}")
+
+
+def least_handshake_s(root: Path) -> float:
+    """Return the CPU of a start, the handshake and `tools/list`."""
+    found = []
+    for _ in range(3):
+        with started(root) as (client, process):
+            client.initialize()
+            client.ask("tools/list")
+            found.append(cpu_s(process.pid))
+    return min(found)
+
+
+@contextmanager
+def judged_by(host: DecisionServer, home: Path) -> Iterator[None]:
+    """Name the host as the judge's of every process started within."""
+    os.environ |= {"SYSTEMONE_BASE_URL": host.url, "XSCORE_JUDGE_MODEL": "systemone:jev-1.14.0", "HOME": str(home)}
+    os.environ |= {"XSCORE_JUDGE_PROBE": "0", "XSCORE_JUDGE_REASON_MODEL": "none"}
+    yield
+
+
+def main() -> int:
+    """Run it, print the figures, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=8_600)
+    parser.add_argument("--calls", type=int, default=50)
+    parser.add_argument("--clients", type=int, default=4)
+    options = parser.parse_args()
+    tasks = [
+        f"Where is the {WORDS[n % len(WORDS)]} of a {WORDS[n * 7 % len(WORDS)]} {n}?" for n in range(options.calls)
+    ]
+    with tempfile.TemporaryDirectory() as folder, DecisionServer(latency_s=0.15) as host:
+        root = Path(folder).resolve() / "repo"
+        root.mkdir()
+        write_tree(root, options.memories)
+        host.keep_bodies = False
+        with judged_by(host, Path(folder)):
+            handshake_s = least_handshake_s(root)
+            clients = [Client(root, tasks[n :: options.clients]) for n in range(options.clients)]
+            began = time.monotonic()
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+            took = time.monotonic() - began
+            left = processes_in(root)
+    errors = [error for client in clients for error in client.errors]
+    seconds = [one for client in clients for one in client.seconds]
+    idle_mb = max(client.idle_mb for client in clients)
+    print(f"handshake and tools/list: {handshake_s:.2f} s of CPU (at most {MOST_HANDSHAKE_S})")
+    print(f"{len(seconds)} calls by {options.clients} clients in {took:.1f} s, {host.requests} requests to the host")
+    print(f"errors: {len(errors)}")
+    print(f"seconds to an answer, all sent at once: median {statistics.median(seconds):.1f}, last {max(seconds):.1f}")
+    for name in ("before_mb", "after_mb", "idle_mb"):
+        print(f"resident, {name.removesuffix('_mb')}: {max(getattr(client, name) for client in clients):.0f} MB")
+    print(f"processes left: {len(left)}")
+    for error in errors[:5]:
+        print(f"  {error}")
+    return int(bool(errors or left) or handshake_s > MOST_HANDSHAKE_S or idle_mb > MOST_IDLE_MB)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
