@@ -89,17 +89,18 @@ def main() -> int:
 
 def run_session(task: Task, head: dict[str, str], file: Path) -> None:
     """Run one session in a folder of its own and write its file once it has ended."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:  # xscore may still be ending
         repository, beside = Path(name, "repository"), Path(name, "beside")
         beside.mkdir()
         take_files(task, repository)
+        agent = AGENTS[head["agent"]]
         environ = {**os.environ, "XDG_DATA_HOME": str(beside)}  # xscore learns nothing from one session to the next
         began = time.monotonic()
         if head["condition"] != "bare":
             subprocess.run([PROGRAM, "index", "-q"], cwd=repository, env=environ, check=True, capture_output=True)
         indexed = time.monotonic()
-        command = AGENTS[head["agent"]].command(Session(task.prompt, head["condition"], repository, beside))
-        exit_code, output, errors = run_agent(command, repository, environ)
+        command = agent.command(Session(task.prompt, head["condition"], repository, beside))
+        exit_code, output, errors = run_agent(command, repository, {**environ, **agent.variables})
         seconds = time.monotonic() - indexed
         report = [PROGRAM, "report", "--json"]  # of a bare session, which has no store, it is nothing
         ledger = subprocess.run(report, cwd=repository, env=environ, capture_output=True, check=True)

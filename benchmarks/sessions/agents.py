@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Agent(Struct, frozen=True):
     command: Callable[[Session], list[str]]
     tokens: Callable[[Lines], int]
     """All tokens of a session, cached ones too, from the lines that it wrote."""
+    variables: Mapping[str, str] = {}
 
     def version(self) -> str:
         """Return what the program says of itself; empty if it is not installed."""
@@ -98,7 +99,7 @@ def _gemini(session: Session) -> list[str]:
     folder.mkdir(exist_ok=True)
     form = {"hooks": session.hooks("gemini"), "mcpServers": session.servers("gemini")}
     (folder / "settings.json").write_text(json.dumps(form))
-    return ["gemini", "-p", session.prompt, "-o", "stream-json", "--approval-mode", "auto_edit", "--skip-trust"]
+    return ["gemini", "-p", session.prompt, "-o", "stream-json", "--approval-mode", "auto_edit"]
 
 
 def _counted(kind: str, field: str, *names: str) -> Callable[[Lines], int]:
@@ -118,6 +119,11 @@ _CLAUDE_TOKENS = _counted(
 AGENTS = {
     "claude": Agent("claude", _claude, _CLAUDE_TOKENS),
     "codex": Agent("codex", _codex, _counted("turn.completed", "usage", "input_tokens", "output_tokens")),
-    "gemini": Agent("gemini", _gemini, _counted("result", "stats", "total_tokens")),
+    "gemini": Agent(
+        *("gemini", _gemini, _counted("result", "stats", "total_tokens")),
+        {
+            "GEMINI_CLI_TRUST_WORKSPACE": "true"
+        },  # of an untrusted project it reads no settings; --skip-trust is too late
+    ),
     "scripted": Agent(sys.executable, _scripted, _CLAUDE_TOKENS),
 }

@@ -17,7 +17,6 @@ sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
 
 from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  found on the path added above
 
-TRIED = ["bare", "mcp"]
 PROMPT = "The discounted total of the prices is higher than their sum: the discount is added and not taken off."
 PARTS = {
     f"part_{number:02}.py": "\n\n".join(f"def step_{number}_{step}(x):\n    return x + {step}" for step in range(40))
@@ -56,15 +55,17 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
 def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Path) -> None:
     """Every condition is run from the pinned files; the context arrives; the repository stays; the replay agrees."""
     tasks = task_list(tmp_path, repository, correction="1 - rate")
-    done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", "--conditions", ",".join(TRIED), cwd=tmp_path)
+    done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:]}
-    assert list(rows) == TRIED
+    assert list(rows) == list(CONDITIONS)
     assert all(row[:2] == ["1", "1"] for row in rows.values())
-    assert all(int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", "")) for told in TRIED[1:])
+    assert all(int(rows[told][2].replace(",", "")) < int(rows["bare"][2].replace(",", "")) for told in CONDITIONS[1:])
     assert git(repository, "status", "--short") == ""
-    for condition in TRIED:
-        head, context, *_, end = map(json.loads, (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").open())
+    for condition in CONDITIONS:
+        head, context, *_, end = map(
+            json.loads, (tmp_path / f"out/scripted-discount-{condition}-0.jsonl").read_text().splitlines()
+        )
         assert (head["condition"], head["task"]["name"]) == (condition, "discount")
         assert ("zz_discount.py" in context["line"]["text"]) is (condition != "bare")
         assert (end["exit_code"], end["passed"], end["our_usd"]) == (0, True, "0")

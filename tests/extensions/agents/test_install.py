@@ -1,6 +1,8 @@
 """`xscore agent install`: each agent's own files, changed only where asked, inside home and project, and back again."""
 
 import json
+import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -186,3 +188,21 @@ def test_the_list_says_who_knows_xscore(xscore: Run, project: Path, own_home: Pa
     assert {(row["client"], row["scope"]) for row in rows} == {("gemini", "project"), ("codex", "user")}
     assert all(Path(row["path"]).exists() for row in rows)
     assert f"{project}/.mcp.json:1: not JSON" in done.stderr
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_page_can_be_followed(client: str, xscore: Run, project: Path, own_home: Path) -> None:
+    """Each command of an agent's page works in a clean home, and the last leaves what was there before the first."""
+    page = (Path(__file__).parents[3] / "docs/agents" / f"{client}.md").read_text("utf-8")
+    assert len(page.split()) <= 130
+    (project / "cart.py").write_text("def total(items):\n    return sum(items)\n")
+    before = files_of(own_home, project)
+    told = []
+    for block in re.findall(r"```\n(.*?)```", page, re.DOTALL):
+        for line in block.splitlines():
+            done = xscore(*shlex.split(line, comments=True)[1:], cwd=project)
+            assert done.returncode == 0, done.stderr
+            told.append(bool(json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"]))
+    assert told == [False, True, True, False]
+    after = files_of(own_home, project)
+    assert {path: data for path, data in after.items() if path.parent.name != "xscore"} == before
