@@ -40,6 +40,7 @@ BENCHMARKS = (
     Benchmark("fanout", "20,000 candidates at a second a call: share of the ideal rate, CPU beyond the calls"),
     Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs"),
+    Benchmark("threads", "seconds and dollars of a follow-up in a thread, against its first turn"),
     Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
     Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),

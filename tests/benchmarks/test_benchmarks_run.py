@@ -22,6 +22,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "report_million": ("--calls", "200", "--turns", "4"),
     "session_import": ("--mb", "1", "--largest-mb", "1"),
     "shared_packs": ("benchmarks", "--questions", "2"),
+    "threads": ("--memories", "400", "--latency-s", "0.01"),
     "vectors": ("--rows", "200"),
     "worktree": ("--runs", "1", "--packages", "click"),
 }

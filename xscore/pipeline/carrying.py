@@ -27,7 +27,7 @@ from xscore.store.threads import Wording, shown_in_turn, wordings_of_thread
 if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun
 
-JUDGED_AGAIN = 0.2
+JUDGED_AGAIN = 0.19
 """Share of the pool that a follow-up judges again, beside what was kept and nearly kept."""
 LEXICAL_SHARE = 0.1
 """Share of the pool that comes before linked memories because its words fit the new wording best."""
@@ -62,7 +62,8 @@ def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeI
     scores = {one.id: earlier[one.content_hash].score for one in pool.misses if one.content_hash in earlier}
     strong = sorted((id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_])
     shown = [*_shown_before(store, wordings), *strong[:MOST_STRONG]]
-    likely = likely_memories(shown, _linked(store, shown), priors)
+    ties = Counter(end for edge in store.edges_touching(shown) for end in (edge.source, edge.target))
+    likely = likely_memories(shown, ties, priors)
     again = {one.content_hash for one in pool.candidates if one.id in likely}
     first = missing & (again | (missing - earlier.keys()))
     plan = ThreadPlan(way="all", because="", spare=earlier, wordings=judged_under, first=first, priors=priors)
@@ -111,25 +112,17 @@ def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
     return next(filter(None, receipts), [])
 
 
-def _linked(store: Store, ids: Sequence[str]) -> Sequence[str]:
-    """Return what has a link to one of these memories, the most linked first."""
-    ties = Counter[str]()
-    for edge in store.edges_touching(ids):
-        ties.update((edge.source, edge.target))
-    return [id_ for id_, _ in ties.most_common()]
-
-
-def likely_memories(shown: Sequence[str], linked: Sequence[str], priors: Mapping[str, float]) -> AbstractSet[str]:
+def likely_memories(shown: Sequence[str], ties: "Counter[str]", priors: Mapping[str, float]) -> AbstractSet[str]:
     """Return the ids of what may well be relevant under the new wording: a fifth of the pool, and all that was shown.
 
-    shown: kept and nearly kept by the turn before. linked: to those, the most linked first. priors: by words, of the
+    shown: kept and nearly kept by the turn before. ties: edges between those and each memory. priors: by words, of the
     whole pool.
     """
     shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
     fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
     tenth, most_linked = ceil(LEXICAL_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
-    near = [id_ for id_ in linked if id_ in priors][:most_linked]
-    in_order = dict.fromkeys([*shown, *fitting[:tenth], *near, *fitting[tenth:]])
+    linked = [id_ for id_, _ in ties.most_common() if id_ in priors][:most_linked]
+    in_order = dict.fromkeys([*shown, *fitting[:tenth], *linked, *fitting[tenth:]])
     return set(islice(in_order, max(len(shown), ceil(JUDGED_AGAIN * len(priors)))))
 
 
