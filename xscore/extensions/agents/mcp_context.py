@@ -145,7 +145,7 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
         text = _text(pipeline, answer, given.max_tokens)
         if answer.partial and not call.is_cancelled:
             _finish_later(pipeline)
-    return ToolResult(text, _about(answer))
+    return ToolResult(text, _about(answer), is_error=_nothing_found_out(answer))
 
 
 def refuse_unlikely_root(root: RepositoryRoot) -> None:
@@ -189,22 +189,27 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     usual = max(usual, loaded.settings.agents.hook_deadline_s)
     changed: dict[str, object] = {"budget__deadline_s": given.deadline_s or budget.deadline_s or usual}
     if loaded.origins["budget.max_usd"] == "default":
-        changed["budget__max_usd"] = str(min(filter(None, (budget.max_usd, budget.confirm_usd))))
+        changed["budget__max_usd"] = str(min(budget.max_usd or budget.confirm_usd, budget.confirm_usd))
     return place.settings(**changed)
 
 
 def _text(pipeline: "Pipeline", answer: Answer, max_tokens: int | None) -> str:
-    from xscore.extensions.agents.agent_bundle import coverage_line, render_agent_bundle
+    from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_agent_bundle
 
     room = int((max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
-    notes = "".join(f"\nNote: {ellipsize(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
+    notes = "".join(f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
     notes = notes if len(notes.encode()) < room // 4 else ""
     shown = pipeline.store.memories([one.id for one in answer.selected])
     texts = {id_: memory.text for id_, memory in shown.items()}
     bundle = render_agent_bundle(answer, texts, max_chars=room - len(notes.encode()))
     if not bundle:
-        bundle = f"{coverage_line(answer)}\nNothing reached the threshold of {answer.threshold:g}."
+        bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to be named."
     return bundle + notes
+
+
+def _nothing_found_out(answer: Answer) -> bool:
+    """Whether no memory was judged, by a model or by words: a cap, say, had no room for one call."""
+    return answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
 
 
 def _about(answer: Answer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ paid for until then is in the store. Trade-off: a batch of requests in one line,
 refused, as by the official SDKs.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from time import monotonic, time
 from typing import Any
@@ -52,7 +53,8 @@ from xscore.store.opening import has_store
 
 MOST_CALLS = 32
 """Calls at work or waiting; further input is read when one has ended."""
-MOST_SUBSCRIPTIONS = 32
+MOST_OPEN = 32
+"""Subscriptions, and requests that wait for tasks."""
 TASK_AFTER_S = 8.0
 """A client that takes tasks is given one for a call that takes longer."""
 CLOSING_S = 1.5
@@ -80,6 +82,8 @@ class McpServer:
         self._idle_since: float | None = None
         """When the latest call ended; None: nothing was loaded by calls."""
         self._tasks = TaskTable()
+        self._awaiting: dict[RequestId, tuple[TaskRecord, Envelope]] = {}
+        """Requests that are answered at the end of a task."""
         self._subscriptions: dict[RequestId, Envelope] = {}
         self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
         self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
@@ -138,6 +142,7 @@ class McpServer:
         request_id = message.params.get("requestId")
         if message.method == "notifications/cancelled" and isinstance(request_id, int | str):
             self._subscriptions.pop(request_id, None)
+            self._awaiting.pop(request_id, None)
             call = self._calls.pop(request_id, None)
             if call is not None:
                 call.cancel()
@@ -150,7 +155,7 @@ class McpServer:
         if isinstance(envelope, Refusal):
             self._wire.send(refuse(envelope, request_id))
             return
-        if request_id in self._calls or request_id in self._subscriptions:
+        if request_id in {*self._calls, *self._subscriptions, *self._awaiting}:
             self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request of this id is not answered yet."), request_id))
             return
         method = self._methods.get(message.method)
@@ -234,7 +239,7 @@ class McpServer:
     def _listen(self, message: Message, envelope: Envelope) -> Result:
         """Open a subscription, to nothing: the lists of this server never change."""
         assert message.id is not None
-        if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+        if len(self._subscriptions) >= MOST_OPEN:
             return Refusal(INVALID_REQUEST, "There are too many subscriptions.")
         self._subscriptions[message.id] = envelope
         about: dict[str, Any] = {"_meta": {SUBSCRIPTION_KEY: message.id}, "notifications": {}}
@@ -250,7 +255,9 @@ class McpServer:
         if isinstance(task, Refusal) or task.is_over:
             return task if isinstance(task, Refusal) else task.outcome()
         assert message.id is not None
-        task.waiting.append((message.id, envelope))
+        if len(self._awaiting) >= MOST_OPEN:
+            return Refusal(INVALID_REQUEST, "Too many requests wait for tasks.")
+        self._awaiting[message.id] = task, envelope
         return None
 
     def _cancel_task(self, message: Message, envelope: Envelope) -> Result:
@@ -307,9 +314,10 @@ class McpServer:
             self._answer(call.request_id, result, call.envelope)
 
     def _answer_waiting(self, task: TaskRecord) -> None:
-        for request_id, envelope in task.waiting:
+        waiting = [id_ for id_, (awaited, _) in self._awaiting.items() if awaited is task]
+        for request_id in waiting:
+            _, envelope = self._awaiting.pop(request_id)
             self._answer(request_id, task.outcome(), envelope)
-        task.waiting.clear()
 
     def _waiting_for_a_task(self) -> list[Call]:
         return [call for call in self._calls.values() if call.envelope.takes_tasks and call.lane == JUDGING]
@@ -373,6 +381,10 @@ def mcp(tools: str, flags: Flags) -> None:
 
     It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
     """
+    if sys.stdin.isatty():
+        flags.terminal.note(
+            "this is for an agent, which starts it and speaks MCP with it; `xscore agent install` sets it up"
+        )
     kept = take_state()
     if kept is None:
         place = find_workplace(flags)

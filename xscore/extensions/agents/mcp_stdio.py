@@ -67,7 +67,7 @@ class StdioWire:
             if fd == self._woken:
                 with suppress(BlockingIOError):
                     os.read(self._woken, _READ_BYTES)
-            elif fd == self.in_fd and event & select.POLLIN:
+            elif fd == self.in_fd and reading:  # at the end too: what was said before is read
                 self._read()
             elif event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
                 self.is_open = False

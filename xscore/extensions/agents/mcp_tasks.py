@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.extensions.agents.mcp_calls import Call
-from xscore.extensions.agents.mcp_protocol import RELATED_TASK_KEY, Envelope, Refusal, RequestId
+from xscore.extensions.agents.mcp_protocol import RELATED_TASK_KEY, Envelope, Refusal
 from xscore.platform.processes import random_hex
 
 POLL_MS = 1_000
@@ -33,8 +33,6 @@ class TaskRecord(Struct):
     changed_at: float
     status: Status = "working"
     result: dict[str, Any] | Refusal | None = None
-    waiting: list[tuple[RequestId, Envelope]] = field(default_factory=list)
-    """Requests that wait for its result."""
 
     @property
     def is_over(self) -> bool:

@@ -29,6 +29,8 @@ INSTRUCTIONS = (
     " test, document and past decision of this repository against your task. Read what it names; search only for what"
     " is missing. Call it again when the task changes."
 )
+MOST_ERROR_CHARS = 1_000
+"""Of a message, which may repeat names from the repository."""
 TEMPLATE = {
     "uriTemplate": RECEIPT_URI + "{id}",
     "name": "receipt",
@@ -155,7 +157,8 @@ def offered_tools(*, everything: bool) -> dict[str, Tool]:
 
 def failure_result(error: XscoreError) -> dict[str, Any]:
     """Say to a model what went wrong and what to do, with secrets redacted."""
+    from xscore.extensions.agents.agent_bundle import quoted
     from xscore.store.redaction import redact  # an error may repeat what was given
 
     said = redact(join_sentences(f"xscore: {error.message}", error.hint)).text
-    return ToolResult(said, {"error": error.kind}, is_error=True).to_wire()
+    return ToolResult(quoted(said, MOST_ERROR_CHARS), {"error": error.kind}, is_error=True).to_wire()
