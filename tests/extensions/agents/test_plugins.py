@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from ci.plugins import FOLDER, plugin_files
-from xscore.extensions.agents.clients import ABOUT, CLIENTS, skill_text, subagent_text
+from tests.test_readme import parse
+from xscore.extensions.agents import hook_events, hook_protocols
+from xscore.extensions.agents.clients import ABOUT, CLIENTS, hook_entries, skill_text, subagent_text
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = plugin_files()
@@ -64,6 +66,19 @@ def test_servers_are_started_by_name(path: str) -> None:
     ((name, server),) = FORMS[path]["mcpServers"].items()
     assert (name, server["command"], server["args"]) == ("xscore", "xscore", ["mcp"])
     assert set(server) <= {"command", "args", "env_vars"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_calls_is_there(client: str) -> None:
+    """The commands of hooks, server and skill exist with their options, and `xscore hook` knows the same clients."""
+    hooks = [entry.get("hooks", [entry])[0] for entry in hook_entries(CLIENTS[client], "xscore").values()]
+    lines = [hook["command"] for hook in hooks]
+    lines += ["xscore mcp", *re.findall(r"`(xscore \w[^`]*)`", skill_text().replace("\n", " "))]
+    assert len(lines) == 8
+    for line in lines:
+        parse(line.removeprefix("xscore "))
+    assert set(hook_protocols.CLIENTS) == CLIENTS.keys()
+    assert set(hook_events.EVENTS) == CLIENTS[client].events.keys()
 
 
 MANIFESTS = {
