@@ -67,7 +67,7 @@ def test_what_the_agent_reads(client: str, scope: str, xscore: Run, project: Pat
     text = servers_file.read_text()
     servers = tomllib.loads(text)["mcp_servers"] if servers_file.suffix == ".toml" else json.loads(text)["mcpServers"]
     program = servers[SERVER]["command"]
-    assert servers[SERVER]["args"] == ["mcp"]
+    assert servers[SERVER]["args"] == (["mcp", "${workspaceFolder}"] if client == "cursor" else ["mcp"])
     assert Path(program).is_absolute() if scope == "user" else program == "xscore"
     for hook, (event, _) in form.events.items():
         (entry,) = document["hooks"][event]
@@ -175,6 +175,15 @@ def test_a_cursor_file_without_its_version_is_refused(xscore: Run, project: Path
     done = xscore("agent", "install", "--client", "cursor", "--write", cwd=project)
     assert done.returncode == 2
     assert 'Put in "version": 1.' in done.stderr
+
+
+def test_both_scopes_are_noticed(xscore: Run, project: Path) -> None:
+    """Who installs for the project what is there for the user is told that hooks would run twice."""
+    install(xscore, project, "cursor", "user", "--write")
+    done = xscore("agent", "install", "--client", "cursor", cwd=project)
+    assert "it is there for --scope user too" in done.stderr
+    install(xscore, project, "cursor", "user", "--remove")
+    assert "too" not in xscore("agent", "install", "--client", "cursor", cwd=project).stderr
 
 
 def test_the_list_says_who_knows_xscore(xscore: Run, project: Path, own_home: Path) -> None:

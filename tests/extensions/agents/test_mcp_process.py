@@ -124,6 +124,18 @@ def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
         assert process.wait(timeout=4) == 0
 
 
+def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:
+    """A server that is started elsewhere serves the folder it is given, and none where the client named none."""
+    with started(tmp_path, str(shop), "--judge", "lexical") as (client, _):
+        client.initialize()
+        assert "shop/cart.py" in client.answer(client.call({"task": TASK}))["result"]["content"][0]["text"]
+    with started(tmp_path, "${workspaceFolder}") as (_, process):
+        assert process.wait(timeout=30) == 2
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert not (tmp_path / ".xscore").exists()
+
+
 @pytest.mark.verify
 def test_the_inspector_is_served(shop: Path) -> None:
     """The official inspector lists the tool and the template, and calls the tool with an argument."""

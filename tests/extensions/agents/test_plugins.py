@@ -64,7 +64,7 @@ def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
 def test_servers_are_started_by_name(path: str) -> None:
     """One server of program and arguments, no shell line, no value of a variable."""
     ((name, server),) = FORMS[path]["mcpServers"].items()
-    assert (name, server["command"], server["args"]) == ("xscore", "xscore", ["mcp"])
+    assert (name, server["command"], server["args"][0]) == ("xscore", "xscore", "mcp")
     assert set(server) <= {"command", "args", "env_vars"}
 
 

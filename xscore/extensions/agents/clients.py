@@ -148,6 +148,8 @@ def _runs_our_hook(hook: object) -> bool:
 def server_entry(client: Client, program: str) -> dict[str, Any]:
     """Return the entry of our MCP server."""
     entry: dict[str, Any] = {"command": program, "args": ["mcp"]}
+    if client.name == "cursor":
+        entry["args"].append("${workspaceFolder}")  # the server of a user's file is started in the home folder
     if client.name == "codex":
         entry["env_vars"] = KEY_VARIABLES
     return entry

@@ -56,6 +56,9 @@ def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
     flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
     if mode == "print" and changed:
         flags.terminal.note("nothing was written; --write does it")
+    other: Scope = "project" if scope == "user" else "user"
+    if mode != "remove" and installed_entries(_target(client, other)):
+        flags.terminal.note(f"it is there for --scope {other} too: its hooks run twice a prompt until one is removed")
 
 
 @command()
