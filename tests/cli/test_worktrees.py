@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +17,14 @@ from tests.cli.conftest import Run
 from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo, git
 from tests.store.sealed import sealed
+from xscore.indexer.index import index_repository
+from xscore.platform.database import transaction
 from xscore.platform.paths import find_root, user_data_dir
+from xscore.records.memory import IndexReport
+from xscore.settings import Settings
+from xscore.store import index_rows
 from xscore.store.siblings import sibling_stores
+from xscore.store.store import Store
 
 DECISION = "the basket is emptied before the card is charged, never after"
 PARSED = (
@@ -89,6 +96,28 @@ def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
     assert index(xscore, fresh)["files"]["indexed"] == 3
     assert parsed(second) == parsed(fresh)
     assert index(xscore, second)["files"]["unchanged"] == 3
+
+
+def test_a_takeover_cut_short(xscore: Run, shop: Path) -> None:
+    """What a deadline left out of the index is taken over by a later run, into a store that holds a part already."""
+    index(xscore, shop)
+    second = worktree(shop)
+    root, settings = find_root(second), Settings()
+    with Store.open(root, user_data_dir=user_data_dir(None)) as store:
+
+        def run(until: float | None) -> IndexReport:
+            return index_repository(
+                store.connection, root, settings.index, now=time.time(), until=until, siblings=store.siblings
+            )
+
+        assert run(time.monotonic()).files_left == 3
+        found = run(None).files
+        assert (found.indexed, found.unchanged) == (0, 3)
+        with transaction(store.connection):
+            index_rows.replace_files(store.connection, (), ["shop/basket.py"])
+            index_rows.write_meta(store.connection, index_rows.FILES_LEFT, "1")
+        assert run(None).files.indexed == 0
+    assert parsed(second) == parsed(shop)
 
 
 def test_no_judgment_is_paid_twice(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:

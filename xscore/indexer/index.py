@@ -145,15 +145,21 @@ class _IndexRun:
         return len(self.changed) - self.indexed - len(self._touched) - len(self._refused)
 
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
-        """Begin the index of a new store from that of another worktree or clone; return a note of it."""
-        if index_rows.read_meta(self.connection, index_rows.PROFILE):
+        """Take the index of files that are the same in another worktree or clone from there; return a note of it."""
+        profile = index_profile(self.settings, allow_pii=self.allow_pii)
+        known = index_rows.read_meta(self.connection, index_rows.PROFILE)
+        if known and (known != profile or not index_rows.files_left(self.connection)):
             return []
         from xscore.indexer.takeover import take_over_index
 
-        profile = index_profile(self.settings, allow_pii=self.allow_pii)
-        most = self.settings.max_file_bytes
         return take_over_index(
-            self.connection, self.root.path, siblings(), profile=profile, max_bytes=most, now=self.now
+            self.connection,
+            self.root.path,
+            siblings(),
+            profile=profile,
+            max_bytes=self.settings.max_file_bytes,
+            now=self.now,
+            until=self.until,
         )
 
     def update(self) -> None:

@@ -8,7 +8,10 @@ a second worktree takes as much disk as the first; use counts begin at zero.
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from xscore.platform.errors import StoreError
@@ -18,15 +21,25 @@ from xscore.platform.paths import native_name
 from xscore.records.memory import FileStamp
 from xscore.store import index_rows
 from xscore.store.events import EventName, emit_event
-from xscore.store.siblings import attached_sibling
+from xscore.store.siblings import attached_sibling, transaction_beside
+
+BUNDLE, HURRIED_BUNDLE = 2_000, 128
+"""Files per transaction; under a deadline, which waits for the last one (about 50 ms)."""
 
 _STAMPS = "SELECT path, size, mtime_ns, file_hash, language, excluded FROM sibling.file WHERE excluded = ''"
-_TAKEN = "CREATE TEMP TABLE taken (path TEXT PRIMARY KEY, mtime REAL NOT NULL) WITHOUT ROWID"
+_TAKEN = "CREATE TEMP TABLE taken (path TEXT PRIMARY KEY, file_hash TEXT, mtime REAL) WITHOUT ROWID"
+_CHANGED_MEANWHILE = """
+    DELETE FROM taken WHERE NOT EXISTS (
+        SELECT 1 FROM sibling.file WHERE file.path = taken.path AND file.file_hash = taken.file_hash
+    ) OR path IN (SELECT path FROM main.file)
+"""
+_OF_TAKEN = "FROM taken CROSS JOIN main.memory AS own ON own.path = taken.path WHERE source = 'index'"
 _OWN_VALUES = {"updated_at": "taken.mtime", "accessed_at": "0", "access_count": "0"}
 _VECTORS = """
-    INSERT INTO main.vec SELECT theirs.* FROM sibling.vec AS theirs CROSS JOIN main.memory ON id = memory_id
+    INSERT INTO main.vec SELECT theirs.* FROM taken CROSS JOIN main.memory AS own ON own.path = taken.path
+    CROSS JOIN sibling.vec AS theirs ON theirs.memory_id = own.id
 """
-_TEXTS = "SELECT path, entity, card, text, content_hash, text_hash, status FROM main.memory"
+_TEXTS = f"SELECT own.path, entity, card, text, content_hash, text_hash, status {_OF_TAKEN}"
 
 
 def take_over_index(
@@ -37,55 +50,79 @@ def take_over_index(
     profile: str,
     max_bytes: int,
     now: float,
+    until: float | None = None,
 ) -> list[str]:
-    """Fill the index of a new store from the first of these stores that has one, and return a note of it.
+    """Fill the index of a new store, or of one that a deadline left unfinished, from the first of these that can.
 
-    profile: what the indexer writes as `PROFILE`; a store with another is left alone. max_bytes: of a file. A store
-    that is damaged, held by another process or gone is passed over. Raises StoreError if our own cannot be written.
+    profile: what the indexer writes as `PROFILE`; a store with another is left alone. max_bytes: of a file. until: when
+    to stop, in seconds of `time.monotonic`. Returns a note of what was taken. A store that is damaged, held by another
+    process or gone is passed over.
     """
     for store in stores:
         count = 0
-        try:
-            with attached_sibling(connection, store):
-                if (
-                    not index_rows.read_meta(connection, index_rows.PROFILE)
-                    and _their_meta(connection, index_rows.PROFILE) == profile
-                ):
-                    count = _copy_index(connection, root, max_bytes=max_bytes, now=now)
-        except StoreError:  # ours was rolled back; if ours is at fault, the indexer meets it next
-            continue
+        with suppress(StoreError), attached_sibling(connection, store):  # were ours at fault, the indexer would say so
+            if _their_meta(connection, index_rows.PROFILE) == profile:
+                for taken in _copied_bundles(connection, root, max_bytes=max_bytes, now=now, until=until):
+                    count += taken
         if count:
             return [f"{count:,} files are as in {store.parent.parent}: their index was taken over from there"]
     return []
 
 
-def _copy_index(connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float) -> int:
-    """Copy the rows of the files that are the same here; return how many files."""
+def _copied_bundles(
+    connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float, until: float | None
+) -> Iterator[int]:
+    """Copy the files that are the same here and not yet indexed, a bundle a transaction; yield the files of each.
+
+    Until all are copied everything is to be linked; then only what may name files that differ.
+    """
     theirs = {row[0]: FileStamp(*row) for row in connection.execute(_STAMPS).fetchall()}
-    same = list(_same_files(root, theirs, max_bytes=max_bytes, now=now))
-    if not same:
-        return 0
+    ours = index_rows.file_stamps(connection)
+    missing = {path: stamp for path, stamp in theirs.items() if path not in ours}
+    same = _same_files(root, missing, max_bytes=max_bytes, now=now)
+    copied = set[str]()
+    while until is None or time.monotonic() < until:
+        bundle = list(islice(same, BUNDLE if until is None else HURRIED_BUNDLE))
+        with transaction_beside(connection):
+            if not bundle:
+                (files,) = connection.execute("SELECT count(*) FROM main.file").fetchone()
+                if copied and files == len(copied):  # no other run has written here
+                    _owe_precise_links(connection, theirs.keys() - copied)
+                return
+            taken = _copy_bundle(connection, bundle, now=now)
+        copied |= taken
+        yield len(taken)
+
+
+def _copy_bundle(connection: sqlite3.Connection, bundle: Sequence[tuple[FileStamp, float]], *, now: float) -> set[str]:
+    """Copy the rows of these files; return the paths of those that were copied and are sound."""
     connection.execute("DROP TABLE IF EXISTS temp.taken")
     connection.execute(_TAKEN)
-    connection.executemany("INSERT INTO taken VALUES (?, ?)", [(stamp.path, mtime) for stamp, mtime in same])
-    index_rows.write_stamps(connection, [stamp for stamp, _ in same])
+    rows = [(stamp.path, stamp.file_hash, mtime) for stamp, mtime in bundle]
+    connection.executemany("INSERT INTO taken VALUES (?, ?, ?)", rows)
+    connection.execute(_CHANGED_MEANWHILE)
+    paths = {path for (path,) in connection.execute("SELECT path FROM taken").fetchall()}
+    index_rows.write_stamps(connection, [stamp for stamp, _ in bundle if stamp.path in paths])
     _copy_rows(connection, "memory", _OWN_VALUES, where="source = 'index'")
     for table in ("mention", "edge"):
         _copy_rows(connection, table)
     connection.execute(_VECTORS)
     for key in (index_rows.PROFILE, index_rows.GRAMMARS_MISSING):
         index_rows.write_meta(connection, key, _their_meta(connection, key))
-    index_rows.owe_links(
-        connection,
-        index_rows.decode_links_due(_their_meta(connection, index_rows.LINKS_DUE)),
-        names=index_rows.names_stated(connection, theirs.keys() - {stamp.path for stamp, _ in same}, schema="sibling"),
-    )
+    index_rows.owe_links(connection, index_rows.LinksDue(everything=True))
+    (memories,) = connection.execute(f"SELECT count(*) {_OF_TAKEN}").fetchone()
     damaged = _files_with_damage(connection)
     index_rows.replace_files(connection, (), sorted(damaged))
-    (memories,) = connection.execute("SELECT count(*) FROM main.memory").fetchone()
     emit_event(connection, EventName.INDEXED, at=now, payload={"added": memories, "changed": 0, "removed": 0})
-    connection.execute("DROP TABLE temp.taken")
-    return len(same) - len(damaged)
+    return paths - damaged
+
+
+def _owe_precise_links(connection: sqlite3.Connection, others: Collection[str]) -> None:
+    """Link what the sibling had still to link, and what may name files that it has otherwise. others: their paths."""
+    due = index_rows.decode_links_due(_their_meta(connection, index_rows.LINKS_DUE))
+    due.names |= index_rows.names_stated(connection, others, schema="sibling")
+    index_rows.write_meta(connection, index_rows.LINKS_DUE, "")
+    index_rows.owe_links(connection, due)
 
 
 def _same_files(
@@ -116,7 +153,7 @@ def _copy_rows(connection: sqlite3.Connection, table: str, own: Mapping[str, str
     values = ", ".join(own.get(column, f"theirs.{column}") for column in columns)
     connection.execute(
         f"INSERT INTO main.{table} ({', '.join(columns)}) SELECT {values}"
-        f" FROM sibling.{table} AS theirs CROSS JOIN taken ON taken.path = theirs.path WHERE {where}"
+        f" FROM taken CROSS JOIN sibling.{table} AS theirs ON theirs.path = taken.path WHERE {where}"
     )
 
 

@@ -86,8 +86,7 @@ def replace_files(
         _replace_file(connection, file, changes, due)
     if due.everything or len(due.paths) > MANY_PATHS:
         due = LinksDue(everything=True)
-    if due:
-        write_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
+    owe_links(connection, due)
     return changes
 
 
@@ -127,9 +126,8 @@ def decode_links_due(written: str) -> LinksDue:
         return msgspec.json.decode(written, type=LinksDue)
 
 
-def owe_links(connection: sqlite3.Connection, due: LinksDue, *, names: Iterable[str]) -> None:
-    """Write down what the next linking must process: this, and every file that mentions these names."""
-    due.names.update(names)
+def owe_links(connection: sqlite3.Connection, due: LinksDue) -> None:
+    """Write down what the next linking must process."""
     if due:
         write_meta(connection, LINKS_DUE, msgspec.json.encode(due, order="sorted").decode())
 

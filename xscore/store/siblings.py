@@ -67,20 +67,24 @@ def _lends(store_dir: Path, user_data_dir: Path) -> bool:
 
 @contextmanager
 def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[None]:
-    """Attach a store as `sibling` within one transaction that locks ours alone, and sees one state of both.
+    """Attach a store as `sibling`. Raises StoreError, StoreDamaged for a store of another schema."""
+    until = time.monotonic() + PATIENCE_S
+    connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
+    try:
+        with lock_wait_until(connection, until):
+            _check_schema(connection, "sibling")
+        yield
+    finally:
+        connection.execute("DETACH DATABASE sibling")
 
-    Raises StoreError, StoreDamaged; our store is then as before.
-    """
-    with lock_wait_until(connection, time.monotonic() + PATIENCE_S):
-        connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
-        try:
-            with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling, too
-                connection.execute(_LOCK)
-                _check_schema(connection, "sibling")
-                yield
-                connection.execute("COMMIT")
-        finally:
-            connection.execute("DETACH DATABASE sibling")
+
+@contextmanager
+def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the write lock of our store alone, and see one state of both; commit at the end."""
+    with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling, too
+        connection.execute(_LOCK)
+        yield
+        connection.execute("COMMIT")
 
 
 @contextmanager
