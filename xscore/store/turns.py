@@ -138,9 +138,17 @@ def begin_turn(
 
 
 def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
-    """Have a turn that was finished in the background take the place of the one it continues."""
+    """Have a turn that was finished in the background take the place of the one it continues.
+
+    So it does for earlier tries in the background that were killed or left something.
+    """
     with database.transaction(connection):
-        connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn_id))
+        connection.execute(
+            "UPDATE turn SET state = ? FROM (SELECT thread, turn_key FROM turn WHERE id = ?) AS new WHERE turn.id = ?"
+            " OR (turn.thread = new.thread AND turn.turn_key = new.turn_key AND turn.id <> ?"
+            " AND json_extract(context, '$.command') = ?)",
+            (TurnState.CONTINUED, by, turn_id, by, BACKGROUND),
+        )
         connection.execute("UPDATE meta SET value = ? WHERE key = 'latest_turn' AND value = ?", (by, turn_id))
 
 

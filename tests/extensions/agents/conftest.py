@@ -73,11 +73,20 @@ def query(root: Path, sql: str, *given: object) -> list[tuple[object, ...]]:
 
 
 async def ask_within(
-    root: Path, deadline_s: float | None, *, task: str = "Count the sheep.", thread: str = "", command: str = "hook"
+    root: Path,
+    deadline_s: float | None,
+    *,
+    task: str = "Count the sheep.",
+    thread: str = "",
+    command: str = "hook",
+    judge: str | None = None,
 ) -> Answer:
     """Ask as a hook does, with a deadline."""
     loaded = load_settings(
-        repo_root=root, user_file=Path("/nonexistent"), environ=os.environ, flags={"budget.deadline_s": deadline_s}
+        repo_root=root,
+        user_file=Path("/nonexistent"),
+        environ=os.environ,
+        flags={"budget.deadline_s": deadline_s, "judge.model": judge},
     )
     async with Pipeline.open(root, loaded) as pipeline:
         return await run_turn(

@@ -1,8 +1,10 @@
 """The background process: one per store, whoever asks for it; it finishes what deadlines left, and then it ends."""
 
 import os
+import resource
 import shutil
 import signal
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +15,9 @@ import pytest
 from tests.extensions.agents.conftest import ask_within, processes_in, query, wait_until
 from tests.servers.decision_server import DecisionServer
 from xscore.cache.background_lease import BackgroundLease, read_background
+from xscore.extensions.agents import background_work
 from xscore.extensions.agents.background import wake_background
+from xscore.pipeline.build import Pipeline
 from xscore.records.reports import BackgroundStatus
 from xscore.store import opening
 
@@ -21,6 +25,13 @@ from xscore.store import opening
 def wake(root: Path) -> bool:
     """Ask for the background process of a repository."""
     return wake_background(root / ".xscore", root)
+
+
+def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
+    """The tasks of the turns that a process would finish."""
+    found = connection.execute(background_work._CUT_SHORT, {"now": now or time.time()}).fetchall()
+    named = "SELECT task FROM turn WHERE id = ?"
+    return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in found}
 
 
 def status(root: Path) -> BackgroundStatus:
@@ -58,6 +69,7 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
 async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, host: DecisionServer) -> None:
     """Twelve wakes, one process; it says what it does; SIGTERM ends it, and the turn stays to be finished."""
     turn = await cut_short(flock, host)
+    host.latency_s = 3.0
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(lambda _: wake(flock), range(12)))
     wait_until(lambda: "judging" in status(flock).doing)
@@ -88,15 +100,74 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
     assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
-async def test_it_ends_when_its_store_is_gone(flock: Path, host: DecisionServer) -> None:
-    """A store removed under it is not made again."""
+@pytest.mark.parametrize("gone", [".xscore", pytest.param(".", marks=pytest.mark.verify)], ids=["store", "repository"])
+async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer, gone: str) -> None:
+    """A store removed under it is not made again; nor is a repository."""
     await cut_short(flock, host)
     assert wake(flock)
     wait_until(lambda: "judging" in status(flock).doing)
-    shutil.rmtree(flock / ".xscore")
-    wait_until(lambda: not processes_in(flock))
+    (pid,) = processes_in(flock)
+    shutil.rmtree(flock / gone)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
     assert not (flock / ".xscore").exists()
     assert not wake(flock)
+
+
+async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer) -> None:
+    """What a deadline left of a first index is read in the background, and judged for the question."""
+    async with Pipeline.open(flock) as pipeline:
+        assert pipeline.parts.index(until=time.monotonic()).files_left == 40
+    turn = (await ask_within(flock, 0.25)).turn_id
+    assert wake(flock)
+    wait_until(lambda: not processes_in(flock))
+    assert query(flock, "SELECT count(*) FROM file") == [(40,)]
+    assert query(flock, "SELECT count(*) FROM judgment") == [(40,)]
+    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+
+
+async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: Path, host: DecisionServer) -> None:
+    """Not what the command line asked, not an earlier question of a thread, not yesterday's; of two threads both."""
+    host.latency_s = 30.0
+    for thread, command in (("a", "ask"), ("b", "hook"), ("b", "context"), ("c", "mcp")):
+        await ask_within(flock, 0.3, task=f"Sheep {thread} {command}", thread=thread, command=command)
+    await ask_within(flock, None, task="Newest of c is done", thread="c", command="hook", judge="lexical")
+    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+        assert tasks_left(connection) == {"Sheep b context"}
+        assert tasks_left(connection, now=time.time() + 90_000) == set()
+
+
+async def test_the_share_of_a_day_is_kept(flock: Path, host: DecisionServer) -> None:
+    """Where the user set no cap on a day, background work that has cost a dollar today ends; the status says why."""
+    turn = await cut_short(flock, host)
+    host.latency_s = 0.0
+    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+        now, known = time.time(), dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok")
+        row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **known}
+        zeros = "duration_s candidates input_tokens cached_input_tokens cache_write_tokens output_tokens"
+        row |= dict.fromkeys([*zeros.split(), "reasoning_tokens", "estimated"], 0)
+        connection.execute(f"INSERT INTO call ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])
+    assert wake(flock)
+    wait_until(lambda: not processes_in(flock))
+    assert turn in status(flock).problem
+    assert not host.judged
+    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
+
+
+@pytest.mark.verify
+async def test_a_full_disk_is_nobodys_error(flock: Path, host: DecisionServer) -> None:
+    """Where nothing can be written, a wake raises nothing and nothing stays; with room again the turn is finished."""
+    turn = await cut_short(flock, host)
+    host.latency_s = 0.0
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        wake(flock)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    wait_until(lambda: not processes_in(flock))
+    assert wake(flock)
+    wait_until(lambda: not processes_in(flock))
+    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
 async def test_a_store_made_elsewhere_wakes_nothing(flock: Path, host: DecisionServer) -> None:

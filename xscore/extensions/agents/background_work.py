@@ -31,6 +31,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
 from xscore.records.judgment import Judgment
 from xscore.records.receipt import Answer
+from xscore.records.reports import Observer
 from xscore.settings import LoadedSettings
 from xscore.store import opening
 from xscore.store.turns import BACKGROUND, replace_turn
@@ -220,10 +221,24 @@ class BackgroundWork:
     @asynccontextmanager
     async def _pipeline(self) -> "AsyncIterator[Pipeline]":
         """Open the repository, unless its store is gone or another one. Raises StoreError."""
-        async with Pipeline.open(self._root.path, self._loaded, clock=self._clock, make=False) as pipeline:
+        async with Pipeline.open(
+            self._root.path, self._loaded, observer=_StoreWatch(self._root), clock=self._clock, make=False
+        ) as pipeline:
             if pipeline.store.store_id != self._store_id:
                 raise StoreError("the store was removed or replaced", hint="Run it again.")
             yield pipeline
+
+
+class _StoreWatch(Observer):
+    """Ends a turn whose store was removed while it indexed, since opening the store to write would make a new one."""
+
+    def __init__(self, root: RepositoryRoot) -> None:
+        self._root = root
+
+    def stage(self, name: str) -> None:
+        """Raise StoreError if there is no store now."""
+        if not self._root.store_file.exists():
+            raise StoreError("the store was removed", hint="Run it again.")
 
 
 def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:
