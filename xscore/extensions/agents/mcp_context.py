@@ -99,8 +99,14 @@ class Workplace(Struct, frozen=True):
         )
 
 
-def find_workplace(flags: Flags) -> Workplace:
-    """Return the repository around the working folder."""
+def find_workplace(flags: Flags, folder: str = "") -> Workplace:
+    """Return the repository around the working folder, which becomes `folder` if one is given. Raises UsageError."""
+    if folder:  # Cursor starts servers in the home folder, and names the repository
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            why = f"{folder} cannot be entered: {error.strerror}"
+            raise UsageError(why, hint="Name the folder of a repository, or none for the one around you.") from error
     return Workplace(find_root(Path.cwd()), flags)
 
 

@@ -6,7 +6,6 @@ paid for until then is in the store. Trade-off: a batch of requests in one line,
 refused, as by the official SDKs.
 """
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from time import monotonic, time
@@ -373,14 +372,6 @@ def _own_version() -> str:
     return version("xscore")
 
 
-def _enter(folder: str) -> None:
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        why = f"{folder} cannot be entered: {error.strerror}"
-        raise UsageError(why, hint="Name the folder of a repository, or none for the one around you.") from error
-
-
 @command(JUDGE, SELECTION, MAX_USD)
 @click.option(
     "--tools", type=click.Choice(["context", "all"]), default="context", show_default=True, help="Which tools to offer."
@@ -397,9 +388,7 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
         )
     kept = take_state()
     if kept is None:
-        if folder:  # Cursor starts servers in the home folder, and names the repository
-            _enter(folder)
-        place = find_workplace(flags)
+        place = find_workplace(flags, folder)
         server = McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all")
         if has_store(place.root.store_dir):  # the index is up to date before the first call
             wake_background(place.root.store_dir, place.root.path)
