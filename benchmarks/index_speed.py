@@ -2,7 +2,7 @@
 
     python benchmarks/index_speed.py PATH [--runs 5]
 
-The tree is copied and committed elsewhere. Each command runs in a fresh process, and CPU counts its children. The anchor
+The tree is copied and committed elsewhere. Each command runs in a fresh process, and CPU counts children. The anchor
 of the first index reads the indexed files, parses them with the same grammars and runs the same queries, nothing else;
 that of a run without changes is `git status`. Exits 1 beyond a target.
 """
@@ -13,7 +13,6 @@ import os
 import resource
 import shutil
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile

@@ -31,7 +31,7 @@ PARSED = (
     "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, text, card, attrs"
     " FROM memory WHERE source = 'index' ORDER BY id",
     "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
-    "SELECT * FROM mention WHERE path <> '' ORDER BY 1, 2, 3, 4, 5",
+    "SELECT * FROM file_mention ORDER BY path",
     "SELECT * FROM edge WHERE path <> '' ORDER BY 1, 3, 2",
     "SELECT * FROM vec ORDER BY 1, 2",
     "SELECT hash, memories FROM content WHERE memories > 0 ORDER BY hash",
@@ -231,7 +231,7 @@ HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute(sys.argv[2])
-connection.execute("DELETE FROM mention")
+connection.execute("DELETE FROM file_mention")
 print("held", flush=True)
 sys.stdin.read()
 """

@@ -95,7 +95,7 @@ def test_what_goes_from_disk_goes_from_the_store(
     ends = {str(end) for row in rows(connection, "SELECT source, target FROM edge") for end in row}
     assert {end for end in ends if end.startswith("m_")} <= left
     assert "f_pkg/a.py" not in ends
-    assert rows(connection, "SELECT * FROM mention WHERE path = 'pkg/a.py'") == []
+    assert rows(connection, "SELECT * FROM file_mention WHERE path = 'pkg/a.py'") == []
 
 
 def test_new_rules_mean_a_new_look_at_every_file(make_repo: MakeRepo, run_index: RunIndex) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from xscore.indexer.memories import ParseJob, parse_file
+from xscore.indexer.memories import ParseJob, parse_encoded
 from xscore.indexer.workers import parse_in_processes
 from xscore.records.memory import FileStamp, Kind
+from xscore.store.memory_rows import ROW_COLUMNS
 
 
 def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:
@@ -23,7 +24,7 @@ def test_every_job_comes_back_once() -> None:
     """However many processes, each job has one result, equal to what this process would make of it."""
     jobs = [job(number) for number in range(100)]
     done = {result.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
-    assert done == {j.stamp.path: parse_file(j) for j in jobs}
+    assert done == {j.stamp.path: parse_encoded(j) for j in jobs}
 
 
 @pytest.mark.verify
@@ -51,7 +52,7 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
     noted = [result for result in done if result.note]
     assert len(noted) == 1
     assert "crashed" in noted[0].note
-    assert {memory.kind for memory in noted[0].memories} == {Kind.TEXT}
+    assert {row[ROW_COLUMNS.index("kind")] for row in noted[0].rows} == {Kind.TEXT}
 
 
 def children_of(pid: int) -> list[int]:

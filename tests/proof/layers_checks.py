@@ -22,7 +22,7 @@ _ORPHANS = {
     "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "edge": "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id FROM memory)"
     " UNION SELECT target FROM edge WHERE target LIKE 'm\\_%' ESCAPE '\\' AND target NOT IN (SELECT id FROM memory)",
-    "mention": "SELECT source FROM mention WHERE path = '' AND source NOT IN (SELECT id FROM memory)",
+    "mention": "SELECT source FROM mention WHERE source NOT IN (SELECT id FROM memory)",
     "slot": "SELECT memory_id FROM pack_slot WHERE memory_id NOT IN (SELECT id FROM memory)",
     "judgment": "SELECT content_id FROM judgment WHERE content_id NOT IN (SELECT id FROM content)"
     " OR query_id NOT IN (SELECT id FROM query)",

@@ -9,6 +9,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, MemorySource, Relation
 from xscore.store import evidence, index_rows, memory_writer
+from xscore.store.encoded_files import encode_file
 from xscore.store.graph import LinkGraph, ReachedNode
 from xscore.store.store import Store
 
@@ -28,7 +29,7 @@ def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
         for path, made in memories.items()
     ]
     with database.transaction(store.connection):
-        index_rows.replace_files(store.connection, indexed, ())
+        index_rows.replace_files(store.connection, list(map(encode_file, indexed)), ())
     return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
 
 

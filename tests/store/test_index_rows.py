@@ -10,6 +10,7 @@ from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import index_rows, memory_writer
+from xscore.store.encoded_files import encode_file
 from xscore.store.opening import connect_store
 
 
@@ -39,7 +40,7 @@ def replace(
 ) -> index_rows.IndexChanges:
     """Replace files in a transaction."""
     with transaction(connection):
-        return index_rows.replace_files(connection, files, removed)
+        return index_rows.replace_files(connection, list(map(encode_file, files)), removed)
 
 
 def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:

@@ -6,6 +6,7 @@ from tests.store.conftest import function
 from xscore.platform import database
 from xscore.records.memory import FileStamp, IndexedFile, Memory
 from xscore.store import index_rows
+from xscore.store.encoded_files import encode_file
 from xscore.store.naming import find_named, near_names, unknown_name
 from xscore.store.store import Store
 
@@ -35,7 +36,7 @@ def indexed(store: Store) -> Store:
         for path, made in by_file.items()
     ]
     with database.transaction(store.connection):
-        index_rows.replace_files(store.connection, files, ())
+        index_rows.replace_files(store.connection, list(map(encode_file, files)), ())
     return store
 
 

@@ -274,6 +274,7 @@ _TOKEN = re.compile(
     r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[(\[{]|[)\]}]|(\w+)\s*=(?!=)""", re.DOTALL
 )
 _SCANNED_CHARS = 2_000
+_OPENED, _PART_OF_NAME = re.compile(r"\s*\("), re.compile(r"[\w.]")
 
 
 def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
@@ -315,9 +316,20 @@ def _is_ambient(facts: FileFacts, head: str) -> bool:
 
 def _with_keywords(call: str, text: str) -> str:
     """`AsyncClient` -> `AsyncClient(app=, timeout=)`, by the first call in the text."""
-    found = re.search(rf"(?<![\w.]){re.escape(call)}\s*\(", text)
-    keywords = list(dict.fromkeys(_keywords(text, found.end()))) if found else []
+    opened = _after_call(call, text)
+    keywords = list(dict.fromkeys(_keywords(text, opened))) if opened else []
     return f"{call}({', '.join(f'{name}=' for name in keywords[:MAX_KEYWORDS])})" if keywords else call
+
+
+def _after_call(call: str, text: str) -> int:
+    """Return where the arguments of the first call of this name begin, 0 if it is not called."""
+    place = text.find(call)
+    while place >= 0:  # a pattern made for each name would cost a tenth of the index
+        opened = _OPENED.match(text, place + len(call))
+        if opened and not (place and _PART_OF_NAME.match(text[place - 1])):
+            return opened.end()
+        place = text.find(call, place + 1)
+    return 0
 
 
 def _keywords(text: str, start: int) -> Iterator[str]:

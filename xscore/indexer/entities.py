@@ -6,7 +6,7 @@ repeated name gets `#2`, `#3`. Pure: byte ranges in, entities out, one pass with
 
 import inspect
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -215,6 +215,8 @@ class FileFacts:
         self.data = source.text.encode()
         self.row_bytes = list(accumulate((len(line.encode()) + 1 for line in self.lines), initial=0))
         """First byte of each row, and of a row after the last."""
+        self._last_byte = len(self.data)
+        self._signatures: dict[tuple[int, int], str] = {}
         self._call_bytes = [byte for byte, _ in found.calls]
         self.imported = _by_local_name(found.imports, source.language)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
@@ -227,8 +229,10 @@ class FileFacts:
         """Return the names called between two bytes, as written, each once, without those in the holes."""
         low, high = bisect_left(self._call_bytes, start), bisect_left(self._call_bytes, end)
         names: dict[str, None] = {}
+        begins = sorted(holes)
+        ends = list(accumulate((end for _, end in begins), max, initial=-1))
         for byte, written in self.found.calls[low:high]:
-            if not any(a <= byte < b for a, b in holes):
+            if not begins or byte >= ends[bisect_right(begins, (byte, self._last_byte))]:
                 names.setdefault(_call_name(written))
         names.pop("", None)
         return list(names)[:MAX_NAMES]
@@ -259,6 +263,12 @@ class FileFacts:
     def signature(self, entity: Entity) -> str:
         """Return the definition up to its body, as written, with short decorators."""
         d = entity.definition
+        place = d.start_byte, d.inner_start_byte
+        if place not in self._signatures:
+            self._signatures[place] = self._signature(d)
+        return self._signatures[place]
+
+    def _signature(self, d: Definition) -> str:
         decorators = self.lines[d.start : d.inner_start] if d.inner_start - d.start <= MAX_DECORATOR_ROWS else []
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]

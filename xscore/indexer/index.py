@@ -31,7 +31,6 @@ from xscore.records.memory import (
     ExcludedCounts,
     FileCounts,
     FileStamp,
-    IndexedFile,
     IndexReport,
     MemoryCounts,
 )
@@ -41,6 +40,7 @@ from xscore.store.opening import open_empty_store
 if TYPE_CHECKING:
     from xscore.indexer.memories import ParseJob
     from xscore.settings import IndexSettings
+    from xscore.store.encoded_files import EncodedFile
 
 INDEX_VERSION = "7"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
@@ -52,6 +52,12 @@ QUICK_BYTES = 16_000
 """The same for a run with a deadline: this process cannot stop a grammar."""
 BATCH = 64
 """Files per transaction."""
+LARGE_BATCH = 256
+"""The same for a large run: each transaction writes most pages of the indexes again."""
+CACHE_KIB = 48_000
+"""SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and again."""
+CHECKPOINT_PAGES = 16_000
+"""Pages of the journal in a large run before they are copied to the database."""
 HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
@@ -162,6 +168,11 @@ class _IndexRun:
             until=self.until,
         )
 
+    @property
+    def is_large(self) -> bool:
+        """Whether parsing processes are worth their start."""
+        return len(self.changed) > MANY_FILES
+
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
         _invalidate_if_rules_changed(self.connection, self.settings, allow_pii=self.allow_pii)
@@ -211,17 +222,20 @@ class _IndexRun:
     def parse_changed(self) -> None:
         """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
         from xscore.indexer.languages import without_grammar
-        from xscore.indexer.memories import parse_file
+        from xscore.indexer.memories import parse_encoded
 
         died = bool(index_rows.read_meta(self.connection, _PARSING))
         slow = set(index_rows.read_meta(self.connection, _SLOW).splitlines())
         self.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
-        if died or len(self.changed) > MANY_FILES:
+        if self.is_large:
+            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if died or self.is_large:
             self._write(self._parse_isolated(self.changed))
         else:
             index_rows.write_meta(self.connection, _PARSING, "1")
             most = LARGE_BYTES if self.until is None else QUICK_BYTES
-            self._write(map(parse_file, self._jobs([one for one in self.changed if one[2].st_size <= most])))
+            self._write(map(parse_encoded, self._jobs([one for one in self.changed if one[2].st_size <= most])))
             self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > most], count=1))
         for key, value in ((_PARSING, ""), (_SLOW, "\n".join(self._slow))):
             index_rows.write_meta(self.connection, key, value)
@@ -285,7 +299,7 @@ class _IndexRun:
         self._refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
         return None
 
-    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> Iterator[IndexedFile]:
+    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> "Iterator[EncodedFile]":
         from xscore.indexer.workers import parse_in_processes
 
         return parse_in_processes(
@@ -295,8 +309,9 @@ class _IndexRun:
             stopped=self._slow.append,
         )
 
-    def _write(self, results: Iterator[IndexedFile]) -> None:
-        while batch := list(islice(results, BATCH if self.until is None else HURRIED_BATCH)):
+    def _write(self, results: "Iterator[EncodedFile]") -> None:
+        size = HURRIED_BATCH if self.until is not None else LARGE_BATCH if self.is_large else BATCH
+        while batch := list(islice(results, size)):
             left = self.files_left - len(batch)
             with lock_wait_until(self.connection, self.until), transaction(self.connection):
                 self.changes += index_rows.replace_files(self.connection, batch, ())

@@ -16,6 +16,7 @@ from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFil
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
+from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.redaction import is_safe_name
 
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
@@ -38,6 +39,11 @@ def parse_file(job: ParseJob, *, without_grammar: str = "") -> IndexedFile:
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
     return replace(_indexed(job, source, drafts, uses), note=note)
+
+
+def parse_encoded(job: ParseJob, *, without_grammar: str = "") -> EncodedFile:
+    """Do the same and encode the rows, which is all that a parsing process is for."""
+    return encode_file(parse_file(job, without_grammar=without_grammar))
 
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:

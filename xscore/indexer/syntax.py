@@ -108,6 +108,7 @@ _ENTITY_CAPTURES = (
     *("test", "suite", "function", "class", "extension", "namespace", "scope", "type", "overload"),
     *("section", "subsection"),
 )
+_ENTITIES = frozenset(_ENTITY_CAPTURES)
 
 
 class GrammarGaveUp(Exception):  # not an XscoreError: it never leaves this package
@@ -240,7 +241,8 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
     found = Syntax()
     definitions: dict[int, Definition] = {}
     for _, captures in matches:
-        kind = next((name for name in _ENTITY_CAPTURES if name in captures), "")
+        kinds = _ENTITIES & captures.keys()
+        kind = min(kinds, key=_ENTITY_CAPTURES.index) if kinds else ""
         if kind:
             _define(definitions, data, kind, captures)
         elif "import.module" in captures:

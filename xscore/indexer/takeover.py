@@ -104,7 +104,7 @@ def _copy_bundle(connection: sqlite3.Connection, bundle: Sequence[tuple[FileStam
     paths = {path for (path,) in connection.execute("SELECT path FROM taken").fetchall()}
     index_rows.write_stamps(connection, [stamp for stamp, _ in bundle if stamp.path in paths])
     _copy_rows(connection, "memory", _OWN_VALUES, where="source = 'index'")
-    for table in ("mention", "edge"):
+    for table in ("file_mention", "edge"):
         _copy_rows(connection, table)
     connection.execute(_VECTORS)
     for key in (index_rows.PROFILE, index_rows.GRAMMARS_MISSING):

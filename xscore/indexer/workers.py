@@ -5,6 +5,7 @@ that the caller's `__main__` is not imported again. Each has at most one bundle 
 know which job is running. Trade-off: a process takes about 0.15 s to start.
 """
 
+import gc
 import json
 import subprocess
 import sys
@@ -17,18 +18,22 @@ from multiprocessing.connection import Connection, Pipe, wait
 from threading import Thread
 
 from msgspec import Struct, field
+from msgspec.msgpack import Decoder, Encoder
 
-from xscore.indexer.memories import ParseJob, parse_file
-from xscore.records.memory import IndexedFile
+from xscore.indexer.memories import ParseJob, parse_encoded
+from xscore.store.encoded_files import EncodedFile
 
 MEMORY_BYTES = 2 << 30
 """Memory limit of a process: some inputs of 50 kB took gigabytes."""
+GARBAGE_FROM = 50_000
+"""Objects made between two collections of garbage: parsing makes many and leaves few cycles."""
 BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 30.0
 """A file that takes longer is given up, and its process is killed."""
 SLOW_SECONDS = 10.0
 """The same for a file that a process is at when the deadline passes."""
+_ENCODER, _JOBS, _RESULT = Encoder(), Decoder(list[ParseJob]), Decoder(EncodedFile)
 _TOO_SLOW = "its grammar took more than {:g} s"
 _START = (  # Ctrl-C reaches the whole process group; the parent closes the pipe
     "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]);"
@@ -42,11 +47,13 @@ def serve_jobs(descriptor: int) -> None:
 
     with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    gc.freeze()
+    gc.set_threshold(GARBAGE_FROM)
     with Connection(descriptor) as pipe:
         try:
             while True:
-                for job in pipe.recv():
-                    pipe.send(parse_file(job))
+                for job in _JOBS.decode(pipe.recv_bytes()):
+                    pipe.send_bytes(_ENCODER.encode(parse_encoded(job)))
         except (EOFError, ConnectionError):  # the parent closed it, or is gone
             return
 
@@ -57,7 +64,7 @@ def parse_in_processes(
     count: int,
     until: float | None = None,
     stopped: Callable[[str], None] = lambda _path: None,
-) -> Iterator[IndexedFile]:
+) -> Iterator[EncodedFile]:
     """Parse jobs in `count` processes; yield one result per job as they finish.
 
     until: when to stop (`time.monotonic`), at once: the processes are killed, and each file that one was at is passed
@@ -84,7 +91,7 @@ def parse_in_processes(
 
 def _send_all(pipe: Connection, jobs: list[ParseJob]) -> None:
     with suppress(OSError):  # the process died early; `receive` sees the closed pipe
-        pipe.send(jobs)
+        pipe.send_bytes(_ENCODER.encode(jobs))
 
 
 class _Worker(Struct):
@@ -106,28 +113,28 @@ class _Worker(Struct):
         self._send()
         return True
 
-    def receive(self) -> list[IndexedFile]:
+    def receive(self) -> list[EncodedFile]:
         """Return the results so far, including a crashed or hanging job."""
-        finished: list[IndexedFile] = []
+        finished: list[EncodedFile] = []
         try:
             while self.jobs and self.pipe is not None and self.pipe.poll():
-                finished.append(self.pipe.recv())
+                finished.append(_RESULT.decode(self.pipe.recv_bytes()))
                 self.jobs.popleft()
                 self.since = time.monotonic()
         except (EOFError, OSError):
             finished += self._give_up("its grammar crashed")
         if self.jobs and self.pipe is None:
-            finished += [parse_file(self.jobs.popleft()) for _ in range(len(self.jobs))]
+            finished += [parse_encoded(self.jobs.popleft()) for _ in range(len(self.jobs))]
         if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
             finished += self._give_up(_TOO_SLOW.format(HANG_SECONDS))
         return finished
 
-    def abandon(self, stopped: Callable[[str], None]) -> list[IndexedFile]:
+    def abandon(self, stopped: Callable[[str], None]) -> list[EncodedFile]:
         """Return what has arrived, end the process, and pass on or give up the file that it was at."""
         finished = self.receive() if self.pipe is not None else []
         self.stop()
         if self.jobs and time.monotonic() - self.since > SLOW_SECONDS:
-            finished.append(parse_file(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
+            finished.append(parse_encoded(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
         elif self.jobs:
             stopped(self.jobs[0].stamp.path)
         return finished
@@ -143,9 +150,9 @@ class _Worker(Struct):
             self.pipe.close()
         self.pipe = self.process = self.sender = None
 
-    def _give_up(self, why: str) -> list[IndexedFile]:
+    def _give_up(self, why: str) -> list[EncodedFile]:
         self.stop()
-        lost = parse_file(self.jobs.popleft(), without_grammar=why)
+        lost = parse_encoded(self.jobs.popleft(), without_grammar=why)
         if self.jobs:
             self._send()
         return [lost]

@@ -2,7 +2,7 @@
 
 Callers wrap every write in one transaction. Pending links are stored (`links_due`) together with the files that cause
 them, so a killed process leaves a consistent store. Trade-off: all memories of a changed file are written again,
-changed or not; ids and use counts survive (`put_memories`).
+changed or not; ids and use counts survive (`upsert_rows`).
 """
 
 import sqlite3
@@ -15,7 +15,9 @@ from msgspec.structs import astuple
 
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Mention, Relation
+from xscore.records.memory import Edge, FileStamp, Kind, Mention, Relation
+from xscore.store.encoded_files import EncodedFile, decode_uses
+from xscore.store.memory_rows import ROW_COLUMNS, upsert_rows
 
 MANY_PATHS = 1_000
 """With more changed files than this, everything is linked again."""
@@ -23,7 +25,7 @@ PROFILE = "index_profile"
 """Key in `meta`: the rules and settings by which bytes became memories."""
 LINKS_DUE = "links_due"
 """Key in `meta`: what the next linking must process."""
-_MENTIONS = "SELECT path, source, relation, name, hint FROM mention"
+_ID, _ENTITY, _TEXT_HASH = map(ROW_COLUMNS.index, ("id", "entity", "text_hash"))
 
 
 class IndexChanges(Struct):
@@ -76,7 +78,7 @@ def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
 
 
 def replace_files(
-    connection: sqlite3.Connection, indexed: Sequence[IndexedFile], removed: Sequence[str]
+    connection: sqlite3.Connection, indexed: Sequence[EncodedFile], removed: Sequence[str]
 ) -> IndexChanges:
     """Replace all memories and mentions of these files, and delete the removed files."""
     changes, due = IndexChanges(), links_due(connection)
@@ -139,10 +141,19 @@ def names_stated(connection: sqlite3.Connection, paths: Iterable[str], *, schema
         found |= _file_names(path)
         defined = f"SELECT entity FROM {schema}.memory WHERE path = ? AND source = 'index'"
         found.update(_bare(entity) for (entity,) in connection.execute(defined, (path,)))
-        imported = f"SELECT name, hint FROM {schema}.mention WHERE path = ? AND relation = 'imports'"
-        rows = connection.execute(imported, (path,)).fetchall()
-        found.update(word for name, hint in rows for word in (name, hint.partition("#")[2]) if word)
+        found.update(_imported_words(_imports_of(connection, path, schema=schema)))
     return found
+
+
+def _imports_of(connection: sqlite3.Connection, path: str, *, schema: str = "main") -> set[tuple[str, str]]:
+    """Return name and hint of what a file imports."""
+    row = connection.execute(f"SELECT imports FROM {schema}.file_mention WHERE path = ?", (path,)).fetchone()
+    with damage_if_invalid("a mention"):
+        return {(one.name, one.hint) for one in _imports(path, row[0] if row else "[]")}
+
+
+def _imported_words(imports: Iterable[tuple[str, str]]) -> set[str]:
+    return {word for name, hint in imports for word in (name, hint.partition("#")[2]) if word}
 
 
 def entity_rows(connection: sqlite3.Connection) -> list[EntityRow]:
@@ -158,67 +169,90 @@ def entity_rows(connection: sqlite3.Connection) -> list[EntityRow]:
     ]
 
 
-def _by_path(rows: Iterable[tuple[str, str, str, str, str]]) -> dict[str, list[Mention]]:
-    relations = {relation.value: relation for relation in Relation}
-    found: dict[str, list[Mention]] = {}
-    for path, source, relation, name, hint in rows:
-        found.setdefault(path, []).append(Mention(source, relations[relation], name, hint))
-    return found
-
-
 def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
     """Indexed files and their languages."""
     return dict(connection.execute("SELECT path, language FROM file WHERE excluded = ''"))
 
 
 def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, list[Mention]]:
-    """Return the mentions in these files, by path; None: in every file."""
+    """Return the mentions in these files, by path; None: in every file. Raises StoreDamaged."""
+    query = "SELECT path, imports, bases, uses FROM file_mention"
     if paths is None:
-        return _by_path(connection.execute(_MENTIONS).fetchall())
-    return _by_path(row for path in paths for row in connection.execute(f"{_MENTIONS} WHERE path = ?", (path,)))
+        found = connection.execute(query).fetchall()
+    else:
+        found = [row for path in paths for row in connection.execute(f"{query} WHERE path = ?", (path,))]
+    with damage_if_invalid("a mention"):
+        return {
+            path: [
+                *_imports(path, imports),
+                *(one for written in (bases, uses) for given in decode_uses(written).values() for one in given),
+            ]
+            for path, imports, bases, uses in found
+        }
 
 
 def imports_and_bases(connection: sqlite3.Connection) -> tuple[dict[str, list[Mention]], dict[str, list[Mention]]]:
     """Return the import statements of every file, by path, and the names of base classes, by the id of the class."""
-    bases: dict[str, list[Mention]] = {}
     imports: dict[str, list[Mention]] = {}
-    query = f"{_MENTIONS} WHERE path <> '' AND relation IN ('imports', 'references')"
-    for path, mentions in _by_path(connection.execute(query).fetchall()).items():
-        for one in mentions:
-            if one.relation is Relation.IMPORTS:
-                imports.setdefault(path, []).append(one)
-            elif not one.hint.startswith(("doc:", "path:")):
-                bases.setdefault(one.source, []).append(one)
+    bases: dict[str, list[Mention]] = {}
+    rows = connection.execute("SELECT path, imports, bases FROM file_mention WHERE imports <> '[]' OR bases <> '{}'")
+    with damage_if_invalid("a mention"):
+        for path, imported, based in rows.fetchall():
+            imports[path] = _imports(path, imported)
+            bases |= decode_uses(based)
     return imports, bases
 
 
-def insert_mentions(connection: sqlite3.Connection, path: str, mentions: Iterable[Mention]) -> None:
-    """Insert the mentions of a file; an empty path: of stated memories."""
+def _imports(path: str, written: str) -> list[Mention]:
+    source = file_id(path)
+    return [
+        Mention(source, Relation.IMPORTS, name, hint)
+        for name, hint in msgspec.json.decode(written, type=list[tuple[str, str]])
+    ]
+
+
+def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention]) -> None:
+    """Insert the mentions of stated memories."""
     connection.executemany(
-        "INSERT OR IGNORE INTO mention (path, source, relation, name, hint) VALUES (?, ?, ?, ?, ?)",
-        ((path, one.source, one.relation, one.name, one.hint) for one in mentions),
+        "INSERT OR IGNORE INTO mention (source, relation, name, hint) VALUES (?, ?, ?, ?)",
+        ((one.source, one.relation, one.name, one.hint) for one in mentions),
     )
 
 
 def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
     """Return the files that mention any of these names; `mention_links` handles stated memories."""
-    query = "SELECT DISTINCT path FROM mention WHERE name = ? AND path <> ''"
-    return {row[0] for name in names for row in connection.execute(query, (name,))}
+    wanted = frozenset(names)
+    rows = connection.execute("SELECT path, names FROM file_mention").fetchall() if wanted else []
+    return {path for path, mentioned in rows if not wanted.isdisjoint(mentioned.split("\n"))}
 
 
 def replace_edges(
     connection: sqlite3.Connection, paths: Iterable[str] | None, edges: Iterable[tuple[str, Edge]]
 ) -> None:
     """Replace the edges of these files (None: of all files), and clear `links_due`."""
+    rebuilt = [] if paths is not None else _drop_edge_indexes(connection)
     if paths is None:
         connection.execute("DELETE FROM edge WHERE path <> ''")
     else:
         connection.executemany("DELETE FROM edge WHERE path = ?", ((path,) for path in paths))
     connection.executemany(
         "INSERT INTO edge (source, target, relation, weight, path) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        ((edge.source, edge.target, edge.relation, edge.weight, path) for path, edge in edges),
+        sorted((edge.source, edge.target, edge.relation, edge.weight, path) for path, edge in edges),
     )
+    for statement in rebuilt:
+        connection.execute(statement)
     write_meta(connection, LINKS_DUE, "")
+
+
+def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
+    """Drop the indexes of table `edge`, which are built faster from all rows at once; return what makes them again."""
+    found = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'edge' AND type = 'index' AND sql IS NOT NULL"
+    )
+    dropped = found.fetchall()
+    for name, _ in dropped:
+        connection.execute(f"DROP INDEX {name}")
+    return [statement for _, statement in dropped]
 
 
 def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
@@ -262,28 +296,34 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
         connection.execute("DELETE FROM meta WHERE key = ?", (key,))
 
 
-def _replace_file(connection: sqlite3.Connection, file: IndexedFile, changes: IndexChanges, due: LinksDue) -> None:
-    from xscore.store.memory_writer import put_memories  # in most turns nothing changed
+def _replace_file(connection: sqlite3.Connection, file: EncodedFile, changes: IndexChanges, due: LinksDue) -> None:
+    from xscore.store.memory_writer import delete_outdated_vectors  # in most turns nothing changed
+    from xscore.store.term_vectors import put_vectors
 
     path = file.stamp.path
     known = _known(connection, path)
     stamp = connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
-    new = {memory.id: memory for memory in file.memories}
+    new = {row[_ID]: (row[_ENTITY], row[_TEXT_HASH]) for row in file.rows}
     gone = [id_ for id_ in known if id_ not in new]
     _remove_memories(connection, gone)
-    put_memories(connection, tuple(new.values()))
+    if known:
+        delete_outdated_vectors(connection, [(id_, text_hash) for id_, (_, text_hash) in new.items()])
+    upsert_rows(connection, file.rows)
+    put_vectors(connection, zip(new, file.vectors, strict=True))
     changes.removed += len(gone)
     changes.added += sum(id_ not in known for id_ in new)
-    changes.changed += sum(id_ in known and known[id_][1] != memory.text_hash for id_, memory in new.items())
+    changes.changed += sum(id_ in known and known[id_][1] != text_hash for id_, (_, text_hash) in new.items())
     due.names.update(_bare(known[id_][0]) for id_ in gone)
-    due.names.update(_bare(memory.entity) for id_, memory in new.items() if id_ not in known)
+    due.names.update(_bare(entity) for id_, (entity, _) in new.items() if id_ not in known)
     due.names.update(_changed_imports(connection, file))
     if stamp is None:
         due.names.update(_file_names(path))
     due.paths.add(path)
     connection.execute("DELETE FROM edge WHERE path = ?", (path,))
-    connection.execute("DELETE FROM mention WHERE path = ?", (path,))
-    insert_mentions(connection, path, file.mentions)
+    connection.execute(
+        "INSERT OR REPLACE INTO file_mention (path, imports, bases, uses, names) VALUES (?, ?, ?, ?, ?)",
+        (path, msgspec.json.encode(file.imports).decode(), file.bases, file.uses, file.names),
+    )
     write_stamps(connection, [file.stamp])
 
 
@@ -293,7 +333,7 @@ def _remove_file(connection: sqlite3.Connection, path: str, changes: IndexChange
     changes.removed += len(known)
     due.names.update(_bare(entity) for entity, _ in known.values())
     due.names.update(_file_names(path))
-    for table in ("edge", "mention", "file"):
+    for table in ("edge", "file_mention", "file"):
         connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
     connection.execute("DELETE FROM edge WHERE target = ?", (file_id(path),))
     due.paths.discard(path)
@@ -309,15 +349,9 @@ def _remove_memories(connection: sqlite3.Connection, ids: Sequence[str]) -> None
         connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(id_,) for id_ in ids])
 
 
-def _changed_imports(connection: sqlite3.Connection, file: IndexedFile) -> set[str]:
+def _changed_imports(connection: sqlite3.Connection, file: EncodedFile) -> set[str]:
     """Return the imported names that the file added or dropped: others may reach them through it."""
-    new = {(m.name, m.hint) for m in file.mentions if m.relation is Relation.IMPORTS}
-    old = set(
-        connection.execute(
-            "SELECT name, hint FROM mention WHERE path = ? AND relation = ?", (file.stamp.path, Relation.IMPORTS)
-        )
-    )
-    return {word for name, hint in new ^ old for word in (name, hint.partition("#")[2]) if word}
+    return _imported_words(_imports_of(connection, file.stamp.path) ^ set(file.imports))
 
 
 def _bare(entity: str) -> str:

@@ -9,7 +9,7 @@ Trade-off: candidates are not validated, except for unknown layers and kinds.
 import json
 import sqlite3
 from collections.abc import Callable, Iterable
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +29,8 @@ MEMORY_COLUMNS = (
     *("superseded_by", "created_at", "accessed_at", "access_count", "title", "attrs", "card", "text"),
 )
 """Columns of a whole memory, named after its fields; `attrs` holds facts and particulars."""
-_DERIVED_COLUMNS = ("tokens", "text_tokens", "thread")
+ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread")
+"""Columns of a row as it is written."""
 _SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
 """Columns that an upsert leaves unchanged."""
 _CANDIDATE_COLUMNS = """
@@ -70,30 +71,35 @@ def memory_from_row(row: SqlRow) -> Memory:
         return msgspec.convert(values | {"facts": attrs, "particulars": attrs}, Memory)
 
 
-def upsert_memories(connection: sqlite3.Connection, memories: Iterable[Memory], *, thread: str) -> None:
-    """Upsert memories; known ones keep use counts, creation time and importance."""
-    columns = (*MEMORY_COLUMNS, *_DERIVED_COLUMNS)
-    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in _SURVIVING)
-    connection.executemany(
-        f"INSERT INTO memory ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        f" ON CONFLICT (id) DO UPDATE SET {changed}",
-        (_row(memory, thread) for memory in memories),
-    )
+_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
+_UPSERT = (
+    f"INSERT INTO memory ({', '.join(ROW_COLUMNS)}) VALUES ({', '.join('?' * len(ROW_COLUMNS))})"
+    f" ON CONFLICT (id) DO UPDATE SET {_CHANGED}"
+)
 
 
-def _row(memory: Memory, thread: str) -> SqlRow:
+def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow]) -> None:
+    """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance."""
+    connection.executemany(_UPSERT, rows)
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_HEAD = attrgetter(*MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")])
+
+
+def memory_row(memory: Memory, thread: str = "") -> SqlRow:
+    """Return a memory as a row of `ROW_COLUMNS`."""
     text_tokens, card_tokens = (
         tokens.estimate(len(text), kind=memory.kind, language=memory.language) for text in (memory.text, memory.card)
     )
-    attrs = facts_to_json(memory.facts, memory.particulars)
-    values = [attrs if name == "attrs" else getattr(memory, name) for name in MEMORY_COLUMNS]
-    return (*values, card_tokens if memory.card else text_tokens, text_tokens, thread)
+    attrs, shown_tokens = facts_to_json(memory.facts, memory.particulars), card_tokens if memory.card else text_tokens
+    return (*_HEAD(memory), attrs, memory.card, memory.text, shown_tokens, text_tokens, thread)
 
 
 def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     """Return facts and particulars as JSON for the column `attrs`, without empty values."""
     values = asdict(facts) | asdict(particulars)
-    return json.dumps({name: value for name, value in values.items() if value}, ensure_ascii=False)
+    return _ENCODE({name: value for name, value in values.items() if value})
 
 
 def edge_from_row(row: SqlRow) -> Edge:

@@ -72,6 +72,9 @@ _OUTDATED = """
 """
 
 
+_NOTHING_SAID = MemoryDetails()
+
+
 class MemoryFields(TypedDict, total=False):
     """Raw parts of a memory; missing ones have the default of `Memory`."""
 
@@ -145,12 +148,9 @@ def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tupl
 def with_status(memory: Memory, status: MemoryStatus) -> Memory:
     """Return the memory with another status and new hashes, since they identify what the judge is shown."""
     shown, text = (judge_text(memory.text, memory.card, status=status, tests=view) for view in ("cards", "full"))
-    return replace(
-        memory,
-        status=status,
-        content_hash=content_hash(memory.path, memory.entity, shown),
-        text_hash=content_hash(memory.path, memory.entity, text),
-    )
+    text_hash = content_hash(memory.path, memory.entity, text)
+    shown_hash = content_hash(memory.path, memory.entity, shown) if memory.card else text_hash
+    return replace(memory, status=status, content_hash=shown_hash, text_hash=text_hash)
 
 
 def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> tuple[str, ...]:
@@ -159,20 +159,21 @@ def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, 
     An active or stale memory with the same layer, scope and key is superseded. `thread` marks exchanges.
     Vectors of other embedders are deleted only if their text changed, since they cost money.
     """
-    from xscore.store.term_vectors import TERM_EMBEDDER  # lazy: a fully cached turn writes none
+    from xscore.store.term_vectors import memory_vector, put_vectors  # lazy: a fully cached turn writes none
 
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
     superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
-    connection.executemany(
-        _OUTDATED, ((memory.id, TERM_EMBEDDER, memory.id, memory.text_hash) for memory in memories)
-    )  # before the texts are written
-    memory_rows.upsert_memories(connection, memories, thread=thread)
-    connection.executemany(
-        "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
-        " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",
-        ((memory.id, TERM_EMBEDDER, _vector(memory)) for memory in memories),
-    )
+    delete_outdated_vectors(connection, [(memory.id, memory.text_hash) for memory in memories])
+    memory_rows.upsert_rows(connection, [memory_rows.memory_row(memory, thread) for memory in memories])
+    put_vectors(connection, ((memory.id, memory_vector(memory)) for memory in memories))
     return superseded
+
+
+def delete_outdated_vectors(connection: sqlite3.Connection, written: Iterable[tuple[str, str]]) -> None:
+    """Delete the paid vectors of memories whose text hash will change; call it before the texts are written."""
+    from xscore.store.term_vectors import TERM_EMBEDDER
+
+    connection.executemany(_OUTDATED, [(id_, TERM_EMBEDDER, id_, text_hash) for id_, text_hash in written])
 
 
 def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
@@ -220,6 +221,8 @@ class _Redactor:
 
     def redact_particulars(self, said: MemoryDetails) -> MemoryDetails:
         """Redact the stated details."""
+        if said == _NOTHING_SAID:
+            return said
         return replace(
             said,
             rationale=self.redact(said.rationale),
@@ -257,11 +260,3 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
         [(memory.id, one.content_hash, one.text_hash, one.id) for one in superseded],
     )
     return [one.id for one in superseded]
-
-
-def _vector(memory: Memory) -> bytes:
-    from xscore.store.term_vectors import term_vector
-
-    return term_vector(
-        memory.text, path=memory.path, entity=memory.entity, title=memory.title, signature=memory.facts.signature
-    )

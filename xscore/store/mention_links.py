@@ -38,20 +38,20 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     """
     ids = json.dumps(list(dict.fromkeys(memory_ids)))
     found = select_memories(connection, f"id {IN_JSON_LIST} AND source <> 'index'", (ids,))
-    connection.executemany("DELETE FROM mention WHERE path = '' AND source = ?", [(memory.id,) for memory in found])
+    connection.executemany("DELETE FROM mention WHERE source = ?", [(memory.id,) for memory in found])
     mentions = [mention for memory in found for mention in _mentions_in(memory)]
-    insert_mentions(connection, "", mentions)
+    insert_mentions(connection, mentions)
     return _tie(connection, [memory.id for memory in found], mentions)
 
 
 def relink_mentions(connection: sqlite3.Connection, names: Iterable[str] | None) -> int:
     """Link again all memories that mention any of these names; None: all. The index calls it."""
-    query, given = "SELECT DISTINCT source FROM mention WHERE path = ''", list[str]()
+    query, given = "SELECT DISTINCT source FROM mention", list[str]()
     if names is not None:
-        query, given = f"{query} AND name {IN_JSON_LIST}", [json.dumps(sorted(names))]
+        query, given = f"{query} WHERE name {IN_JSON_LIST}", [json.dumps(sorted(names))]
     sources = [row[0] for row in connection.execute(query, given).fetchall()]
     mentions = connection.execute(
-        f"SELECT source, relation, name, hint FROM mention WHERE path = '' AND source {IN_JSON_LIST}",
+        f"SELECT source, relation, name, hint FROM mention WHERE source {IN_JSON_LIST}",
         (json.dumps(sources),),
     )
     return _tie(connection, sources, [Mention(one, Relation(how), *rest) for one, how, *rest in mentions.fetchall()])

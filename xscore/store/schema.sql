@@ -74,7 +74,7 @@ END;
 CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory WHEN OLD.source <> 'index'
 BEGIN                                           -- the indexer cleans up after its own memories
     DELETE FROM edge WHERE source = OLD.id OR target = OLD.id;
-    DELETE FROM mention WHERE path = '' AND source = OLD.id;
+    DELETE FROM mention WHERE source = OLD.id;
 END;
 CREATE INDEX memory_by_words ON memory (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';
 
@@ -109,13 +109,20 @@ CREATE TABLE edge (                             -- ends are memory ids (m_) or f
 CREATE INDEX edge_by_target ON edge (target, relation);
 CREATE INDEX edge_by_path ON edge (path);
 
-CREATE TABLE mention (                          -- names in a file that may resolve to entities of other files
-    path     TEXT NOT NULL,
+CREATE TABLE file_mention (                     -- names in a file that may resolve to entities of other files
+    path    TEXT PRIMARY KEY,
+    imports TEXT NOT NULL CHECK (json_valid(imports)),  -- [[name, hint]]
+    bases   TEXT NOT NULL CHECK (json_valid(bases)),    -- of classes: {memory id: [[relation, name, hint]]}
+    uses    TEXT NOT NULL CHECK (json_valid(uses)),     -- all others, in the same form
+    names   TEXT NOT NULL                       -- each mentioned name on a line
+) WITHOUT ROWID;
+
+CREATE TABLE mention (                          -- names in stated memories that may resolve to entities
     source   TEXT NOT NULL,
     relation TEXT NOT NULL,
     name     TEXT NOT NULL,
-    hint     TEXT NOT NULL DEFAULT '',          -- module it was imported from, if the file says so
-    PRIMARY KEY (path, source, relation, name, hint)
+    hint     TEXT NOT NULL DEFAULT '',          -- `path::entity`, `::entity`, a path or a memory id
+    PRIMARY KEY (source, relation, name, hint)
 ) WITHOUT ROWID;
 CREATE INDEX mention_by_name ON mention (name);
 

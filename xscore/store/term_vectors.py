@@ -7,16 +7,18 @@ share a hash (one pair in four billion), which counts as a wrong word.
 """
 
 import re
+import sqlite3
 import struct
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from zlib import crc32
 
 from msgspec import Struct
+
+from xscore.records.memory import Memory
 
 TERM_EMBEDDER = "terms-1"
 """Names this format in table `vec`; change it with any change of splitting, stemming or layout."""
@@ -53,8 +55,10 @@ class QueryTerm(Struct, frozen=True):
 def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", signature: str = "") -> bytes:
     """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each hash once."""
     marks = _marks(path=path, entity=entity, heading=f"{title} {signature}")
-    counts = Counter(dict.fromkeys(marks, 0))
-    counts.update(chain.from_iterable(map(_hashes, _words(memory_text))))
+    counts = dict.fromkeys(marks, 0)
+    for word, count in Counter(_words(memory_text)).items():
+        for term in _hashes(word):
+            counts[term] = counts.get(term, 0) + count
     size = len(counts)
     terms, entries = struct.pack(f"<{size}I", *counts), bytearray(size * TERM_ENTRY.size)
     for place in range(4):
@@ -65,6 +69,22 @@ def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", si
     )
     entries[5 :: TERM_ENTRY.size] = bytes(marks.values()).ljust(size, b"\0")  # terms with flags come first
     return bytes(entries)
+
+
+def memory_vector(memory: Memory) -> bytes:
+    """Return the sparse vector of a memory."""
+    return term_vector(
+        memory.text, path=memory.path, entity=memory.entity, title=memory.title, signature=memory.facts.signature
+    )
+
+
+def put_vectors(connection: sqlite3.Connection, vectors: Iterable[tuple[str, bytes]]) -> None:
+    """Store the sparse vectors of memories, by id."""
+    connection.executemany(
+        "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
+        " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",
+        ((id_, TERM_EMBEDDER, vector) for id_, vector in vectors),
+    )
 
 
 def _words(text: str) -> list[str]:
