@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from xscore.records.memory import FileStamp, IndexedFile, Mention, Relation
-from xscore.store.memory_rows import memory_row
+from xscore.store.memory_rows import ROW_COLUMNS, memory_row
 
+_ID, _ENTITY, _TEXT_HASH = map(ROW_COLUMNS.index, ("id", "entity", "text_hash"))
 _PROSE_HINTS = ("doc:", "path:")
 
 
@@ -34,6 +35,10 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """All names mentioned, one a line."""
     secrets_redacted: int = 0
     note: str = ""
+
+    def identities(self) -> dict[str, tuple[str, str]]:
+        """Return entity and text hash by id, in the order of the rows."""
+        return {row[_ID]: (row[_ENTITY], row[_TEXT_HASH]) for row in self.rows}
 
 
 Uses = dict[str, list[tuple[Relation, str, str]]]

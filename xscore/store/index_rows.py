@@ -8,6 +8,7 @@ changed or not; ids and use counts survive (`upsert_rows`).
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
@@ -16,8 +17,9 @@ from msgspec.structs import astuple
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, FileStamp, Kind, Mention, Relation
-from xscore.store.encoded_files import EncodedFile, decode_uses
-from xscore.store.memory_rows import ROW_COLUMNS, upsert_rows
+
+if TYPE_CHECKING:
+    from xscore.store.encoded_files import EncodedFile
 
 MANY_PATHS = 1_000
 """With more changed files than this, everything is linked again."""
@@ -25,7 +27,6 @@ PROFILE = "index_profile"
 """Key in `meta`: the rules and settings by which bytes became memories."""
 LINKS_DUE = "links_due"
 """Key in `meta`: what the next linking must process."""
-_ID, _ENTITY, _TEXT_HASH = map(ROW_COLUMNS.index, ("id", "entity", "text_hash"))
 
 
 class IndexChanges(Struct):
@@ -78,7 +79,7 @@ def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
 
 
 def replace_files(
-    connection: sqlite3.Connection, indexed: Sequence[EncodedFile], removed: Sequence[str]
+    connection: sqlite3.Connection, indexed: "Sequence[EncodedFile]", removed: Sequence[str]
 ) -> IndexChanges:
     """Replace all memories and mentions of these files, and delete the removed files."""
     changes, due = IndexChanges(), links_due(connection)
@@ -176,6 +177,8 @@ def file_languages(connection: sqlite3.Connection) -> dict[str, str]:
 
 def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, list[Mention]]:
     """Return the mentions in these files, by path; None: in every file. Raises StoreDamaged."""
+    from xscore.store.encoded_files import decode_uses
+
     query = "SELECT path, imports, bases, uses FROM file_mention"
     if paths is None:
         found = connection.execute(query).fetchall()
@@ -193,6 +196,8 @@ def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> 
 
 def imports_and_bases(connection: sqlite3.Connection) -> tuple[dict[str, list[Mention]], dict[str, list[Mention]]]:
     """Return the import statements of every file, by path, and the names of base classes, by the id of the class."""
+    from xscore.store.encoded_files import decode_uses
+
     imports: dict[str, list[Mention]] = {}
     bases: dict[str, list[Mention]] = {}
     rows = connection.execute("SELECT path, imports, bases FROM file_mention WHERE imports <> '[]' OR bases <> '{}'")
@@ -296,14 +301,15 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
         connection.execute("DELETE FROM meta WHERE key = ?", (key,))
 
 
-def _replace_file(connection: sqlite3.Connection, file: EncodedFile, changes: IndexChanges, due: LinksDue) -> None:
+def _replace_file(connection: sqlite3.Connection, file: "EncodedFile", changes: IndexChanges, due: LinksDue) -> None:
+    from xscore.store.memory_rows import upsert_rows
     from xscore.store.memory_writer import delete_outdated_vectors  # in most turns nothing changed
     from xscore.store.term_vectors import put_vectors
 
     path = file.stamp.path
     known = _known(connection, path)
     stamp = connection.execute("SELECT 1 FROM file WHERE path = ? AND excluded = ''", (path,)).fetchone()
-    new = {row[_ID]: (row[_ENTITY], row[_TEXT_HASH]) for row in file.rows}
+    new = file.identities()
     gone = [id_ for id_ in known if id_ not in new]
     _remove_memories(connection, gone)
     if known:
@@ -349,7 +355,7 @@ def _remove_memories(connection: sqlite3.Connection, ids: Sequence[str]) -> None
         connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(id_,) for id_ in ids])
 
 
-def _changed_imports(connection: sqlite3.Connection, file: EncodedFile) -> set[str]:
+def _changed_imports(connection: sqlite3.Connection, file: "EncodedFile") -> set[str]:
     """Return the imported names that the file added or dropped: others may reach them through it."""
     return _imported_words(_imports_of(connection, file.stamp.path) ^ set(file.imports))
 
