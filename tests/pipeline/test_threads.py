@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import count
@@ -20,6 +21,7 @@ from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cli.answer_text import render_carried
+from xscore.extensions.privacy.erasure import erase_memories
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer, CarriedOver
 from xscore.records.turn import Turn
@@ -152,13 +154,17 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
 
 async def test_another_judge_and_an_erased_turn_carry_nothing(project: Path, server: OpenAIServer) -> None:
     """Scores of another model are on another scale; an erased question leaves no judgment to take over."""
-    await ask(project, settings_for(server), ORDER)
+    first = await ask(project, settings_for(server), ORDER)
     other = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
     assert other.coverage.judged == other.coverage.candidates
+    second = await ask(project, settings_for(server), REFUND)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
-        pipeline.parts.store.connection.execute("UPDATE turn SET task = '', context = '{}'")
-    second = await ask(project, settings_for(server), replace(REFUND, task="And where is a refund logged?"))
-    assert second.coverage.judged == second.coverage.candidates
+        erase_memories(pipeline.parts.store, [], turns=[first.turn_id], now=time.time())
+        third = await pipeline.ask(replace(REFUND, task="And where is a refund logged?"), answer=False)
+        told = await pipeline.explain("shop/part_7.py::step_7_6", turn_id=second.turn_id)
+    assert {one.turn_id for one in third.carried_over.under} <= {second.turn_id}
+    assert third.coverage.judged >= second.coverage.carried
+    assert told.memory and told.memory.carried_from == first.turn_id and ORDER.task not in told.words
 
 
 async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServer) -> None:
@@ -263,13 +269,26 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path
     capped = few_at_a_time(decider, max_usd=cost / 2)
     second = await ask(project, capped, REFUND)
     adds_up(second)
-    assert second.coverage.unjudged == 0 < second.coverage.judged and second.partial
+    assert second.coverage.unjudged == 0 < second.coverage.judged and second.partial and second.exit_code == 4
     assert second.carried_over.left == second.coverage.carried > 0
     assert any("earlier wording" in warning for warning in second.warnings)
     assert {one.entity for one in second.selected} == set(SCORES)
     async with Pipeline.open(project, few_at_a_time(decider)) as pipeline:
         third = await pipeline.resume(second.turn_id, answer=False)
     assert third.coverage.judged == second.coverage.carried and not third.partial
+
+
+async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(project: Path, decider: DecisionServer) -> None:
+    """Also where one memory is new: what the thread judged says more than words do, and the new one is unjudged."""
+    await ask(project, few_at_a_time(decider), ORDER)
+    (project / "new.py").write_text("def new_one() -> None: ...\n")
+    async with Pipeline.open(project, few_at_a_time(decider, deadline_s=0.01)) as pipeline:
+        pipeline.parts.index()
+        second = await pipeline.ask(REFUND, answer=False)
+    adds_up(second)
+    assert (second.coverage.judged, second.ranked_by, second.exit_code) == (0, "", 1)
+    assert 0 < second.coverage.unjudged < second.coverage.carried == second.carried_over.left
+    assert {one.entity for one in second.selected} == set(SCORES)
 
 
 class Ending(Struct, frozen=True):

@@ -37,7 +37,11 @@ MOST_LINKED = 0.05
 """Most of the pool that is judged again because it is linked to what was kept and nearly kept."""
 WORTH_IT = 0.5
 """A follow-up that would judge more than this share of what is missing judges all of it."""
-LEFT_BY = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.REPLAY})
+LEFT_BY = {
+    UnjudgedCause.BUDGET: "a cap was reached",
+    UnjudgedCause.DEADLINE: "the deadline came first",
+    UnjudgedCause.REPLAY: "a replay sends nothing",
+}
 """Causes for which an earlier judgment stands in: nothing was wrong with the memory or the judge."""
 
 FIRST_OF_ITS_THREAD = "this judge has judged none of it in this thread before"
@@ -130,18 +134,20 @@ def take_earlier(run: "TurnRun") -> None:
     """Let earlier judgments stand in for what a cap or the deadline left, and say so."""
     pool, turn = run.opened.pool, run.opened.turn
     spare = pool.thread.spare if pool.thread else {}
-    taken = tuple([
-        Outcome(one.candidate, spare[one.candidate.content_hash], Origin.CARRIED)
-        if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY and one.candidate.content_hash in spare
-        else one
-        for one in run.outcomes
-    ])  # fmt: skip
-    run.left_by_limits = sum(new is not one for new, one in zip(taken, run.outcomes, strict=True))
-    run.outcomes = taken
-    if run.left_by_limits:
-        what = counted(run.left_by_limits, "memory keeps", "memories keep")
+    taken: list[Outcome] = []
+    left_by: list[UnjudgedCause] = []
+    for one in run.outcomes:
+        earlier = spare.get(one.candidate.content_hash)
+        if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY and earlier is not None:
+            left_by.append(one.result.cause)
+            taken.append(Outcome(one.candidate, earlier, Origin.CARRIED))
+        else:
+            taken.append(one)
+    run.outcomes, run.left_by = tuple(taken), tuple(left_by)
+    for cause, number in Counter(left_by).items():
+        what = counted(number, "memory keeps", "memories keep")
         run.warn(
-            f"a cap or the deadline came first: {what} the judgment of an earlier wording",
+            f"{LEFT_BY[cause]}: {what} the judgment of an earlier wording",
             f"`xscore continue {turn.id}` judges them.",
         )
 

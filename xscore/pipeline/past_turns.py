@@ -192,7 +192,7 @@ def _carried_judgments(parts: PipelineParts, past: PastTurn, receipt: Answer) ->
     found: dict[str, tuple[Judgment, str]] = {}
     named = past_wordings(parts.store.connection, [one.turn_id for one in receipt.carried_over.under])
     for turn_id, wording in named.items():
-        if wording.key != past.turn_key and wording.task:
+        if wording.key != past.turn_key:
             known = pool.known_judgments(parts.store, wording.key, past.judge)
             found = {hash_: (judgment, turn_id) for hash_, judgment in known.items()} | found
     return found

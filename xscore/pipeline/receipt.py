@@ -212,7 +212,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         top_k=parts.settings.selection.top_k,
         judge=_judge_info(run),
         primary=_primary_info(run, answerer) if answerer else None,
-        partial=coverage.unjudged > 0 or run.left_by_limits > 0 or opened.index.files_left > 0,
+        partial=coverage.unjudged > 0 or bool(run.left_by) or opened.index.files_left > 0,
         warnings=_all_warnings(run),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
@@ -244,7 +244,7 @@ def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:
         return CarriedOver()
     from xscore.pipeline.carrying import carried_over
 
-    return carried_over(run.opened.pool, run.outcomes, run.opened.turn, left=run.left_by_limits)
+    return carried_over(run.opened.pool, run.outcomes, run.opened.turn, left=len(run.left_by))
 
 
 def _count_second_draws(run: "TurnRun") -> SecondDraws:
@@ -277,13 +277,13 @@ def _shown_bundle(run: "TurnRun") -> str | None:
 
 
 def _exit_code(coverage: Coverage, run: "TurnRun") -> int:
-    causes = {result.cause for _, result in unjudged_pairs(run.outcomes)}
+    causes = {result.cause for _, result in unjudged_pairs(run.outcomes)} | set(run.left_by)
     ends = (
         (run.interrupted, ExitCode.INTERRUPTED),
         (bool(run.refused) or UnjudgedCause.BUDGET in causes, ExitCode.BUDGET),
-        (coverage.unjudged > 0 and run.nothing_judged and not run.ranked_by, ExitCode.NOTHING_JUDGED),
+        (coverage.unjudged > 0 and run.nothing_judged and not (run.ranked_by or run.left_by), ExitCode.NOTHING_JUDGED),
         (run.primary_failed, ExitCode.NO_ANSWER),
-        (coverage.unjudged > 0 or run.opened.index.files_left > 0, ExitCode.PARTLY),
+        (coverage.unjudged > 0 or bool(run.left_by) or run.opened.index.files_left > 0, ExitCode.PARTLY),
         (run.found_nothing and run.answer_text is None, ExitCode.PARTLY),
     )
     return next((code for holds, code in ends if holds), ExitCode.DONE)

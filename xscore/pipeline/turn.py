@@ -112,8 +112,8 @@ class TurnRun(Struct):
     forecast: JudgeEstimate | None = None
     """Of a model's judging, before it began."""
     outcomes: tuple[Outcome, ...] = ()
-    left_by_limits: int = 0
-    """Outcomes carried from earlier turns of the thread because a cap or the deadline came first."""
+    left_by: tuple[UnjudgedCause, ...] = ()
+    """Causes of outcomes carried from earlier turns of the thread because a cap or the deadline came first."""
     taken_over: dict[str, JudgeIdentity] = {}
     """Content hash -> who judged it in the judge's place."""
     ranking: Ranking | None = None
@@ -315,7 +315,7 @@ class TurnRun(Struct):
             self.options.ranked(turn, self.ranking)
 
     def _why_lexical_ranks(self) -> str:
-        if not self.nothing_judged:
+        if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
             return ""
         from xscore.pipeline.fallback import why_lexical_ranks
 
