@@ -7,7 +7,6 @@ learned as well (`remember_host`). It decides nothing about packs or limits. Tra
 model that failed once by chance is asked in a weaker form until the record expires.
 """
 
-import asyncio
 from collections.abc import Callable
 from math import ceil
 from sqlite3 import Connection
@@ -82,6 +81,8 @@ async def adopt_capability(
         calls.provider.adopt(known)
     if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
         return known
+    import asyncio  # a turn that is all cached looks up what is known, and no more
+
     try:
         async with asyncio.timeout(None if left_s is None else SHARE_OF_DEADLINE * left_s):
             return (await probe_host(connection, calls, wrapped, clock=clock)).capability

@@ -198,12 +198,11 @@ class TurnRun(Struct):
 
     def _deadline(self) -> Deadline | None:
         at = deadline_at(self.parts, self.options, self.stopwatch)
-        if at is None:
-            return None
+        if at is None or not self.wants_answer:
+            return None if at is None else Deadline(at)
         from xscore.pipeline.answering import typical_answer_s
 
-        deadline = Deadline(at)
-        return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
+        return Deadline(at).with_answer(typical_answer_s(self.parts))
 
     async def _open_resources(self, stack: AsyncExitStack) -> None:
         """Open the resources only if something may be spent: not for a cached turn or a replay."""

@@ -5,7 +5,6 @@ followed, no cookie is kept, only `transport` reads the environment, and a reply
 Trade-off: it neither streams nor retries; streamed answers are an SDK's, and `Retrying` and `Limited` stand around it.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -100,6 +99,8 @@ class HostConnection:
     @asynccontextmanager
     async def deadline(self, seconds: float, *, hint: str = SLOW_HINT) -> AsyncIterator[None]:
         """Bound what is done in here. Raises CallTimedOut."""
+        import asyncio  # a turn that is all cached names its host, and calls nothing
+
         try:
             async with asyncio.timeout(seconds):
                 yield

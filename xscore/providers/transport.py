@@ -11,7 +11,6 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment
 
 from msgspec import Struct
 
@@ -76,11 +75,19 @@ class Route(Struct, frozen=True):
         return None
 
 
+def _proxies_of_environment() -> dict[str, str]:
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return {}
+    from urllib.request import getproxies_environment  # it brings clients for HTTP and mail
+
+    return getproxies_environment()
+
+
 def route_to(base_url: str) -> Route:
     """Return the route to the host of this URL. Raises UsageError for a proxy that cannot be used."""
     host = host_of(base_url)
     parts = urlsplit(base_url)
-    proxies = getproxies_environment()
+    proxies = _proxies_of_environment()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or is_loopback(host) or _is_exempt(host, proxies.get("no", "")):
         return Route(host, None, is_encrypted=parts.scheme == "https")

@@ -8,7 +8,6 @@ only is taken by its status.
 
 import json
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -337,6 +336,8 @@ def retry_after_s(error: Exception) -> float | None:
             continue
         if 0 <= seconds < float("inf"):
             return seconds
+    from email.utils import parsedate_to_datetime  # few hosts say it so
+
     try:  # a date, read against the reply's own Date, so that no clock of ours is needed
         wait = parsedate_to_datetime(headers.get("retry-after", "")) - parsedate_to_datetime(headers.get("date", ""))
     except (ValueError, TypeError):

@@ -47,30 +47,24 @@ def read_hook_state(path: Path) -> HookState:
         return HookState()
 
 
-def write_failure(path: Path, *, event: str, error: BaseException | str, at: float) -> None:
-    """Keep why a hook failed, redacted and bounded. at: Unix seconds."""
-    said = error if isinstance(error, str) else _words_of(error)
-    problem = redact(" ".join(said.split())).text[:PROBLEM_CHARS]
-    _write(path, replace(read_hook_state(path), failure=HookFailure(at, event, problem)))
+def was_given(state: HookState, session: str, text: str) -> bool:
+    """Return whether this very text was added to the session before."""
+    return _name_of(text) in state.given.get(session, ())
 
 
-def clear_failure(path: Path) -> None:
-    """Forget the last failure, if there is one."""
+def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
+    """Keep how a hook ended. text: what it added to the session; empty: nothing that must not be added again."""
     known = read_hook_state(path)
-    if known.failure is not None:
-        _write(path, replace(known, failure=None))
+    given = _with_given(known.given, session, _name_of(text)) if session and text else known.given
+    changed = replace(known, failure=failure, given=given)
+    if changed != known:
+        _write(path, changed)
 
 
-def was_given(path: Path, session: str, text: str) -> bool:
-    """Return whether this very text was added to the session before; from now on it counts as added."""
-    known, name = read_hook_state(path), digest("given", text)
-    before = known.given.get(session, [])
-    if name in before:
-        return True
-    others = {other: names for other, names in known.given.items() if other != session}
-    kept = dict(list(others.items())[-MOST_SESSIONS + 1 :]) | {session: [*before, name][-MOST_GIVEN:]}
-    _write(path, replace(known, given=kept))
-    return False
+def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
+    """Make the record of a failure, redacted and bounded. at: Unix seconds."""
+    said = error if isinstance(error, str) else _words_of(error)
+    return HookFailure(at, event[:PROBLEM_CHARS], redact(" ".join(said.split())).text[:PROBLEM_CHARS])
 
 
 def forget_session(path: Path, session: str) -> None:
@@ -78,6 +72,16 @@ def forget_session(path: Path, session: str) -> None:
     known = read_hook_state(path)
     if session in known.given:
         _write(path, replace(known, given={name: all_ for name, all_ in known.given.items() if name != session}))
+
+
+def _with_given(given: dict[str, list[str]], session: str, name: str) -> dict[str, list[str]]:
+    before = [one for one in given.get(session, []) if one != name]
+    others = [(other, names) for other, names in given.items() if other != session]
+    return dict(others[-MOST_SESSIONS + 1 :]) | {session: [*before, name][-MOST_GIVEN:]}
+
+
+def _name_of(text: str) -> str:
+    return digest("given", text)
 
 
 def _words_of(error: BaseException) -> str:

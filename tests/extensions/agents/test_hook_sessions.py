@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.conftest import MakeRepo, git
@@ -11,6 +12,7 @@ from tests.extensions.agents.hook_process import FILES, QUESTION, added, build_i
 from xscore.extensions.agents.hook_events import HookCall, after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
+from xscore.platform.files import write_private_file
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import Statement
@@ -21,10 +23,10 @@ from xscore.store.hook_state import (
     MOST_GIVEN,
     MOST_SESSIONS,
     HookState,
-    clear_failure,
+    describe_failure,
+    note_end,
     read_hook_state,
     was_given,
-    write_failure,
 )
 from xscore.store.remembering import remember
 from xscore.store.session_summary import TurnContext
@@ -144,7 +146,9 @@ def test_only_edits_inside_the_repository_count(
     monkeypatch.setattr(HookCall, "wake", wake)
     said = message(root, "PostToolUse", tool_name="Edit", tool_input={"file_path": path.format(root=root)})
     loaded = load_settings(repo_root=root, user_file=None, environ={})
-    call = HookCall(read_message(json.dumps(said).encode()), "claude-code", "t", find_root(root), loaded, 0.0, tmp_path)
+    call = HookCall(
+        read_message(json.dumps(said).encode()), "claude-code", "t", find_root(root), loaded, tmp_path, print
+    )
     after_edit(call)
     assert woken == [call] * wakes
 
@@ -152,16 +156,19 @@ def test_only_edits_inside_the_repository_count(
 def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> None:
     """Sessions and texts beyond the limits are forgotten, oldest first; a damaged file counts as empty."""
     path = tmp_path / "hooks" / "x.json"
-    for number in range(MOST_SESSIONS + 5):
-        assert not was_given(path, f"s{number}", "text")
-    for number in range(MOST_GIVEN + 5):
-        was_given(path, "s54", f"text {number}")
-    write_failure(path, event="prompt", error=ValueError("x" * 10_000), at=1.0)
+    given = {f"s{number}": [str(one) for one in range(MOST_GIVEN)] for number in range(MOST_SESSIONS)}
+    path.parent.mkdir()
+    write_private_file(path, msgspec.json.encode(HookState(given=given)))
+    assert not was_given(read_hook_state(path), "s7", "text")
+    failed = describe_failure("prompt", ValueError("x" * 10_000), at=1.0)
+    note_end(path, failure=failed, session="s7", text="text")
+    note_end(path, failure=failed, session="new", text="text")
     state = read_hook_state(path)
-    assert len(state.given) == MOST_SESSIONS and len(state.given["s54"]) == MOST_GIVEN
+    assert was_given(state, "s7", "text") and was_given(state, "new", "text")
+    assert len(state.given) == MOST_SESSIONS and "s0" not in state.given and len(state.given["s7"]) == MOST_GIVEN
     assert state.failure is not None and len(state.failure.problem) == 300
     assert path.stat().st_mode & 0o077 == 0
-    clear_failure(path)
+    note_end(path, failure=None)
     assert read_hook_state(path).failure is None
     path.write_bytes(b'{"given": 3')
     assert read_hook_state(path) == HookState()

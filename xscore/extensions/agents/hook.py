@@ -20,7 +20,7 @@ from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_inpu
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.settings import AgentSettings
-from xscore.store.hook_state import clear_failure, hook_state_file, write_failure
+from xscore.store.hook_state import describe_failure, hook_state_file, note_end
 
 
 @command()
@@ -69,16 +69,13 @@ class _HookRun(Struct):
         loaded = read_settings(self.flags, start=root.path)
         own = loaded.settings
         self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
-        until = STARTED_AT + own.agents.hook_deadline_s
-        self.watchdog.until = until + GRACE_S
+        self.watchdog.until = STARTED_AT + own.agents.hook_deadline_s + GRACE_S
         thread = session_thread(message, self.client)
-        self.call = HookCall(message, self.client, thread, root, loaded, until, self.state_file)
-        outcome = work(self.call)
-        self._add(outcome.text)
-        if outcome.problem:
-            self._write_failure(outcome.problem)
-        else:
-            clear_failure(self.state_file)
+        self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self._add)
+        problem = work(self.call)
+        self.streams.answer(self.nothing())
+        failure = describe_failure(self.event, problem, at=time.time()) if problem else None
+        note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def fail(self, error: BaseException) -> None:
         """Say in one line what went wrong, and keep it for `xscore status`."""
@@ -108,4 +105,4 @@ class _HookRun(Struct):
 
     def _write_failure(self, error: BaseException | str) -> None:
         if self.state_file is not None:
-            write_failure(self.state_file, event=self.event, error=error, at=time.time())
+            note_end(self.state_file, failure=describe_failure(self.event, error, at=time.time()))

@@ -1,7 +1,7 @@
 """What each hook event does: before a prompt, at the start of a session, at the end of an exchange, after an edit.
 
-An event returns the text that it adds; streams, time and failures are the guard's. What cannot be done in time is left
-to the background process. Trade-off: each event opens the store anew, since a hook is a process of its own.
+An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot be done in time is
+left to the background process. Trade-off: each event opens the store anew, since a hook is a process of its own.
 """
 
 import os
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from xscore.extension import implementations
 from xscore.extensions.agents.agent_bundle import render_agent_bundle
-from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
 from xscore.platform.errors import ExitCode
 from xscore.platform.paths import RepositoryRoot, user_data_dir
@@ -23,7 +22,7 @@ from xscore.records.receipt import Answer
 from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
-from xscore.store.hook_state import forget_session, was_given
+from xscore.store.hook_state import forget_session, read_hook_state, was_given
 from xscore.store.index_rows import read_meta
 from xscore.store.opening import has_store
 from xscore.store.store import Store
@@ -44,9 +43,11 @@ class HookCall(Struct):
     """Of the agent's session; empty: it named none."""
     root: RepositoryRoot
     loaded: LoadedSettings
-    until: float
-    """`time.monotonic`."""
     state_file: Path
+    say: Callable[[str], None]
+    """Adds a text to the agent's context."""
+    said: str = ""
+    """What was added and must not be added to this session again."""
     notice: str = ""
     """What to add if the time is up now."""
 
@@ -60,8 +61,17 @@ class HookCall(Struct):
         """Whether xscore works here: in a repository, or in a folder with a store."""
         return self.root.is_git or has_store(self.root.store_dir)
 
+    def add(self, text: str) -> None:
+        """Add a text to the agent's context, unless this session has it already."""
+        if self.thread and was_given(read_hook_state(self.state_file), self.thread, text):
+            return
+        self.said = text
+        self.say(text)
+
     def wake(self) -> bool:
         """Have the background process finish what is left."""
+        from xscore.extensions.agents.background import wake_background  # most prompts leave nothing
+
         return wake_background(self.root.store_dir, self.root.path, settings=self.settings)
 
     def open_store(self, *, create: bool = False) -> Store:
@@ -76,54 +86,41 @@ class HookCall(Struct):
         )
 
 
-class HookOutcome(Struct, frozen=True):
-    """What an event adds, and what it could not do."""
-
-    text: str = ""
-    problem: str = ""
-    """Not an error: the prompt is answered, only worse."""
-
-
-NOTHING = HookOutcome()
-
-
-def before_prompt(call: HookCall) -> HookOutcome:
-    """Run a turn for the prompt and return what is relevant. Raises XscoreError."""
+def before_prompt(call: HookCall) -> str:
+    """Run a turn for the prompt and add what is relevant. Raises XscoreError."""
     task = spoken_task(call.message)
     if not (task and call.is_watched):
-        return NOTHING
-    if not has_store(call.root.store_dir):
+        return ""
+    answer = None
+    if has_store(call.root.store_dir):
+        answer = _run_turn(call, task)
+    else:
         call.open_store(create=True).close()
-        call.wake()
-        return HookOutcome(INDEXING)
-    answer, texts = _run_turn(call, task)
     if answer is None:
+        call.say(INDEXING)
+    if answer is None or answer.partial:
         call.wake()
-        return HookOutcome(INDEXING)
-    text = render_agent_bundle(answer, texts, max_chars=call.settings.agents.hook_max_chars)
-    if answer.partial or answer.files_left:
-        call.wake()
-    if text and call.thread and was_given(call.state_file, call.thread, text):
-        text = ""
-    return HookOutcome(text, _problem_of(answer))
+    return _problem_of(answer) if answer else ""
 
 
-def _run_turn(call: HookCall, task: str) -> tuple[Answer | None, Mapping[str, str]]:
-    """Run the turn within the deadline; None where nothing is indexed yet."""
+def _run_turn(call: HookCall, task: str) -> Answer | None:
+    """Run the turn within the deadline and add its bundle; None where nothing is indexed yet."""
     from xscore.cli.interrupt import run_interruptible
     from xscore.cli.main import STARTED_AT
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn
 
-    async def work() -> tuple[Answer | None, Mapping[str, str]]:
+    async def work() -> Answer | None:
         async with Pipeline.open(call.root.path, _hurried(call), observer=_StageNotice(call)) as pipeline:
             if not read_meta(pipeline.store.connection, "index_profile"):
-                return None, {}
+                return None
             options = TurnOptions(answer=False, command="hook").asked_at(STARTED_AT)
             answer = await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
             found = pipeline.store.memories([one.id for one in answer.selected])
-            return answer, {id_: memory.text for id_, memory in found.items()}
+            texts = {id_: memory.text for id_, memory in found.items()}
+            call.add(render_agent_bundle(answer, texts, max_chars=call.settings.agents.hook_max_chars))
+            return answer
 
     return run_interruptible(work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True)
 
@@ -157,47 +154,46 @@ def _problem_of(answer: Answer) -> str:
     return next(iter(answer.warnings), "") or f"{counted(answer.coverage.unjudged, 'memory', 'memories')} unjudged"
 
 
-def at_session_start(call: HookCall) -> HookOutcome:
+def at_session_start(call: HookCall) -> str:
     """Say what was worked on here. Raises StoreError."""
     if not call.is_watched:
-        return NOTHING
+        return ""
     if call.message.source in CLEARED:
         forget_session(call.state_file, call.thread)
     from xscore.extensions.agents.session_recap import render_recap
 
     with call.open_store(create=True) as store:
-        text = render_recap(store, git=call.settings.index.git)
+        call.add(render_recap(store, git=call.settings.index.git))
     call.wake()
-    if text and call.thread and was_given(call.state_file, call.thread, text):
-        text = ""
-    return HookOutcome(text)
+    return ""
 
 
-def at_stop(call: HookCall) -> HookOutcome:
+def at_stop(call: HookCall) -> str:
     """Remember the exchange that has just ended, and have what it edited judged again. Raises StoreError."""
     if call.message.stop_hook_active or not has_store(call.root.store_dir):
-        return NOTHING
+        return ""
     path, problem = call.message.transcript_path, ""
     if path:
         with call.open_store() as store:
             for remember in implementations("import_session", call.settings):
                 problem = remember(store, Path(path), origin=call.client, thread=call.thread, now=time.time())
     call.wake()
-    return HookOutcome(problem=problem)
+    return problem
 
 
-def after_edit(call: HookCall) -> HookOutcome:
+def after_edit(call: HookCall) -> str:
     """Have the background process read the edited file, if it is one of this repository."""
     folder = Path(call.message.folder or call.root.path)
     inside = [path for path in call.message.edited_paths if (folder / path).resolve().is_relative_to(call.root.path)]
     if inside and has_store(call.root.store_dir):
         call.wake()
-    return NOTHING
+    return ""
 
 
-EVENTS: Mapping[str, Callable[[HookCall], HookOutcome]] = {
+EVENTS: Mapping[str, Callable[[HookCall], str]] = {
     "prompt": before_prompt,
     "session-start": at_session_start,
     "stop": at_stop,
     "post-edit": after_edit,
 }
+"""Each returns what it could not do; that is no error, since the agent got its answer."""

@@ -1,0 +1,135 @@
+"""`xscore hook prompt` over 10,000 memories: with nothing to judge, and after one edit, against `import click`.
+
+    python benchmarks/hook.py [--runs 7] [--memories 0] [--latency-ms 150]
+
+The host is the project's loopback host of decision models, in a process of its own. The repository is the sources of
+installed packages (or, with --memories, made up), judged once for the prompt. Then every hook is a process of its own
+with a session of its own, so that each adds the bundle: CPU seconds, and wall seconds to the first byte of the answer,
+interleaved with the anchor, as medians. Exits 1 where a target is missed.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.cached_turn import TASK, build
+from benchmarks.decisions import write_tree
+from tests.servers.decision_server import DecisionServer
+from tests.servers.scoring import table
+
+MOST_CPU_S, MOST_CLICKS, MOST_EDITED_S = 0.35, 5.0, 1.0
+HOOK = [sys.executable, "-m", "xscore", "hook", "prompt"]
+CLICK = [sys.executable, "-c", "import click; print(click.Command)"]
+
+
+class Took(NamedTuple):
+    """What one process took."""
+
+    cpu_s: float
+    first_byte_s: float
+    answer: bytes
+
+
+def serve(pipe: Connection, latency_ms: float) -> None:
+    """Run the host until told to stop."""
+    host = DecisionServer(score=table({"prompt": 93, "order_1_": 93}, default=4), latency_s=latency_ms / 1_000)
+    host.keep_bodies = False
+    with host as server:
+        pipe.send(server.url)
+        pipe.recv()
+
+
+def take(command: list[str], environment: dict[str, str], said: dict[str, object] | None = None) -> Took:
+    """Run a process; its time counts from its start."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd="/", env=environment, **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(said).encode() if said else b"")
+        process.stdin.close()
+        first = process.stdout.read(1)
+        first_byte_s = time.monotonic() - began
+        answer = first + process.stdout.read()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Took(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer)
+
+
+def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Took], list[Took], list[Took]]:
+    """Return the anchors, the hooks with nothing to judge, and the hooks after an edit."""
+    anchors, warm, edited = list[Took](), list[Took](), list[Took]()
+    files = sorted(path for path in root.rglob("*.py") if "    return " in path.read_text())
+    for number in range(-1, runs):
+        said = {"cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": TASK}
+        anchors.append(take(CLICK, environment))
+        warm.append(take(HOOK, environment, {**said, "session_id": f"warm-{number}"}))
+        path = files[number]
+        path.write_text(path.read_text().replace("    return ", f"    changed = {number}\n    return ", 1))
+        edited.append(take(HOOK, environment, {**said, "session_id": f"edited-{number}"}))
+    return anchors[1:], warm[1:], edited[1:]  # the first of each warms the caches of the disk
+
+
+def main() -> int:
+    """Print the figures; return 1 where a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--memories", type=int, default=0, help="make up this many; 0: the packages' sources")
+    parser.add_argument("--latency-ms", type=float, default=150)
+    options = parser.parse_args()
+    ours, theirs = multiprocessing.Pipe()
+    host = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, options.latency_ms), daemon=True)
+    host.start()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "tree")
+        root.mkdir()
+        if options.memories:
+            write_tree(root, options.memories)
+            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+        else:
+            build(root)
+        environment = {
+            **os.environ,
+            "HOME": folder,
+            "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+            "XSCORE_JUDGE_MODEL": "typesafe:jev-1.14.0",
+            "TYPESAFE_API_KEY": "k",
+            "TYPESAFE_BASE_URL": ours.recv(),
+        }
+        command = [sys.executable, "-m", "xscore", "context", TASK, "--json", "--yes", "--quiet"]
+        cold = subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True)
+        coverage = json.loads(cold.stdout)["coverage"]
+        anchors, warm, edited = measure(root, environment, options.runs)
+    ours.send(None)
+    host.join(10)
+    return report(coverage, anchors, warm, edited)
+
+
+def report(coverage: dict[str, int], anchors: list[Took], warm: list[Took], edited: list[Took]) -> int:
+    """Print the figures; return 1 where a target is missed."""
+    silent = sum(not one.answer for one in (*warm, *edited))
+    click_s, warm_s, edited_s = (statistics.median(t.first_byte_s for t in one) for one in (anchors, warm, edited))
+    cpu_s = statistics.median(one.cpu_s for one in warm)
+    print(f"candidates {coverage['candidates']:,}, judged before {coverage['judged']:,}; {len(warm)} runs each")
+    print(f"import click   {click_s:.3f} s to the first byte")
+    clicks = warm_s / click_s
+    print(f"hook, warm     {warm_s:.3f} s, {clicks:.1f} times click (at most {MOST_CLICKS:.0f})")
+    print(f"               {cpu_s:.3f} s CPU (at most {MOST_CPU_S}), bytes {len(warm[0].answer):,}")
+    cpus = [f"{one.cpu_s:.2f}" for one in edited]
+    print(f"hook, one edit {edited_s:.3f} s (at most {MOST_EDITED_S:.0f}); CPU {', '.join(cpus)}")
+    print(f"hooks that added nothing: {silent}")
+    return int(bool(silent) or cpu_s > MOST_CPU_S or clicks > MOST_CLICKS or edited_s > MOST_EDITED_S)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
