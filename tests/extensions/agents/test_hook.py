@@ -67,6 +67,7 @@ def test_a_hook_without_an_index_says_one_line(make_repo: MakeRepo) -> None:
     assert not (plain / ".xscore").exists()
 
 
+@pytest.mark.verify
 def test_words_alone_say_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key the words rank, and the first line says that no model judged."""
     monkeypatch.delenv("XSCORE_JUDGE_MODEL")
@@ -115,6 +116,7 @@ def test_a_store_that_cannot_be_used_adds_nothing(root: Path, harm: Callable[[Pa
     assert b"store" in hook_state_file(find_root(root), Path(os.environ["HOME"]) / ".local/share/xscore").read_bytes()
 
 
+@pytest.mark.verify
 def test_a_home_that_cannot_be_written_adds_nothing(make_repo: MakeRepo) -> None:
     """Without a place for the user's secret there is no store, and the prompt goes through."""
     done = run_hook("prompt", message(make_repo(FILES)), environ={"HOME": "/dev/null/home"})
@@ -157,6 +159,7 @@ def test_a_repository_cannot_raise_limits_or_redirect(root: Path) -> None:
     assert "cart.py" in added(run_hook("prompt", message(root)))
 
 
+@pytest.mark.verify
 def test_two_hooks_at_once_both_answer(root: Path) -> None:
     """Sessions of one repository do not wait for each other, and neither fails."""
     command = [sys.executable, "-m", "xscore", "hook", "prompt"]

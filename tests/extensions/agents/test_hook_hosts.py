@@ -1,0 +1,115 @@
+"""A hook and its host: what a deadline leaves is finished in the background, and a dead host stops no prompt."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.extensions.agents.hook_process import added, build_index, message, run_hook, xscore
+from tests.servers.decision_server import DecisionServer
+from tests.servers.scoring import table
+
+FILES = {
+    f"shop/part_{number}.py": f'def total_{number}(items):\n    """Sum prices {number}."""\n    return sum(items)\n'
+    for number in range(150)
+}
+
+
+@pytest.fixture
+def host() -> Iterator[DecisionServer]:
+    """A host of decision models at 150 ms."""
+    with DecisionServer(score=table({"total_7(": 93}, default=4), latency_s=0.15) as server:
+        yield server
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An indexed repository whose judge is at that host."""
+    judged_at(host.url, monkeypatch)
+    made = make_repo(FILES)
+    build_index(made)
+    return made
+
+
+def judged_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the judge and its host for every process."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("XSCORE_JUDGE_MODEL", "typesafe:jev-1.14.0")
+    monkeypatch.setenv("TYPESAFE_API_KEY", "k-0123456789")
+    monkeypatch.setenv("TYPESAFE_BASE_URL", url)
+
+
+def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a first prompt judged everything, an edited function alone is sent, and the bundle is complete."""
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
+    first = added(run_hook("prompt", message(root)))
+    assert "shop/part_7.py:1-3" in first
+    asked = host.questions
+    path = root / "shop" / "part_9.py"
+    path.write_text(path.read_text().replace("sum(items)", "sum(items) + 0"))
+    second = added(run_hook("prompt", message(root, session_id="another")))
+    assert second.splitlines()[0] == first.splitlines()[0]
+    assert host.questions == asked + 1
+
+
+@pytest.mark.verify
+def test_what_the_deadline_left_is_found_by_the_next_prompt(
+    root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is too slow for the first prompt; the background process finishes its turn, the next has it at once."""
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "1.5")
+    host.latency_s = 3.0
+    begun = time.monotonic()
+    first = run_hook("prompt", message(root))
+    assert time.monotonic() - begun < 1.5 + 1.0 + 0.5  # and the start of Python, before its clock runs
+    assert first.returncode == 0
+    host.latency_s = 0.0
+    patience = time.monotonic() + 30
+    while "none" not in xscore(root, "status").partition("background")[2].splitlines()[0]:
+        assert time.monotonic() < patience
+        time.sleep(0.3)
+    asked = host.questions
+    assert asked >= len(FILES)
+    assert "xscore judged all" in added(run_hook("prompt", message(root, session_id="another")))
+    assert host.questions == asked
+
+
+def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens: words rank in time, the first line says so, and status names what failed."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    judged_at(f"http://127.0.0.1:{port}/v1", monkeypatch)
+    made = make_repo({"cart.py": 'def total(items):\n    """Sum the prices of a cart."""\n    return sum(items)\n'})
+    build_index(made)
+    text = added(run_hook("prompt", message(made)))
+    assert "words alone" in text.splitlines()[0]
+    assert f"127.0.0.1:{port}" in xscore(made, "status").partition("last hook")[2]
+
+
+@pytest.mark.verify
+def test_a_cap_holds_for_hooks(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user's cap leaves nothing, nothing is sent, and the prompt goes through."""
+    monkeypatch.setenv("XSCORE_PROVIDER_PRICE", "vendor")
+    monkeypatch.setenv("XSCORE_BUDGET_MAX_USD", "0")
+    done = run_hook("prompt", message(root))
+    assert done.returncode == 0
+    assert host.questions == 0
+
+
+@pytest.mark.verify
+def test_a_clock_that_was_set_back_stops_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that was last written in the future is used as it is."""
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
+    ahead = time.time() + 400 * 86_400
+    for path in (root / ".xscore").iterdir():
+        os.utime(path, (ahead, ahead))
+    for path in (root / "shop").iterdir():
+        os.utime(path, (ahead, ahead))
+    start = json.dumps(message(root, "SessionStart", source="startup"))
+    assert run_hook("session-start", start).returncode == 0
+    assert "shop/part_7.py:1-3" in added(run_hook("prompt", message(root)))
