@@ -32,6 +32,7 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = (
     Benchmark("cached_turn", "CPU of a fully cached turn over 10,000 memories"),
     Benchmark("worktree", "what a second worktree or clone costs: index, disk, judgments"),
+    Benchmark("hook", "a prompt's hook over 10,000 memories, against `import click`, and after one edit"),
     Benchmark("layers", "CPU of the local stages of a fully cached turn over 1,000 to 100,000 memories"),
     Benchmark("cost_table", "the README's table: what a first question costs, by estimate"),
     Benchmark("judgments", "reading and writing judgments, a million of them"),

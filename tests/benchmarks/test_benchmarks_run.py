@@ -14,6 +14,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "calls_cpu": ("--calls", "40", "--rounds", "1"),
     "fanout": ("--candidates", "200", "--latency-s", "0.01"),
     "fanout_memory": ("--candidates", "200"),
+    "hook": ("--memories", "80", "--runs", "1"),
     "house": ("--fast",),
     "layers": ("--sizes", "100,200", "--runs", "1"),
     "lexical_nonsense": ("benchmarks",),

@@ -12,6 +12,7 @@ from tests.extensions.agents.hook_process import FILES, QUESTION, added, build_i
 from xscore.extensions.agents.hook_events import HookCall, after_edit
 from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
+from xscore.extensions.sessions.importing import import_session
 from xscore.platform.files import write_private_file
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
@@ -123,11 +124,16 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:
-    """A log of another format is refused and kept as the problem of the hook; one that is not there is none."""
-    (tmp_path / "x.jsonl").write_text('{"kind": "other"}\n{"cwd": "/elsewhere"}\n')
-    stop = message(store.root.path, "Stop", transcript_path=str(tmp_path / "none.jsonl"))
-    assert run_hook("stop", stop).returncode == 0
-    assert run_hook("stop", {**stop, "transcript_path": str(tmp_path / "x.jsonl")}).returncode == 0
+    """A log of another format is refused with its reason; one that is not there, or of an agent unknown, is none."""
+    cwd = json.dumps(str(store.root.path))
+    (tmp_path / "x.jsonl").write_text(f'{{"cwd": {cwd}}}\n')
+
+    def imported(name: str, origin: str = "claude-code") -> str:
+        return import_session(store, tmp_path / name, origin=origin, thread="t", now=1.0)
+
+    assert "expected records of Claude Code" in imported("x.jsonl")
+    assert imported("none.jsonl") == ""
+    assert imported("x.jsonl", origin="gemini") == ""
 
 
 @pytest.mark.parametrize(
