@@ -52,6 +52,7 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
     return str(file)
 
 
+@pytest.mark.verify
 def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Path) -> None:
     """Every condition is run from the pinned files; the context arrives; the repository stays; the replay agrees."""
     tasks = task_list(tmp_path, repository, correction="1 - rate")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.extensions.agents.clients import CLIENTS, hook_entries, is_our_hook, is_our_server, server_entry
@@ -73,6 +73,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(
     rest=st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
     hooks=st.none()

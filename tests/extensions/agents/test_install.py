@@ -177,6 +177,17 @@ def test_a_cursor_file_without_its_version_is_refused(xscore: Run, project: Path
     assert 'Put in "version": 1.' in done.stderr
 
 
+def test_the_json_is_that_of_the_reference(xscore: Run, project: Path) -> None:
+    """Every field that the commands print stands in its section of docs/reference/json.md."""
+    page = (Path(__file__).parents[3] / "docs/reference/json.md").read_text("utf-8")
+    section = page.split("## `agent install`, `agent list`")[1].split("\n## ")[0]
+    done = xscore("agent", "install", "--client", "codex", "--write", "--json", cwd=project)
+    body, listed = json.loads(done.stdout), json.loads(xscore("agent", "list", "--json", cwd=project).stdout)
+    assert {one["action"] for one in body["files"]} == {"created"}
+    fields = {*body, *listed, *body["files"][0], *listed["installed"][0]}
+    assert fields - set(re.findall(r"\w+", section)) == set()
+
+
 def test_both_scopes_are_noticed(xscore: Run, project: Path) -> None:
     """Who installs for the project what is there for the user is told that hooks would run twice."""
     install(xscore, project, "cursor", "user", "--write")
