@@ -125,3 +125,21 @@ def test_one_that_is_killed_is_taken_over(indexed: Path, server: OpenAIServer, s
     assert coverage["unjudged"] == 0
     assert len(paid_twice(server)) <= CONCURRENCY * PACK
     assert rows(indexed, "claim") == rows(indexed, "runner") == 0
+
+
+@pytest.mark.timeout(180)
+def test_a_follow_up_that_is_killed_carries_and_goes_on(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
+    """SIGKILL amid a follow-up, then amid the next one: `continue` judges the rest, and every sum adds up."""
+    thread = ("--thread", "kills", *FLAGS)
+    end(spawn("ask", TASK, *thread, cwd=indexed))
+    whole, server.latency_s = rows(indexed, "judgment"), 0.2
+    for follow_up in ("And where is that default stripped?", "And who tests the stripping?"):
+        before = rows(indexed, "judgment")
+        doomed = spawn("ask", follow_up, *thread, cwd=indexed)
+        wait_until(lambda before=before: rows(indexed, "judgment") > before, doomed)  # type: ignore[misc]  # bound now
+        os.killpg(doomed.pid, signal.SIGKILL)
+        doomed.communicate()
+    server.latency_s = 0.0
+    coverage = end(spawn("continue", *FLAGS, cwd=indexed))
+    assert coverage["carried"] > whole / 2 and coverage["judged"] > 0 == coverage["unjudged"]
+    assert rows(indexed, "judgment") < 2 * whole and unpaid(indexed) == 0
