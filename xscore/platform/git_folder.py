@@ -118,7 +118,7 @@ def other_worktrees(root: Path) -> tuple[Path, ...]:
         folders = []
     named = [Path(folder, _own_text(Path(folder), "gitdir").strip()) for folder in folders]
     places = dict.fromkeys([home.parent, *(Path(os.path.realpath(place)).parent for place in named)])
-    return tuple(place for place in places if place != root and _own_home(place) == home)
+    return tuple(place for place in places if place != root and _stated_home(place) == home)
 
 
 def origin_url(root: Path) -> str:
@@ -130,7 +130,12 @@ def origin_url(root: Path) -> str:
 
 
 def _own_home(root: Path) -> Path | None:
-    folder = git_folder(root)
+    return None if git_folder(root) is None else _stated_home(root)
+
+
+def _stated_home(root: Path) -> Path | None:
+    """Return the home of a root's git folder as both state it, without looking at its objects: git is not run there."""
+    folder = Path(os.path.realpath(root / ".git")) if os.path.lexists(root / ".git" / "HEAD") else _pointed_to(root)
     return None if folder is None else _home_of(folder, root)
 
 

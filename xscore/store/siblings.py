@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 
 from xscore.platform import sqlite_drivers
@@ -35,8 +36,8 @@ def sibling_stores(root: RepositoryRoot, *, user_data_dir: Path) -> list[Path]:
         roots = dict.fromkeys([*other_worktrees(root.path), *_clones(root.path, user_data_dir)])
     except (StoreError, OSError):
         return []
-    stores = (place / STORE_DIR for place in roots)
-    return [store / STORE_FILE for store in stores if _lends(store, user_data_dir)][:MOST_SIBLINGS]
+    lenders = (place / STORE_DIR / STORE_FILE for place in roots if _lends(place / STORE_DIR, user_data_dir))
+    return list(islice(lenders, MOST_SIBLINGS))
 
 
 def _clones(root: Path, user_data_dir: Path) -> Iterator[Path]:
