@@ -15,7 +15,7 @@ from xscore.extensions.agents.config_edits import (
     add_entries,
     add_table,
     has_entry,
-    has_table,
+    read_table,
     remove_entries,
     remove_table,
 )
@@ -29,7 +29,8 @@ def entries(program: str = "xscore") -> list[Entry]:
     """All that we put into one file: hooks in lists, the server in an object."""
     client = CLIENTS["gemini"]
     hooks = [Entry(("hooks", event), "", value, is_our_hook) for event, value in hook_entries(client, program).items()]
-    server = Entry(("mcpServers",), "xscore", server_entry(client, program), is_our_server, replace=False)
+    wanted = server_entry(client, program)
+    server = Entry(("mcpServers",), "xscore", wanted, is_our_server, lambda _: False)
     return [*hooks, server]
 
 
@@ -158,7 +159,7 @@ def test_a_table_goes_with_its_own_lines_alone() -> None:
     left = remove_table(source, TABLE, FILE)
     assert left.startswith(b"a = 1\n")
     assert left.endswith(rest)
-    assert not has_table(left, TABLE, FILE)
+    assert read_table(left, TABLE, FILE) is None
 
 
 @pytest.mark.parametrize(
@@ -169,3 +170,11 @@ def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
     """Broken TOML is named with its line; a parent in one line takes no table."""
     with pytest.raises(UsageError, match=said):
         add_table(text.encode("latin-1"), TABLE, BODY, FILE)
+
+
+@pytest.mark.parametrize("text", ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n'])
+def test_a_table_written_otherwise_is_left_to_its_owner(text: str) -> None:
+    """What stands under our name in another form is neither doubled nor torn out."""
+    assert add_table(text.encode(), TABLE, BODY, FILE) == text.encode()
+    with pytest.raises(UsageError, match="no line"):
+        remove_table(text.encode(), TABLE, FILE)

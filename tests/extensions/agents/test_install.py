@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -101,6 +102,40 @@ def test_one_broken_file_and_nothing_is_written(xscore: Run, project: Path) -> N
     assert done.returncode == 2
     assert f"{project}/.mcp.json:2: not JSON" in done.stderr
     assert files_of(project) == before
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_after_a_move_the_new_program_is_called(client: str, xscore: Run, project: Path, own_home: Path) -> None:
+    """Installing again replaces the path of a program that moved, and keeps a server that somebody changed."""
+    install(xscore, project, client, "user", "--write")
+    written = files_of(own_home)
+    program = str(Path(sys.executable).with_name("xscore")).encode()
+    for path, data in written.items():
+        path.write_bytes(data.replace(program, b"/old/bin/xscore"))
+    install(xscore, project, client, "user", "--write")
+    assert not [path for path, data in files_of(own_home).items() if b"/old/bin" in data]
+    for path, data in files_of(own_home).items():
+        path.write_bytes(data.replace(program, b"/old/bin/xscore").replace(b'"mcp"', b'"mcp", "--tools", "all"'))
+    install(xscore, project, client, "user", "--write")
+    kept = [data for data in files_of(own_home).values() if b"/old/bin" in data]
+    assert len(kept) == 1
+    assert b"xscore hook prompt" not in kept[0] or program + b" hook prompt" in kept[0]
+
+
+def test_a_server_of_our_name_that_is_not_ours_stays(xscore: Run, project: Path) -> None:
+    """Somebody else's `xscore` is kept when we come and when we go, in JSON and in TOML; it is told, and not listed."""
+    (project / ".codex").mkdir()
+    (project / ".codex/config.toml").write_text('[mcp_servers.xscore]\ncommand = "theirs"\n')
+    (project / ".mcp.json").write_text('{"mcpServers": {"xscore": {"command": "theirs"}}}')
+    before = files_of(project)
+    for client in ("codex", "claude-code"):
+        for mode in ("--write", "--remove"):
+            install(xscore, project, client, "project", mode)
+            now = files_of(project)
+            assert {path: now[path] for path in before} == before
+        done = xscore("agent", "install", "--client", client, cwd=project)
+        assert "something of yours is kept" in done.stderr
+    assert json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"] == []
 
 
 @pytest.mark.parametrize("linked", [".cursor", ".cursor/hooks.json", ".cursor/skills"])

@@ -161,6 +161,11 @@ def is_our_server(entry: object) -> bool:
     return isinstance(command, str) and command.rpartition("/")[2] == "xscore"
 
 
+def only_moved(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a server of ours differs from what it should be by its program's path alone."""
+    return entry != wanted and {**entry, "command": wanted["command"]} == wanted
+
+
 INSTRUCTIONS = """\
 xscore judges every memory of this repository (functions, tests, documents, decisions, failures, past sessions) against
 a task and gives you the few that matter, each as `path:start-end  score  reason`.

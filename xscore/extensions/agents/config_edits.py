@@ -33,8 +33,8 @@ class Entry(Struct, frozen=True):
     value: Any
     is_ours: Callable[[object], bool]
     """Recognizes an entry of ours, also one of another version."""
-    replace: bool = True
-    """Whether a different entry of ours gives way; otherwise it is kept."""
+    gives_way: Callable[[Any], bool] = lambda _: True
+    """Whether another version of ours is replaced; otherwise it is kept as somebody changed it."""
 
     @property
     def label(self) -> str:
@@ -63,7 +63,8 @@ def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, h
     for entry in reversed(entries):  # each goes to the front
         parsed = _Source(source, file)
         found = parsed.own(entry)
-        if any(parsed.value(node) == entry.value for node in found) or (found and not entry.replace):
+        values = [parsed.value(node) for node in found]
+        if entry.value in values or (parsed.holds(entry) and not any(map(entry.gives_way, values))):
             continue
         source = _Source(remove_entries(source, [entry], file), file).insert(entry)
     return source
@@ -93,8 +94,7 @@ def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
     block = f"[{name}]\n{body}"
     if source is None:
         return block.encode()
-    before = _toml(source, file)
-    if _table(before, name) is not None:
+    if read_table(source, name, file) is not None:
         return source
     line_end = "\r\n" if b"\r\n" in source else "\n"
     text = f"\n{block}" if source.endswith(b"\n") or not source else f"\n\n{block.rstrip()}"
@@ -111,7 +111,7 @@ def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
 
 def remove_table(source: bytes, name: str, file: Path) -> bytes:
     """Return a TOML file without the table `name` and its sub-tables. Raises UsageError."""
-    if not has_table(source, name, file):
+    if read_table(source, name, file) is None:
         return source
     lines = source.decode().splitlines(keepends=True)
     ours, inside = set[int](), False
@@ -120,6 +120,8 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
             inside = re.match(rf"\s*\[\s*{re.escape(name)}\s*[.\]]", line) is not None
         if inside and not re.match(r"\s*(#|$)", line):  # a comment behind the table may speak of the next one
             ours.add(number)
+    if not ours:
+        raise UsageError(f"{file}: `{name}` has no line [{name}] of its own", hint="Remove it by hand.")
     first, last = min(ours), max(ours)
     bare_end = not lines[last].endswith("\n")
     for _ in range(2 if bare_end else 1):
@@ -136,9 +138,12 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
     return after
 
 
-def has_table(source: bytes, name: str, file: Path) -> bool:
-    """Whether a TOML file has this table. Raises UsageError."""
-    return _table(_toml(source, file), name) is not None
+def read_table(source: bytes, name: str, file: Path) -> Any:
+    """Return what a TOML file says under a dotted name; None if nothing. Raises UsageError."""
+    found: Any = _toml(source, file)
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 def _toml(source: bytes, file: Path) -> dict[str, Any]:
@@ -147,13 +152,6 @@ def _toml(source: bytes, file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         raise UsageError(f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED) from error
-
-
-def _table(document: dict[str, Any], name: str) -> Any:
-    found: Any = document
-    for part in name.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
 
 
 def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -206,6 +204,11 @@ class _Source:
                 place = f"{self.file}:{node.start_point.row + 1}"
                 raise UsageError(f"{place}: `{key}` is not {kind}", hint=_UNCHANGED)
         return node, len(entry.path)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether anything, ours or not, stands under the key of an entry."""
+        node, depth = self.container(entry)
+        return bool(entry.key) and depth == len(entry.path) and entry.key in self.pairs(node)
 
     def own(self, entry: Entry) -> list["Node"]:
         """Return what stands in the place of an entry and is ours."""

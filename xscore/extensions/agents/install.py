@@ -11,8 +11,9 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ from xscore.extensions.agents.clients import (
     hook_entries,
     is_our_hook,
     is_our_server,
+    only_moved,
     server_entry,
     skill_text,
     subagent_text,
@@ -32,7 +34,7 @@ from xscore.extensions.agents.config_edits import (
     add_entries,
     add_table,
     has_entry,
-    has_table,
+    read_table,
     remove_entries,
     remove_table,
 )
@@ -103,7 +105,7 @@ class _Form(Struct, frozen=True):
     path: Path
     entries: tuple[Entry, ...] = ()
     head: dict[str, int] = {}
-    table: str = ""
+    table: dict[str, Any] = {}
     text: str = ""
 
     @property
@@ -112,9 +114,11 @@ class _Form(Struct, frozen=True):
 
     def added(self, before: bytes | None) -> bytes:
         if self.text:
-            return self.text.encode()
+            return self.text.encode() if before is None or self.present(before) else before
         if self.table:
-            return add_table(before, _TABLE, self.table, self.path)
+            if before and self.present(before) and only_moved(read_table(before, _TABLE, self.path), self.table):
+                before = remove_table(before, _TABLE, self.path) or None
+            return add_table(before, _TABLE, toml_lines(self.table), self.path)
         return add_entries(before, self.entries, self.path, head=self.head)
 
     def removed(self, before: bytes) -> bytes | None:
@@ -123,14 +127,15 @@ class _Form(Struct, frozen=True):
         if self.text:
             return before
         if self.table:
-            return remove_table(before, _TABLE, self.path)
+            return remove_table(before, _TABLE, self.path) if self.present(before) else before
         return remove_entries(before, self.entries, self.path)
 
     def present(self, data: bytes) -> list[str]:
         """Name what of ours is in a file."""
         if self.entries:
             return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
-        return list(self.labels) if self.text or has_table(data, _TABLE, self.path) else []
+        is_there = data.startswith(_OURS) if self.text else is_our_server(read_table(data, _TABLE, self.path))
+        return list(self.labels) if is_there else []
 
 
 def target(client: str, scope: Scope, *, home: Path, root: Path, environ: Mapping[str, str]) -> Target:
@@ -143,11 +148,10 @@ def plan_install(target: Target) -> list[FileEdit]:
     edits = []
     for form in _forms(target):
         before = _read(form.path)
-        foreign = form.text and before is not None and not before.startswith(_OURS)
-        after = before if foreign else form.added(before)
-        edits.append(
-            FileEdit(form.path, before, after, form.labels, "a file of yours has this name" if foreign else "")
-        )
+        after = form.added(before)
+        kept = [label for label in form.labels if label not in form.present(after)]
+        note = f"something of yours is kept in the place of {', '.join(kept)}" if kept else ""
+        edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
 
@@ -171,7 +175,7 @@ def installed_entries(target: Target) -> dict[Path, list[str]]:
     found = {}
     for form in _forms(target):
         data = _read(form.path)
-        if data is not None and (not form.text or data.startswith(_OURS)):
+        if data is not None:
             found[form.path] = form.present(data)
     return {path: labels for path, labels in found.items() if labels}
 
@@ -218,14 +222,16 @@ def _forms(target: Target) -> list[_Form]:
     ]
     servers_file = client.user_servers_file if target.scope == "user" else client.project_servers_file
     server = server_entry(client, target.program)
-    servers = [] if servers_file.endswith(".toml") else [Entry(("mcpServers",), SERVER, server, is_our_server, False)]
+    servers = [Entry(("mcpServers",), SERVER, server, is_our_server, partial(only_moved, wanted=server))]
     hooks_path, servers_path = target.place(client.hooks_file), target.place(servers_file)
     head = {"version": client.hooks_version} if client.hooks_version else {}
     if servers_path == hooks_path:
         forms = [_Form(hooks_path, (*hooks, *servers), head)]
     else:
-        table = "" if servers else toml_lines(server)
-        forms = [_Form(hooks_path, tuple(hooks), head), _Form(servers_path, tuple(servers), table=table)]
+        servers_form = _Form(servers_path, tuple(servers))
+        if servers_file.endswith(".toml"):
+            servers_form = _Form(servers_path, table=server)
+        forms = [_Form(hooks_path, tuple(hooks), head), servers_form]
     forms.append(_Form(target.place(client.skill_file), text=skill_text()))
     if client.subagent_file:
         forms.append(_Form(target.place(client.subagent_file), text=subagent_text()))
