@@ -8,7 +8,7 @@ from tests.cost_reports.gate_reports import MEASURED, made
 from xscore.cli.terminal import Terminal
 from xscore.cost_reports import gate
 from xscore.cost_reports.records import CostReport
-from xscore.cost_reports.report_markdown import check_report, print_gate, update_baseline
+from xscore.cost_reports.report_files import check_report, print_gate, update_baseline
 from xscore.platform.errors import UsageError
 from xscore.records.receipt import Coverage
 from xscore.settings import GateSettings

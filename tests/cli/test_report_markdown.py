@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from xscore.cost_reports.report_markdown import escape_markdown
+from xscore.cost_reports.report_files import escape_markdown
 from xscore.platform.text import one_line
 
 NO_WIDTH = "\u200b"

@@ -7,7 +7,7 @@ import pytest
 from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page import render_page
 from xscore.cost_reports.records import Spent
-from xscore.cost_reports.report_markdown import render_markdown
+from xscore.cost_reports.report_files import render_markdown
 from xscore.cost_reports.report_text import (
     cost_alternatives,
     format_spent,

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import Bundle, BundleEntry, memory_value
-from xscore.prompts.shortening import without_stubs
+from xscore.prompts.left_out import without_stubs
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 

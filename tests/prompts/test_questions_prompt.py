@@ -19,8 +19,8 @@ from xscore.platform.hashing import digest
 from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.prompts.turn_text import turn_block
-from xscore.providers.reply_schema import reply_schema
 from xscore.providers.scripted import shown_memories, shown_questions
+from xscore.providers.wire import reply_schema
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.prompts.bundle_memories import NOW, entry, memory
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
-from xscore.prompts.shortening import MOST_SIGNATURES, name_methods, show_in_part, telling_words, without_stubs
+from xscore.prompts.left_out import MOST_SIGNATURES, name_methods, show_in_part, telling_words, without_stubs
 from xscore.records.memory import Kind
 from xscore.settings import BundleSettings
 

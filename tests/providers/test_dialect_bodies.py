@@ -18,7 +18,7 @@ from tests.servers.anthropic_server import BOUNDS
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.catalog import CLAUDE_FAMILIES, OPENAI_FAMILIES
 from xscore.providers.openai import OpenAIProvider
-from xscore.providers.reply_schema import response_format
+from xscore.providers.wire import response_format
 from xscore.records.calls import Capability, ReplyForm, Request
 
 OFFICIAL, COMPATIBLE = OpenAIProvider("https://api.openai.com/v1", ""), OpenAIProvider("http://127.0.0.1:1/v1", "")

@@ -13,8 +13,8 @@ from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS
 from xscore.providers.decisions import DecisionProvider
 from xscore.providers.decisions import connect as connect_decisions
-from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.providers.scripted import shown_memories
+from xscore.providers.wire import SCHEMA_NAME, reply_schema
 from xscore.records.calls import DecisionForm, Request
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn

@@ -72,8 +72,8 @@ Set up
     install extensions.agents.install_commands:install  Put xscore into an agent's files; --print, --write, --remove.
     list    extensions.agents.install_commands:list_agents  Show which agents know xscore.
   config    - Effective settings and where they came from; shell completion.
-    show       cli.config:show_config  Every effective setting; --origin says from where.
-    completion cli.config:completion  Print the completion script of a shell.
+    show       cli.repository:show_config  Every effective setting; --origin says from where.
+    completion cli.repository:completion  Print the completion script of a shell.
   store     - Judgments, trust, encryption and repair of this store.
     cache   cli.store:show_cache  Count cached judgments and their hit rate.
     prune   cli.store:prune_cache  Remove judgments that nothing can reach.

@@ -1,14 +1,17 @@
-"""`xscore index | status | doctor | graph`: a repository's memories, store, setup and links.
+"""`xscore index | status | doctor | graph | config`: a repository's memories, store, setup, links and settings.
 
-`graph` reads the store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
+`config` changes no setting; a key shows only its last characters, and a URL no user or password. `graph` reads the
+store and indexes nothing. Trade-off: after an edit its answer is that of the last index run.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
@@ -18,11 +21,12 @@ from xscore.cli.text_layout import bold, faint, render_counts, render_facts, ren
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError, install_hint
 from xscore.platform.paths import decode_path_argument
-from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, one_line
+from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, mask_key, one_line
 from xscore.records.memory import IndexReport
-from xscore.records.reports import BackgroundStatus, Diagnosis, HookFailure, StoreStatus
+from xscore.records.reports import BackgroundStatus, Diagnosis, EffectiveSetting, HookFailure, StoreStatus
 
 if TYPE_CHECKING:
+    from xscore.settings import LoadedSettings
     from xscore.store.graph import ReachedNode
 
 TO_FIX = 3
@@ -179,3 +183,76 @@ def _render_status(found: StoreStatus) -> str:
         ]
     )
     return facts if found.files else f"{facts}\n\nNothing is indexed yet: run `xscore index`."
+
+
+_USER = re.compile(r"://\S*@")
+_QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=|#)[^&#\s]+")
+
+
+@command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str, flags: Flags) -> None:
+    """Print the completion script of SHELL.
+
+    bash: eval "$(xscore config completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: save it as
+    ~/.config/fish/completions/xscore.fish.
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(click.get_current_context().find_root().command, {}, "xscore", "_XSCORE_COMPLETE")
+    flags.terminal.data(
+        ShellComplete.source(script)
+    )  # the class's own checks the installed bash; the script does not need it
+
+
+@command()
+@click.option("--origin", is_flag=True, help="Also show where each value came from.")
+def show_config(origin: bool, flags: Flags) -> None:
+    """Show every effective setting; keys are masked but for their last four characters."""
+    loaded = read_settings(flags)
+    found = effective_settings(loaded)
+    flags.terminal.notes(loaded.warnings)
+
+    def render(_: object) -> str:
+        rows = [(one.name, one_line(one.value) or "(unset)", one_line(one.origin)) for one in found]
+        return render_table((), [row if origin else row[:2] for row in rows])
+
+    flags.terminal.print_result({"settings": [asdict(setting) for setting in found]}, render)
+
+
+def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
+    """Return every setting with its formatted value and origin; keys and what is secret in URLs are masked."""
+    found = []
+    for name, origin in loaded.origins.items():
+        section, field = name.split(".", 1)
+        value = getattr(getattr(loaded.settings, section), field)
+        shown = value.reveal() if name == "shared.url" else format_setting(value)
+        if name == "shared.url" and shown and "://" not in shown:
+            shown = "(unreadable)"
+        found.append(EffectiveSetting(name, _without_credentials(shown) if "://" in shown else shown, origin))
+    return found
+
+
+def _without_credentials(text: str) -> str:
+    """Mask the user, password and query values of each URL in a text, and anything else that looks like a key."""
+    from xscore.store.redaction import redact
+
+    return redact(_QUERY_VALUE.sub(r"\1…", _USER.sub("://…@", text))).text
+
+
+def format_setting(value: object) -> str:
+    """Format a value as it would be typed; empty if unset."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ", ".join(map(str, value))
+        case dict():
+            return ", ".join(f"{key}={part:g}" for key, part in value.items())
+        case float():
+            return f"{value:.4g}"
+    return mask_key(value.reveal()) if hasattr(value, "reveal") else str(value)

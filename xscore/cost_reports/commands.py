@@ -15,13 +15,16 @@ from xscore.cli.options import FILE, Flags, PeriodType, UtcTimeType, command, op
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cost_reports.records import REPORT_GROUPINGS, CostReport, GateReport, ReportQuery
 from xscore.cost_reports.report import RepositoryLedger, build_report
-from xscore.cost_reports.report_files import check_outputs, form_of_file, report_csv, report_parquet
-from xscore.cost_reports.report_markdown import (
+from xscore.cost_reports.report_files import (
     MARKDOWN_GROUPS_SHOWN,
+    check_outputs,
     check_report,
+    form_of_file,
     gate_markdown,
     print_gate,
     render_markdown,
+    report_csv,
+    report_parquet,
     update_baseline,
 )
 from xscore.cost_reports.report_text import render_report

@@ -130,7 +130,7 @@ async def judge_question(
     settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
     warnings: tuple[str, ...] = ()
     if judge.identity.is_decision and not settled.interrupted:
-        from xscore.pipeline.second_draws import draw_again
+        from xscore.pipeline.judging_again import draw_again
 
         drawn = await draw_again(parts, resources, (prepared.turn, prepared.key), settled.outcomes, deadline)
         settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted), drawn.warnings

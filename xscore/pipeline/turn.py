@@ -222,14 +222,14 @@ class TurnRun(Struct):
             judge = await self._open_judge(self.resources)
             self.outcomes = await self.judge_by(judge, opened.pool)
             if not isinstance(judge, NoJudge) and judge.identity.is_decision:
-                from xscore.pipeline.second_draws import draw_again
+                from xscore.pipeline.judging_again import draw_again
 
                 drawn = await draw_again(self.parts, self.resources, (opened.turn, opened.key), self.outcomes, deadline)
                 self.outcomes, self.second_draws = drawn.outcomes, drawn.counts
                 self.interrupted = self.interrupted or drawn.interrupted
                 self.warnings += drawn.warnings
             if any(isinstance(one.result, Unjudged) for one in self.outcomes):
-                from xscore.pipeline.fallback import take_over
+                from xscore.pipeline.judging_again import take_over
 
                 await take_over(self)
             lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
@@ -279,7 +279,7 @@ class TurnRun(Struct):
             take_back_cancellation(asyncio.current_task())
             return NoJudge(UnjudgedCause.INTERRUPTED)
         except (ProviderError, NoUsableModel) as error:
-            from xscore.pipeline.fallback import can_go_on
+            from xscore.pipeline.judging_again import can_go_on
 
             if len(opened.pool.misses) == len(opened.pool.candidates) and not can_go_on(self, error):
                 raise
@@ -316,7 +316,7 @@ class TurnRun(Struct):
     def _why_lexical_ranks(self) -> str:
         if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
             return ""
-        from xscore.pipeline.fallback import why_lexical_ranks
+        from xscore.pipeline.judging_again import why_lexical_ranks
 
         return why_lexical_ranks(self)
 

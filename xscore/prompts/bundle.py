@@ -25,8 +25,7 @@ from xscore.prompts.bundle_parts import (
     memory_value,
     provenance_text,
 )
-from xscore.prompts.left_out import LeftOut, LeftOutCause
-from xscore.prompts.shortening import name_methods, show_in_part, telling_words, without_stubs
+from xscore.prompts.left_out import LeftOut, LeftOutCause, name_methods, show_in_part, telling_words, without_stubs
 from xscore.records.memory import Candidate, Kind, Layer, Memory
 from xscore.settings import BundleSettings
 

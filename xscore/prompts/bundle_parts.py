@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import collapse_blanks, escape_tags
-from xscore.prompts.left_out import LeftOut
-from xscore.prompts.shortening import redacted_lines
+from xscore.prompts.left_out import LeftOut, redacted_lines
 from xscore.records.judgment import Ranked
 from xscore.records.memory import CODE_KINDS, Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings

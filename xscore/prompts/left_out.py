@@ -1,10 +1,14 @@
-"""The memories that a bundle only names: chosen without room, passed without a place, or just below the threshold.
+"""What a bundle leaves out: memories that it only names, and the parts of a memory that it cuts.
 
-One line each, by file, within a share of the budget; what does not fit even so is counted. Trade-off: names come before
-reasons, so a long list has no reasons.
+Named are memories chosen without room, passed without a place, or just below the threshold. One line each, by file,
+within a share of the budget; what does not fit even so is counted. Class outlines are cut to names, long functions to
+the lines that matter; every cut says what was left out, and line numbers are those of the file. Trade-offs: names come
+before reasons, so a long list has no reasons; the lines that matter are found by the words of the task and of the
+judge's reason.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from itertools import groupby
 
@@ -98,3 +102,107 @@ def _line(one: LeftOut, *, reason: bool = False) -> str:
 
 def _tokens(*texts: str) -> int:
     return tokens.estimate(sum(tokens.size(text) + 1 for text in texts))
+
+
+MOST_SIGNATURES = 10
+"""A class outline with more methods than this names them instead of showing their signatures."""
+AROUND = 2
+"""Lines shown before and after a line that matters."""
+SHORTEST_WORD = 4
+_COMMON = frozenset({
+    *("about", "after", "also", "because", "before", "change", "code", "does", "each", "from", "have", "into", "line"),
+    *("lines", "make", "more", "only", "should", "take", "than", "that", "their", "them", "then", "there", "these"),
+    *("they", "this", "those", "what", "when", "where", "which", "while", "will", "with", "would"),
+})  # fmt: skip
+_REDACTED = re.compile(r"<(?:SECRET|PII):\w+>")
+
+
+def without_stubs(text: str, signatures: Sequence[str]) -> str:
+    """Remove the stubs of these members from a class as the indexer renders it, each once.
+
+    A stub is the lines of the signature, the last followed only by a placeholder.
+    """
+    lines = text.split("\n")
+    for signature in signatures:
+        wanted = [line.strip() for line in signature.split("\n") if line.strip()]
+        for place in range(1, len(lines) - len(wanted) + 1) if wanted else ():
+            window = [line.strip() for line in lines[place : place + len(wanted)]]
+            rest = window[-1].removeprefix(wanted[-1])
+            is_stub = window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest))
+            if is_stub and window[:-1] == wanted[:-1]:
+                del lines[place : place + len(wanted)]
+                break
+    return "\n".join(lines)
+
+
+def name_methods(outline: str) -> str:
+    """Replace the signatures of an outline by one line of method names, if there are more than `MOST_SIGNATURES`."""
+    lines = outline.split("\n")
+    stubs = [found for end, line in enumerate(lines) if (found := _stub_ending_at(lines, end, line))]
+    if len(stubs) <= MOST_SIGNATURES:
+        return outline
+    gone = {at for start, end, _ in stubs for at in range(start, end + 1)}
+    first, _, _ = stubs[0]
+    indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
+    mark = "//" if lines[stubs[0][1]].rstrip().endswith("}") else "#"
+    named = f"{indent}{mark} {len(stubs)} methods, only named: {', '.join(name for _, _, name in stubs)}"
+    kept = [named if at == first else line for at, line in enumerate(lines) if at == first or at not in gone]
+    return re.sub(r"\n[ \t]*\n(?:[ \t]*\n)+", "\n\n", "\n".join(kept))
+
+
+def _stub_ending_at(lines: Sequence[str], end: int, line: str) -> tuple[int, int, str] | None:
+    """Return first line, last line and name of the method stub that ends here."""
+    if not line.rstrip().endswith((": ...", "{ ... }")):
+        return None
+    start = end
+    # a signature over several lines: go up until its parentheses are balanced
+    while start > 0 and "\n".join(lines[start : end + 1]).count(")") > "\n".join(lines[start : end + 1]).count("("):
+        start -= 1
+    name = re.search(r"([\w$]+)\s*(?:<[^()]*>)?\(", "\n".join(lines[start : end + 1]))
+    if name is None:
+        return None
+    while start > 1 and lines[start - 1].lstrip().startswith("@"):
+        start -= 1
+    return start, end, name[1]
+
+
+def telling_words(*texts: str) -> frozenset[str]:
+    """Return the words of a task and a reason by which the lines that matter are found, in lower case."""
+    words = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+", text)}
+    return frozenset(word for word in words - _COMMON if len(word) >= SHORTEST_WORD)
+
+
+def show_in_part(text: str, words: Collection[str], *, first_line: int, limit: int) -> str:
+    """Return the head and the lines with these words, at most about `limit` characters; empty if none has one.
+
+    first_line: the number of the first line in its file, for what is said of the gaps.
+    """
+    lines = text.split("\n")
+    worth = [sum(word in line.lower() for word in words) for line in lines]
+    shown = {0}
+    size = len(lines[0])
+    for place in sorted(range(1, len(lines)), key=lambda at: (-worth[at], at)):
+        near = [at for at in range(max(0, place - AROUND), min(len(lines), place + AROUND + 1)) if at not in shown]
+        more = sum(len(lines[at]) + 1 for at in near)
+        if not worth[place] or size + more > limit:
+            break
+        shown.update(near)
+        size += more
+    if len(shown) == 1:
+        return ""
+    parts: list[str] = []
+    gap = 0
+    for at, line in enumerate([*lines, ""]):
+        if at < len(lines) and at not in shown:
+            gap += 1
+            continue
+        if gap:
+            parts.append(f"[… lines {first_line + at - gap}-{first_line + at - 1} left out …]")
+        gap = 0
+        parts += [line] if at < len(lines) else []
+    return "\n".join(parts)
+
+
+def redacted_lines(text: str, *, first_line: int) -> tuple[int, ...]:
+    """Return the numbers of the lines in which something was redacted."""
+    return tuple(first_line + at for at, line in enumerate(text.split("\n")) if _REDACTED.search(line))

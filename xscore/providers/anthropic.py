@@ -19,9 +19,8 @@ from xscore.providers.catalog import HOUR_S
 from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
 from xscore.providers.hosts import DUMMY_KEY
 from xscore.providers.provider import OnText
-from xscore.providers.reply_schema import reply_schema
 from xscore.providers.transport import Route
-from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content
+from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content, reply_schema
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 

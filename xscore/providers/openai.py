@@ -19,9 +19,8 @@ from xscore.providers import host_facts
 from xscore.providers.catalog import model_settings
 from xscore.providers.host_facts import make_completion, openai_rate_limits, sub_object, token_count
 from xscore.providers.hosts import DUMMY_KEY, is_loopback
-from xscore.providers.reply_schema import response_format
 from xscore.providers.transport import ACCOUNT_HEADERS, Route
-from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content
+from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content, response_format
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 

@@ -1,12 +1,13 @@
 """A chat dialect: one request to a model in the words of a vendor, whole over our connection or streamed by its SDK.
 
 It sends, sends again without fields that the host refuses, reads the reply or the stream, translates errors and checks
-that the host read all of the prompt. A vendor's module holds the rest: bodies, readers, the SDK. Whole replies, all
-that judging takes, need no SDK; it is imported at the first stream (a second of CPU). Trade-off: the SDKs are alike
-because one generator writes them; clients are `Any`.
+that the host read all of the prompt. The schema of a judging reply is built here. A vendor's module holds the rest:
+bodies, readers, the SDK. Whole replies, all that judging takes, need no SDK; it is imported at the first stream (a
+second of CPU). Trade-off: the SDKs are alike because one generator writes them; clients are `Any`.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -276,3 +277,44 @@ def prompt_content(request: Request, *, mark: Mapping[str, Any] | None) -> str |
     rest = "\n\n".join(request.content[request.stable_parts :])
     parts = [{"type": "text", "text": stable, **mark}]
     return [*parts, {"type": "text", "text": "\n\n" + rest}] if rest else parts
+
+
+SCORE_MAX = 100
+SCHEMA_NAME = "judgments"
+
+
+@lru_cache(maxsize=256)
+def reply_schema(
+    ids: tuple[str, ...], *, questions: tuple[str, ...] = (), bounds: bool = True, refs: bool = False
+) -> dict[str, Any]:
+    """Return the schema for these ids; shared between calls, so not to be changed.
+
+    questions: codes of those that share the prompt, each of which scores every id; none: the prompt has one turn.
+    bounds: state 0..100 in the schema. Leave it out for hosts that answer 400 to numeric bounds.
+    refs: define the score, and the scores of a question, once and refer to them.
+    """
+    score = {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
+    scores = _object(dict.fromkeys(ids, {"$ref": "#/$defs/score"} if refs else score))
+    named = {"q": {"type": "string", "enum": list(questions)}} if questions else {}
+    reason = _object(named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}})
+    by_question = _object(dict.fromkeys(questions, {"$ref": "#/$defs/scores"} if refs else scores))
+    schema = _object({"scores": by_question if questions else scores, "reasons": {"type": "array", "items": reason}})
+    if refs:
+        schema["$defs"] = {"score": score} | ({"scores": scores} if questions else {})
+    return schema
+
+
+@lru_cache(maxsize=256)
+def response_format(ids: tuple[str, ...], questions: tuple[str, ...] = (), *, refs: bool = False) -> dict[str, Any]:
+    """Return the strict `response_format` of the OpenAI dialect; shared between calls."""
+    schema = reply_schema(ids, questions=questions, refs=refs)
+    return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "strict": True, "schema": schema}}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

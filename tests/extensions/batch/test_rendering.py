@@ -22,7 +22,7 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.list_plan import batch_judge_factory
 from xscore.extensions.batch.records import BatchLimits
-from xscore.extensions.batch.rendering import (
+from xscore.extensions.batch.sending import (
     BatchInput,
     BatchRenderer,
 )

@@ -1,4 +1,4 @@
-"""Send planned requests as batches: as many as the vendor's limits, the queue there and the caps have room for.
+"""Render planned requests and send them as batches: as many as the vendor's limits, its queue and the caps allow.
 
     rendered -> marked, with its dollars reserved -> uploaded and created
 
@@ -7,23 +7,179 @@ the next pass looks for at the vendor. Requests without room stay planned and ar
 Trade-off: an input is rendered before its dollars are reserved, because its size is only known then.
 """
 
+import io
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import IO
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.judgments import read_judgments
+from xscore.cache.keys import judge_key
 from xscore.costs.caps import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
+from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_context import JobContext
-from xscore.extensions.batch.job_rows import RequestName
-from xscore.extensions.batch.records import Batch
-from xscore.extensions.batch.rendering import BatchInput, BatchRenderer, batch_limits, open_input_file
+from xscore.extensions.batch.job_rows import BatchJob, RequestName
+from xscore.extensions.batch.records import Batch, BatchLimits
 from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED
+from xscore.extensions.batch.vendor_calls import BatchHost
+from xscore.platform import sqlite_drivers
 from xscore.platform.errors import PromptTooLong, RequestRejected, UsageError
+from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
-from xscore.scorer.repair import PackPrompt
+from xscore.providers.prices import PriceList, call_price, cost_upper_bound
+from xscore.records.calls import Request
+from xscore.records.memory import Candidate, Layer
+from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts
+from xscore.settings.model import BatchSettings
+from xscore.store.store import Store
+
+MAX_ENCRYPTED_BYTES = 32_000_000
+"""Largest input of a batch from an encrypted store, which is kept in memory and off the disk."""
+WRITE_BUFFER_BYTES = 1_000_000
+ASKS_AT_ONCE = 128
+"""How many asks are read from the store at a time."""
+
+
+class BatchInput(Struct):
+    """What went into one batch."""
+
+    taken: list[RequestName] = field(default_factory=list)
+    erased: list[RequestName] = field(default_factory=list)
+    """Requests whose question was erased; no batch will ever hold them."""
+    incomplete: dict[int, PackPrompt] = field(default_factory=dict)
+    """Asks of which a text has left the store, those pieces without a kind: they are to be planned anew."""
+    repeats: int = 0
+    """Requests taken beyond the first of their pack."""
+    bytes: int = 0
+    input_tokens: int = 0
+    most_usd: Decimal | None = Decimal(0)
+    """What they may cost at most; None: the model has no known price."""
+    limit: str = ""
+    """What had no room for the next request: `requests`, `bytes`, `dollars`; empty: all went in."""
+
+    def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
+        """Name what has no room for another request; empty: there is room. size: bytes. usd: its highest price."""
+        if len(self.taken) >= limits.requests:
+            return "requests"
+        if self.bytes + size > limits.bytes:
+            return "bytes"
+        if limits.usd is None or usd is None or self.most_usd is None:
+            return ""
+        return "dollars" if self.most_usd + usd > limits.usd else ""
+
+
+def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> BatchLimits:
+    """Return the lower of the vendor's limits and the user's, and of what an encrypted store may hold in memory."""
+    most_bytes = min(vendors.bytes, wanted.max_bytes or vendors.bytes)
+    return BatchLimits(
+        requests=min(vendors.requests, wanted.max_requests or vendors.requests),
+        bytes=min(most_bytes, MAX_ENCRYPTED_BYTES) if _is_encrypted(store) else most_bytes,
+    )
+
+
+def _is_encrypted(store: Store) -> bool:
+    return sqlite_drivers.read_note(store.path) is not None
+
+
+def open_input_file(store: Store) -> IO[bytes]:
+    """Open a buffer for the input of one batch: an unnamed file beside the store, or memory for an encrypted one."""
+    if _is_encrypted(store):
+        return io.BytesIO()
+    return tempfile.TemporaryFile(dir=store.path.parent, buffering=WRITE_BUFFER_BYTES)
+
+
+class BatchRenderer:
+    """Makes the inputs of one job's batches, one at a time."""
+
+    def __init__(self, store: Store, host: BatchHost, job: BatchJob, prices: PriceList = call_price) -> None:
+        """Raise UsageError where the job was planned with another judging prompt than this version's."""
+        if judge_key(job.recipe.identity()) != job.judge:
+            raise UsageError(
+                f"{job.id} was planned with an earlier judging prompt",
+                hint=f"Collect what was sent, then `xscore batch cancel {job.id}` and submit the list again.",
+            )
+        self._store, self._host, self._job, self._prices = store, host, job, prices
+        self._drafts = job.recipe.drafts()
+
+    def fill(self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits) -> BatchInput:
+        """Write lines of these requests, in order, until the next has no room; say which went in.
+
+        requests: grouped by ask (`job_rows.planned_requests`). mark: prefix of every custom_id. Raises StoreDamaged.
+        """
+        filled = BatchInput()
+        with gc_paused():
+            for number, ask, questions in self._by_ask(requests):
+                if not all(piece.kind for piece in ask.pieces):
+                    filled.incomplete[number] = ask
+                    continue
+                for question in questions:
+                    name = question, number
+                    if not self._turns[question]:
+                        filled.erased.append(name)
+                        continue
+                    request, _ = self._drafts.request(ask, self._turns[question])
+                    line, usd = self._host.line(custom_id(mark, name), self._host.body(request)), self._bound(request)
+                    filled.limit = filled.exceeded(len(line), usd, limits)
+                    if filled.limit:
+                        return filled
+                    filled.taken.append(name)
+                    filled.repeats += ask.is_again
+                    filled.bytes += len(line)
+                    filled.input_tokens += request.input_tokens
+                    filled.most_usd = None if usd is None or filled.most_usd is None else filled.most_usd + usd
+                    into.write(line)
+        return filled
+
+    def _bound(self, request: Request) -> Decimal | None:
+        """Return the most a request may cost at the Batch price, or at the live one where no such price is known."""
+        provider, host = self._job.recipe.provider, self._job.recipe.host
+        prices = self._prices
+        bound = cost_upper_bound(
+            provider, host, request, price_of=lambda _, model, host, usage: prices.batch(model, host, usage)
+        )
+        return cost_upper_bound(provider, host, request, price_of=prices) if bound is None else bound
+
+    def _by_ask(self, requests: Iterable[RequestName]) -> Iterator[tuple[int, PackPrompt, list[int]]]:
+        """Yield each ask with its texts, and the questions to it."""
+        grouped = ((ask, [question for question, _ in group]) for ask, group in groupby(requests, key=itemgetter(1)))
+        while some := list(islice(grouped, ASKS_AT_ONCE)):
+            asks = self._with_texts(job_rows.read_asks(self._store.connection, self._job.id, [ask for ask, _ in some]))
+            for number, questions in some:
+                yield number, asks[number], questions
+
+    def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
+        """Return these asks, the pieces with their texts; a piece whose text has left the store is as it was."""
+        recipe, wanted = self._job.recipe, {piece.memory for ask in asks.values() for piece in ask.pieces}
+        members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
+        texts = self._store.texts(members, tests=recipe.tests)
+        there: dict[str, MemoryPart] = {}
+        for member in members:
+            for piece in (
+                memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens) if member.id in texts else ()
+            ):
+                there[piece.content_hash] = piece
+        return {
+            number: replace(ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces]))
+            for number, ask in asks.items()
+        }
+
+    @cached_property
+    def _candidates(self) -> Mapping[str, Candidate]:
+        pool = self._store.pool(tests=self._job.recipe.tests)
+        return {one.content_hash: one for one in pool if one.layer is not Layer.USER}
+
+    @cached_property
+    def _turns(self) -> Mapping[int, str]:
+        found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
+        return {number: one.turn_text if one.turn.task else "" for number, one in found}
+
 
 LOST_TEXT = "unreadable: it left the store before it was judged"
 DIVISOR_AFTER_FULL = 2

@@ -34,7 +34,7 @@ from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_liv
 from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory, judge_name
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import JobStatus, ListReport
-from xscore.extensions.batch.rendering import batch_limits
+from xscore.extensions.batch.sending import batch_limits
 from xscore.extensions.batch.submitting import JobDraft, draft_job, save_job
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.pipeline.json_form import money_json, record_json

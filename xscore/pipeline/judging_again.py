@@ -1,0 +1,234 @@
+"""Judge again: near a decision model's threshold by a second answer, and what a judge left by the models after it.
+
+One answer of such a model varies by about 0.05, so a single one decides little near the threshold. The second is judged
+like the first, with claims, caps and the ledger, and stored beside it as another sample: a kill between the two leaves
+the first, and a turn that is all cached asks nothing. Boosts are worked out twice, because one may bring a candidate
+near its threshold or past it.
+
+Each model of `judge.fallback` judges what those before it left because their host failed, refused or could not be read,
+within the same deadline and caps, and under its own identity: what it said is never taken for the judge's. Words score
+on a scale of their own, so they rank the whole pool or nothing. Trade-off: two models that judge one turn may score a
+little differently, and the receipt can only say who judged how many.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from xscore.cache.keys import SECOND_DRAW, judge_key
+from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
+from xscore.pipeline.judging import (
+    ENDS_ALL,
+    Deadline,
+    JudgedPool,
+    JudgingWatch,
+    NoJudge,
+    judge_pool,
+    take_back_cancellation,
+)
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import Pool, known_judgments, pool_among
+from xscore.pipeline.ranking import boosted
+from xscore.pipeline.resources import TurnResources
+from xscore.platform.errors import (
+    CallTimedOut,
+    ConnectionFailed,
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    Unreachable,
+    XscoreError,
+)
+from xscore.platform.text import counted
+from xscore.providers.spec import LEXICAL
+from xscore.records.calls import Stage
+from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.receipt import SecondDraws
+from xscore.records.reports import Observer
+from xscore.records.turn import Turn
+
+if TYPE_CHECKING:
+    from xscore.pipeline.turn import TurnRun
+    from xscore.scorer.judge import Judge
+
+
+class DrawnAgain(Struct, frozen=True):
+    """The outcomes after the second draws."""
+
+    outcomes: tuple[Outcome, ...]
+    counts: SecondDraws
+    interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+async def draw_again(
+    parts: PipelineParts,
+    resources: TurnResources,
+    question: tuple[Turn, str],
+    outcomes: tuple[Outcome, ...],
+    deadline: Deadline | None,
+) -> DrawnAgain:
+    """Judge a second time what came near its threshold. question: the turn and its key.
+
+    What gets no second score keeps its first. Raises StoreError.
+    """
+    near, beyond = _near_threshold(parts, question[0], outcomes)
+    if not near:
+        return DrawnAgain(outcomes, SecondDraws(missed=beyond))
+    causes = {one.result.cause for one in outcomes if isinstance(one.result, Unjudged)}
+    if causes & ENDS_ALL or (deadline is not None and not deadline.judging_left_s()):
+        return DrawnAgain(outcomes, SecondDraws(missed=len(near) + beyond))
+    judged = await _judge(parts, resources, question, near, deadline)
+    scores = {one.result.content_hash: one.result for one in judged.outcomes if isinstance(one.result, Judgment)}
+    lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
+    merged = tuple(
+        one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
+        if isinstance(one.result, Judgment) and one.result.content_hash in scores
+        else one
+        for one in outcomes
+    )
+    drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
+    counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
+    return DrawnAgain(merged, counts, judged.interrupted, _warning(lost))
+
+
+def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[list[Candidate], int]:
+    """Return what is to be drawn again, nearest first, and how many more come as near."""
+    thresholds, settings = parts.judge.thresholds, parts.settings.selection
+    least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
+    scores = [one.result.score for one in outcomes if isinstance(one.result, Judgment)]
+    if max(scores, default=0.0) < least:  # no boost brings any of them near
+        return [], 0
+    ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
+    distances = [
+        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranked if one.score >= least
+    ]
+    near = sorted(found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE)
+    once = [one.candidate for _, _, one in near if not one.judgment.draws]
+    room = max(0, settings.most_redrawn - (len(near) - len(once)))
+    return once[:room], len(once[room:])
+
+
+async def _judge(
+    parts: PipelineParts,
+    resources: TurnResources,
+    question: tuple[Turn, str],
+    near: Sequence[Candidate],
+    deadline: Deadline | None,
+) -> JudgedPool:
+    turn, key = question
+    pool = Pool(tuple(near), tuple(near), {}, tuple(near))
+    usage = resources.usage
+    watched = JudgingWatch(observer=Observer(), leaders=0, deadline=deadline, call_s=lambda: usage.call_s(Stage.JUDGE))
+    cause, detail, interrupted = UnjudgedCause.DEADLINE, "", False
+    try:
+        async with asyncio.timeout(deadline.judging_left_s() if deadline else None):
+            judge = await parts.judge.open(resources, turn, pool, key, SECOND_DRAW)
+    except TimeoutError:
+        pass
+    except asyncio.CancelledError:
+        take_back_cancellation(asyncio.current_task())
+        cause, interrupted = UnjudgedCause.INTERRUPTED, True
+    except (ProviderError, NoUsableModel) as error:
+        cause, detail = UnjudgedCause.PROVIDER, error.message
+    else:
+        return await judge_pool(pool, judge, turn, watched)
+    lost = [Outcome(one, Unjudged(one.content_hash, cause, detail), Origin.UNJUDGED) for one in near]
+    return JudgedPool(tuple(lost), interrupted)
+
+
+def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
+    if not lost:
+        return ()
+    what = counted(len(lost), "memory near its threshold was", "memories near their threshold were")
+    return (f"{what} judged once instead of twice: {lost[0].detail or lost[0].cause.value}",)
+
+
+FAILURES = frozenset({
+    UnjudgedCause.PROVIDER, UnjudgedCause.REFUSED, UnjudgedCause.UNREADABLE, UnjudgedCause.TOO_LONG
+})  # fmt: skip
+"""Causes that another judge may not meet. A cap, a deadline and Ctrl-C hold for all of them."""
+OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
+"""Kinds of errors that say the host was not reached; any other is about the key, the model or the request."""
+
+
+def fallback_models(run: "TurnRun") -> list[str]:
+    """Return the models that may take over, in order; none in an evaluation, which measures one judge."""
+    return [] if run.options.isolated else [name for name in run.parts.settings.judge.fallback if name != LEXICAL]
+
+
+def can_go_on(run: "TurnRun", error: XscoreError) -> bool:
+    """Return whether the turn has another judge after this error of the first one, or words to rank by."""
+    words = LEXICAL in run.parts.settings.judge.fallback and error.kind in OFFLINE
+    return not run.options.isolated and (words or bool(fallback_models(run)))
+
+
+async def take_over(run: "TurnRun") -> None:
+    """Have each model of the chain judge what those before it left, and put its outcomes in their place."""
+    for name in fallback_models(run):
+        left = tuple(
+            one.candidate for one in run.outcomes if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
+        )
+        if not left or run.interrupted:
+            return
+        try:
+            found = await _judge_by(run, name, left)
+        except asyncio.CancelledError:
+            run.interrupted = True
+            take_back_cancellation(asyncio.current_task())
+            return
+        except TimeoutError:
+            return
+        except StoreError:  # what is paid for could not be kept, so nobody else is asked
+            raise
+        except XscoreError as error:  # the next of the chain may do better
+            run.warn(f"`{name}` could not take over: {error.message}", error.hint)
+            continue
+        settled = {one.candidate.id: one for one in found}
+        run.outcomes = tuple(settled.get(one.candidate.id, one) for one in run.outcomes)
+
+
+async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> Sequence[Outcome]:
+    """Judge these candidates by another model; what it judged earlier is known. Raises what opening it raises."""
+    parts, opened, resources = run.parts, run.opened, run.resources
+    assert resources is not None
+    settings = settings_judged_by(name, parts.settings)
+    spec, _ = choose_judge(settings)
+    factory = judge_factory(spec, settings, store=parts.store, clock=parts.clock)
+    if factory.identity == parts.judge.identity:
+        return ()
+    known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
+    pool = pool_among(opened.pool.all_candidates, left, known)
+    where = f"`{spec}` at {factory.identity.host}"
+    them = "it" if len(left) == 1 else "them"
+    parts.observer.note(f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges {them}")
+    judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
+    identity = factory.identity
+    if pool.misses:
+        async with asyncio.timeout(run.deadline.judging_left_s() if run.deadline else None):
+            judge = await factory.open(resources, opened.turn, pool, opened.key)
+        identity = judge.identity
+    found = await run.judge_by(judge, pool)
+    for one in found:
+        if isinstance(one.result, Judgment):
+            run.taken_over[one.candidate.content_hash] = identity if one.origin is Origin.JUDGED else factory.identity
+    if not isinstance(judge, NoJudge):
+        run.warnings += judge.warnings()
+        run.remember_host(factory)
+    return found
+
+
+def why_lexical_ranks(run: "TurnRun") -> str:
+    """Say why no model judged anything, in a turn of which this is so, if words are to rank then; else empty."""
+    judge = run.parts.judge
+    if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:
+        return ""
+    causes = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
+    if causes == {UnjudgedCause.DEADLINE}:
+        return "the deadline came before anything was judged"
+    kinds = run.resources.usage.failures if run.resources else set()
+    is_offline = UnjudgedCause.PROVIDER in causes and kinds and kinds <= OFFLINE
+    return f"{judge.identity.host} could not be reached" if is_offline else ""
