@@ -7,18 +7,21 @@ share a hash (one pair in four billion), which counts as a wrong word.
 """
 
 import re
-import sqlite3
 import struct
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from msgspec import Struct
 
 from xscore.records.memory import Memory
+
+if TYPE_CHECKING:
+    import sqlite3
 
 TERM_EMBEDDER = "terms-1"
 """Names this format in table `vec`; change it with any change of splitting, stemming or layout."""
@@ -78,7 +81,7 @@ def memory_vector(memory: Memory) -> bytes:
     )
 
 
-def put_vectors(connection: sqlite3.Connection, vectors: Iterable[tuple[str, bytes]]) -> None:
+def put_vectors(connection: "sqlite3.Connection", vectors: Iterable[tuple[str, bytes]]) -> None:
     """Store the sparse vectors of memories, by id."""
     connection.executemany(
         "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
