@@ -5,8 +5,9 @@ The system says what was saved (`watchfiles`); where it cannot watch so many fol
 Trade-off: which files count is asked of the index, one listing per burst of saves.
 """
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from xscore.extensions.agents.background_work import BackgroundWork
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 QUIET_MS = 400
 """Saves closer together than this are one burst."""
-TICK_MS = 1_000
+TICK_S = 1.0
 """How often to look for turns to finish."""
 POLL_S = 5.0
 
@@ -36,12 +37,25 @@ async def follow_files(
     work: BackgroundWork, root: RepositoryRoot, *, note: Callable[[str], None], report: Callable[[], None]
 ) -> None:
     """Work until it is interrupted. report: called after each piece of work. Raises StoreError."""
-    goes_on = await work.catch_up() and await work.judge_changes()
-    saves = _saves(root, note=note)
-    while goes_on:
-        report()
-        work.rest()
-        goes_on = await _follow(await anext(saves), work, root)
+    saves: asyncio.Queue[set[str] | None] = asyncio.Queue()
+    listener = asyncio.create_task(_listen(root, saves, note))
+    try:
+        goes_on = await work.catch_up() and await work.judge_changes()
+        while goes_on:
+            report()
+            work.rest()
+            goes_on = await _follow(await _next_saves(saves), work, root)
+    finally:
+        listener.cancel()
+        await asyncio.gather(listener, return_exceptions=True)
+
+
+async def _next_saves(saves: "asyncio.Queue[set[str] | None]") -> set[str] | None:
+    """Return the next burst, or an empty set at the next tick: events of the store itself must not delay it."""
+    try:
+        return await asyncio.wait_for(saves.get(), TICK_S)
+    except TimeoutError:
+        return set()
 
 
 async def _follow(saved: set[str] | None, work: BackgroundWork, root: RepositoryRoot) -> bool:
@@ -50,10 +64,8 @@ async def _follow(saved: set[str] | None, work: BackgroundWork, root: Repository
     return not work.has_turns() or await work.finish_turns()
 
 
-async def _saves(root: RepositoryRoot, *, note: Callable[[str], None]) -> AsyncGenerator[set[str] | None]:
-    """Yield the paths of each burst of saves, an empty set at each tick, and None where nothing tells of saves."""
-    import asyncio
-
+async def _listen(root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]", note: Callable[[str], None]) -> None:
+    """Queue the paths of each burst of saves; None every `POLL_S` seconds where the system does not tell of saves."""
     from watchfiles import awatch
 
     outside = (str(root.path / ".git"), str(root.store_dir))
@@ -63,19 +75,14 @@ async def _saves(root: RepositoryRoot, *, note: Callable[[str], None]) -> AsyncG
 
     try:
         async for changes in awatch(
-            root.path,
-            watch_filter=is_inside,
-            debounce=QUIET_MS,
-            rust_timeout=TICK_MS,
-            yield_on_timeout=True,
-            ignore_permission_denied=True,
+            root.path, watch_filter=is_inside, debounce=QUIET_MS, ignore_permission_denied=True
         ):
-            yield {path for _, path in changes}
+            saves.put_nowait({path for _, path in changes})
     except (OSError, RuntimeError) as error:
         note(f"the system cannot watch this repository ({error}): looking every {POLL_S:g} s instead")
     while True:
         await asyncio.sleep(POLL_S)
-        yield None
+        saves.put_nowait(None)
 
 
 def _is_indexed(saved: Collection[str], root: RepositoryRoot, known: Collection[str]) -> bool:
