@@ -155,11 +155,17 @@ def known_judgments(store: Store, turn_key: str, *judges: str) -> Mapping[str, J
 
 
 def known_or_taken_over(
-    store: Store, turn_key: str, judge: str, candidates: Iterable[Candidate]
+    store: Store,
+    turn_key: str,
+    judge: str,
+    candidates: Iterable[Candidate],
+    *,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Mapping[str, Judgment]:
     """Return the known judgments, after taking over those that other worktrees and clones hold of the same contents.
 
-    Only of contents of files: what was said in one place stays there. Raises StoreDamaged, StoreError.
+    Only of contents of files: what was said in one place stays there, and so do reasons. note: told how many it took.
+    Raises StoreDamaged, StoreError.
     """
     known = known_judgments(store, turn_key, judge)
     missing = [one.content_hash for one in candidates if one.layer in FILE_LAYERS and one.content_hash not in known]
@@ -169,7 +175,10 @@ def known_or_taken_over(
         for draw in (FIRST_DRAW, SECOND_DRAW)
         if stores
     )
-    return known_judgments(store, turn_key, judge) if taken else known
+    if not taken:
+        return known
+    note(f"{taken:,} judgments were taken over from other worktrees or clones, without their reasons")
+    return known_judgments(store, turn_key, judge)
 
 
 def stored_reasons(store: Store, turn_key: str, judges: Iterable[str], hashes: Iterable[str]) -> Mapping[str, str]:

@@ -32,7 +32,7 @@ from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.turn_text import turn_block
-from xscore.records.memory import IndexReport, Layer
+from xscore.records.memory import Candidate, IndexReport, Layer
 from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
@@ -119,8 +119,7 @@ def open_turn(
         routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
     with gc_paused(), stopwatch.stage("cache"):
         inside = narrow_to_scope(fetched.candidates, ready.scope)
-        known = known_or_taken_over(parts.store, key, judge_key(judge.identity), inside) if judge.is_model else {}
-        pool = replace(pool_among(fetched.candidates, inside, known), judged_this_turn=judged)
+        pool = replace(_looked_up(parts, key, fetched.candidates, inside), judged_this_turn=judged)
     refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(
         ready,
@@ -130,6 +129,16 @@ def open_turn(
     )
     pool = _with_thread(parts, ready, pool, key, judge)
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _looked_up(
+    parts: PipelineParts, key: str, everything: tuple[Candidate, ...], inside: tuple[Candidate, ...]
+) -> Pool:
+    """Return the pool with what is known of it. The lexical judge keeps no judgments."""
+    if not parts.judge.is_model:
+        return pool_among(everything, inside, {})
+    name = judge_key(parts.judge.identity)
+    return pool_among(everything, inside, known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note))
 
 
 def _with_thread(
