@@ -218,7 +218,7 @@ CREATE TABLE receipt (
 
 CREATE TABLE turn_figures (                     -- figures of a finished turn that reports add up
     turn_id    TEXT PRIMARY KEY REFERENCES turn (id) ON DELETE CASCADE,
-    command    TEXT NOT NULL,                   -- ask, context, continue, eval; empty: unknown
+    command    TEXT NOT NULL,                   -- ask, context, hook, continue, eval, background; empty: unknown
     judge      TEXT NOT NULL,                   -- provider:model, or lexical
     is_model   INTEGER NOT NULL,
     candidates INTEGER NOT NULL,
