@@ -138,6 +138,15 @@ def test_a_server_of_our_name_that_is_not_ours_stays(xscore: Run, project: Path)
     assert json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"] == []
 
 
+def test_a_folder_that_cannot_be_made_is_named(xscore: Run, project: Path) -> None:
+    """Where a file stands in the place of the agent's folder, it is named, exit 2, and stays."""
+    (project / ".cursor").write_text("mine")
+    done = xscore("agent", "install", "--client", "cursor", "--write", cwd=project)
+    assert done.returncode == 2
+    assert f"{project}/.cursor cannot be made" in done.stderr
+    assert list(files_of(project)) == [project / ".cursor"]
+
+
 @pytest.mark.parametrize("linked", [".cursor", ".cursor/hooks.json", ".cursor/skills"])
 def test_no_link_leads_out_of_the_project(linked: str, xscore: Run, project: Path, tmp_path: Path) -> None:
     """A repository whose folder or file is a link elsewhere is refused, exit 2, and what it points to stays."""
