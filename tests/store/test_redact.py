@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
-from xscore.store.redaction import is_secret_file, redact
+from xscore.store.redaction import find_literals, is_secret_file, redact
 
 SEEDS = range(20)
 
@@ -208,6 +208,13 @@ fragment = st.one_of(
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
     st.sampled_from(["İ", "ß", "\ud800", "\x00", "\r\n", "\u2028"]),
 )
+
+
+@given(texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans())
+def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
+    """The literals of a whole file stand in for those of its parts: nothing more and nothing less is redacted."""
+    known = find_literals(texts)
+    assert [redact(text, prose=prose, known=known) for text in texts] == [redact(text, prose=prose) for text in texts]
 
 
 @pytest.mark.parametrize("prose", [False, True])

@@ -123,7 +123,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
-    uses = facts.uses(calls, owner=_owner(entity), types=_stated_types(text))
+    uses = facts.uses(calls, owner=_owner(entity), types=_stated_types(text) if calls else {})
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -226,9 +226,14 @@ _TYPED = (
 """`Request request`, `r *Request`, `r = Request()`, `request: Request`, and whether the class comes first."""
 
 
+_CAPITAL = re.compile(r"[A-Z]")
+
+
 def _stated_types(text: str) -> dict[str, str]:
     """Return the class of each variable for which one is stated, by its name."""
     types: dict[str, str] = {}
+    if not _CAPITAL.search(text):
+        return types
     for pattern, class_first in _TYPED:
         types.update((two, one) if class_first else (one, two) for one, two in pattern.findall(text))
     return types

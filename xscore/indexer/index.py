@@ -7,7 +7,6 @@ a run that died while parsing, the next parses in separate processes. Trade-off:
 without edges.
 """
 
-import json
 import os
 import sqlite3
 import time
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from xscore.indexer.discovery import AdmissionRules, decode_text, discover_files
-from xscore.platform.database import damage_if_invalid, is_busy, lock_wait_until, transaction
+from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
@@ -62,7 +61,7 @@ HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
 _SAMPLE = 20
-_TOTALS, _PARSING, _SLOW = "index_totals", "index_parsing", "index_slow"
+_PARSING, _SLOW = "index_parsing", "index_slow"
 
 ChangedFile = tuple[str, str, os.stat_result]
 """Portable path, native name, stat."""
@@ -245,7 +244,7 @@ class _IndexRun:
 
     def report(self, *, duration_s: float) -> IndexReport:
         """Return the report of the run."""
-        by_kind, by_language, edges = _totals(self.connection)
+        by_kind, by_language, edges = index_rows.index_totals(self.connection)
         reasons = Counter(excluded.reason for excluded in self.excluded)
         return IndexReport(
             files=FileCounts(
@@ -316,7 +315,7 @@ class _IndexRun:
             with lock_wait_until(self.connection, self.until), transaction(self.connection):
                 self.changes += index_rows.replace_files(self.connection, batch, ())
                 index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(left or ""))
-                index_rows.write_meta(self.connection, _TOTALS, "")
+                index_rows.write_meta(self.connection, index_rows.TOTALS, "")
             self.indexed += len(batch)
             self.secrets += sum(done.secrets_redacted for done in batch)
             self.notes += [done.note for done in batch if done.note]
@@ -383,20 +382,4 @@ def _link(connection: sqlite3.Connection) -> None:
         from xscore.store.mention_links import relink_mentions  # lazy: in most turns nothing changed
 
         relink_mentions(connection, None if due.everything else due.names)
-        index_rows.write_meta(connection, _TOTALS, "")
-
-
-def _totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return the cached totals, counted again after a change."""
-    kept = index_rows.read_meta(connection, _TOTALS)
-    if kept:
-        with damage_if_invalid("a total"):
-            by_kind, by_language, edges = json.loads(kept)
-        return by_kind, by_language, edges
-    counted = index_rows.index_totals(connection)
-    try:
-        index_rows.write_meta(connection, _TOTALS, json.dumps(counted))
-    except StoreError as error:
-        if not is_busy(error):
-            raise
-    return counted
+        index_rows.write_meta(connection, index_rows.TOTALS, "")

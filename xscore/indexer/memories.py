@@ -17,7 +17,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
-from xscore.store.redaction import is_safe_name
+from xscore.store.redaction import find_literals, is_safe_name
 
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 
@@ -88,7 +88,8 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
     memories: list[Memory] = []
     mentions: list[Mention] = []
     seen: Counter[tuple[str, str]] = Counter()
-    redacted = 0
+    redacted, drafts = 0, list(drafts)
+    known = find_literals(text for draft in drafts for text in _texts_of(draft))
     for draft in drafts:
         memory, secrets = memory_writer.make_memory(
             layer=Layer.GRAPH if draft.kind in _GRAPH else Layer.VECTOR,
@@ -107,6 +108,7 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
             created_at=job.now,
             updated_at=job.mtime_ns / 1e9,
             allow_pii=job.allow_pii,
+            known=known,
         )
         seen[draft.kind, draft.entity] += 1
         redacted += secrets
@@ -119,6 +121,13 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
         mentions=_namable(dict.fromkeys(mentions)),
         secrets_redacted=redacted,
     )
+
+
+def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
+    """Return every text of a draft that is redacted."""
+    facts = draft.facts
+    said = (draft.text, draft.card, draft.entity, draft.title, facts.signature, facts.docstring)
+    return (*said, *facts.imports, *facts.dependencies)
 
 
 def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:

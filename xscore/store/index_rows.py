@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from xscore.platform.database import damage_if_invalid
+from xscore.platform.database import damage_if_invalid, is_busy
+from xscore.platform.errors import StoreError
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, FileStamp, Kind, Mention, Relation
 
@@ -260,8 +261,27 @@ def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
     return [statement for _, statement in dropped]
 
 
-def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Count indexed memories by kind and language, and edges by relation. Reads every row: cache the result."""
+_Totals = tuple[dict[str, int], dict[str, int], dict[str, int]]
+"""Indexed memories by kind and by language, edges by relation."""
+
+
+def index_totals(connection: sqlite3.Connection) -> _Totals:
+    """Return the cached totals, counted again after a change. Raises StoreDamaged."""
+    kept = read_meta(connection, TOTALS)
+    if kept:
+        with damage_if_invalid("a total"):
+            by_kind, by_language, edges = msgspec.json.decode(kept)
+        return by_kind, by_language, edges
+    counted = _count_totals(connection)
+    try:
+        write_meta(connection, TOTALS, msgspec.json.encode(counted).decode())
+    except StoreError as error:
+        if not is_busy(error):
+            raise
+    return counted
+
+
+def _count_totals(connection: sqlite3.Connection) -> _Totals:
     by_kind, by_language = Counter[str](), Counter[str]()
     for kind, language, count in connection.execute(
         "SELECT kind, language, count(*) FROM memory WHERE source = 'index' GROUP BY kind, language"
@@ -272,6 +292,8 @@ def index_totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[s
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), dict(edges.fetchall())
 
 
+TOTALS = "index_totals"
+"""Key in `meta`: the cached totals; a writer of index rows removes it."""
 FILES_LEFT = "index_files_left"
 """Key in `meta`: how many files a run that was stopped has left to the next."""
 GRAMMARS_MISSING = "index_without_grammar"

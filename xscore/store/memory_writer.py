@@ -18,6 +18,7 @@ from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_rows
 from xscore.store.personal_data import redact_said
+from xscore.store.redaction import FoundLiterals
 
 STATEMENT_CHARS = 100_000
 """Limit of one statement; a judge reads it whole, so longer text belongs in a file of the repository."""
@@ -101,17 +102,25 @@ class MemoryFields(TypedDict, total=False):
     updated_at: float
 
 
-def make_memory(*, ordinal: int = 0, allow_pii: bool = False, **parts: Unpack[MemoryFields]) -> tuple[Memory, int]:
+def make_memory(
+    *,
+    ordinal: int = 0,
+    allow_pii: bool = False,
+    known: FoundLiterals | None = None,
+    **parts: Unpack[MemoryFields],
+) -> tuple[Memory, int]:
     """Redact, name and hash one memory; also return how many secrets and personal data were redacted.
 
     ordinal: distinguishes memories of one file with equal kind and entity; it must not depend on line numbers.
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not from files.
+    known: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
     raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
     facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
     names = (facts.signature, *facts.imports, *facts.dependencies)
     redactor = _Redactor(
         (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session, particulars.author),
+        known=known,
         screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
         cuts=not from_file,
         prose=raw.kind is Kind.CONFIG
@@ -185,8 +194,10 @@ def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
 class _Redactor:
     """Redacts and counts. Short names are checked together, and one by one only if that finds a secret."""
 
-    def __init__(self, names: Iterable[str], *, screens: bool, cuts: bool, prose: bool) -> None:
-        self.count = 0
+    def __init__(
+        self, names: Iterable[str], *, known: FoundLiterals | None, screens: bool, cuts: bool, prose: bool
+    ) -> None:
+        self.count, self._known = 0, known
         self._screens, self._cuts, self._prose = screens, cuts, prose
         self._clean("\n".join(names).replace(_WITHIN, "\n"))
         self._names_are_clean, self.count = not self.count, 0
@@ -244,7 +255,7 @@ class _Redactor:
         return tuple(clean)
 
     def _clean(self, text: str) -> str:
-        found = redact_said(text, prose=self._prose, allow_pii=not self._screens)
+        found = redact_said(text, prose=self._prose, allow_pii=not self._screens, known=self._known)
         self.count += found.count
         return found.text
 

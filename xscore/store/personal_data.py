@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from xscore.store.redaction import Redacted, redact
+from xscore.store.redaction import FoundLiterals, Redacted, redact
 
 _MIN_DIGITS, _MAX_DIGITS = 7, 15
 """Digits of a phone number (E.164 allows 15)."""
@@ -40,9 +40,11 @@ def redact_pii(text: str) -> Redacted:
     return Redacted(text, count, tuple(sorted(types)))
 
 
-def redact_said(text: str, *, prose: bool = True, allow_pii: bool = False) -> Redacted:
-    """Replace secrets, and personal data unless they are allowed, in what was said. prose: as of `redact`."""
-    found = redact(text, prose=prose)
+def redact_said(
+    text: str, *, prose: bool = True, allow_pii: bool = False, known: FoundLiterals | None = None
+) -> Redacted:
+    """Replace secrets, and personal data unless they are allowed, in what was said. prose, known: as of `redact`."""
+    found = redact(text, prose=prose, known=known)
     if allow_pii:
         return found
     screened = redact_pii(found.text)

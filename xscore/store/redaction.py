@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import CHECKS, SecretName, compile_rule, secret_rules, shapes_by_literal
+from xscore.store.secret_rules import CHECKS, SecretName, Shape, compile_rule, secret_rules, shapes_by_literal
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
@@ -29,12 +29,49 @@ class SecretSpan(Struct, frozen=True):
     type: str
 
 
-def _rule_matches(text: str, *, prose: bool) -> Iterator[SecretSpan]:
-    """Yield what the rules find, in no order, overlapping where two rules agree."""
+class FoundLiterals(Struct, frozen=True):
+    """The literals of the rules that occur in some texts; each of these texts need only be searched for them."""
+
+    shapes: tuple[tuple[str, bool, tuple[Shape, ...]], ...]
+    """Literal, whether its case matters, and the shapes to try there."""
+    names: tuple[tuple[str, SecretName], ...]
+
+
+def find_literals(texts: Iterable[str]) -> FoundLiterals:
+    """Search many texts at once, which is several times faster than each alone."""
+    return _literals_among(_all_literals(), "\n".join(texts))
+
+
+@cache
+def _all_literals() -> FoundLiterals:
+    return FoundLiterals(
+        tuple((literal, minds_case, shapes) for (literal, minds_case), shapes in shapes_by_literal().items()),
+        tuple((word, name) for name in secret_rules().name for word in name.words),
+    )
+
+
+def _literals_among(known: FoundLiterals, text: str) -> FoundLiterals:
+    lowered = _lowered(text)
+    return FoundLiterals(
+        tuple([one for one in known.shapes if one[0] in (text if one[1] else lowered)]),
+        tuple([one for one in known.names if one[0] in lowered]),
+    )
+
+
+def _lowered(text: str) -> str:
+    """Return the text in lower case, each character at its place."""
     lowered = text.lower()
     if len(lowered) != len(text):
-        lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    for (literal, minds_case), shapes in shapes_by_literal().items():
+        return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+    return lowered
+
+
+def _rule_matches(text: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
+    """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
+    if not (known.shapes or known.names):
+        return
+    lowered = _lowered(text)
+    for literal, minds_case, shapes in known.shapes:
         searched = text if minds_case else lowered
         if literal not in searched:  # nearly always; cheaper than an empty generator
             continue
@@ -43,10 +80,9 @@ def _rule_matches(text: str, *, prose: bool) -> Iterator[SecretSpan]:
                 match = compile_rule(shape.pattern, minds_case=minds_case).match(text, place)
                 if match and CHECKS[shape.check](match["secret"]):
                     yield SecretSpan(*match.span("secret"), shape.type)
-    for name in secret_rules().name:
-        for word in name.words:
-            for place in _places(lowered, word) if word in lowered else ():
-                yield from _named(text, name, (place, place + len(word)), prose=prose)
+    for word, name in known.names:
+        for place in _places(lowered, word) if word in lowered else ():
+            yield from _named(text, name, (place, place + len(word)), prose=prose)
 
 
 def _places(text: str, literal: str) -> Iterator[int]:
@@ -151,21 +187,23 @@ class Redacted(Struct, frozen=True):
     """Sorted distinct types."""
 
 
-def redact(text: str, *, prose: bool = False) -> Redacted:
+def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None) -> Redacted:
     """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule occurs.
 
     prose: the text was said by people or is configuration; an unquoted word after a secret-looking name is a value.
+    known: what `find_literals` found in texts of which this one is a part.
     """
     count, types = 0, set[str]()
+    known = known or _all_literals()
     for _ in range(MAX_PASSES):
-        found = _disjoint([*_rule_matches(text, prose=prose), *_pem_bodies(text)])
+        found = _disjoint([*_rule_matches(text, known, prose=prose), *_pem_bodies(text)])
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
         fresh = _outside(marks, found)
         if not fresh:
             break
-        text = _replace(text, fresh)
+        text, known = _replace(text, fresh), _all_literals()  # the text may hold another literal now
         count += len(fresh)
         types.update(finding.type for finding in fresh)
     return Redacted(text, count, tuple(sorted(types)))
