@@ -53,7 +53,8 @@ def test_what_is_below_the_cut_looks_different() -> None:
 @pytest.mark.parametrize(
     ("by_cause", "said"),
     [
-        ({"deadline": 200}, "judged 8,412 of 8,612 memories of this repository for this prompt; the rest is being"),
+        ({"deadline": 200}, "judged 8,012 of 8,612 memories of this repository for this prompt; 400 keep what earlier"),
+        ({"deadline": 200}, "; the rest is being judged."),
         ({"deadline": 100, "refused": 100}, "the rest could not be judged"),
     ],
 )

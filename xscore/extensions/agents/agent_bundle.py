@@ -63,13 +63,17 @@ def coverage_line(answer: Answer) -> str:
     left = f" {counted(answer.files_left, 'changed file')} not read yet." if answer.files_left else ""
     if ranked_by_words(answer):
         return f"xscore matched words alone in {count} of this repository (no model judged): hints, not findings.{left}"
-    judged = coverage.candidates - coverage.unjudged
-    if not coverage.unjudged:
-        return f"xscore judged all {count} of this repository for this prompt.{left}"
-    rest = "the rest is being judged"
-    if not _BEING_JUDGED.issuperset(answer.unjudged.by_cause):
-        rest = "the rest could not be judged, so what is not named here may matter"
-    return f"xscore judged {judged:,} of {count} of this repository for this prompt; {rest}.{left}"
+    for_this = "of this repository for this prompt"
+    if not (coverage.unjudged or coverage.carried):
+        return f"xscore judged all {count} {for_this}.{left}"
+    judged = coverage.candidates - coverage.unjudged - coverage.carried
+    parts = [f"xscore judged {judged:,} of {count} {for_this}"]
+    if coverage.carried:
+        parts.append(f"{coverage.carried:,} keep what earlier prompts found of them")
+    if coverage.unjudged:
+        waits = _BEING_JUDGED.issuperset(answer.unjudged.by_cause)
+        parts.append("the rest is being judged" if waits else "the rest could not be judged, and may matter too")
+    return f"{'; '.join(parts)}.{left}"
 
 
 def ranked_by_words(answer: Answer) -> bool:
