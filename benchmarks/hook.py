@@ -5,7 +5,8 @@
 The host is the project's loopback host of decision models, in a process of its own. The repository is the sources of
 installed packages (or, with --memories, made up), judged once for the prompt. Then every hook is a process of its own
 with a session of its own, so that each adds the bundle: CPU seconds, and wall seconds to the first byte of the answer,
-interleaved with the anchor, as medians. Exits 1 where a target is missed.
+interleaved with the anchor, as medians. The deadline is out of the way, so that each run is whole. Exits 1 where a
+target is missed.
 """
 
 import argparse
@@ -104,6 +105,7 @@ def main() -> int:
             "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
             "XSCORE_JUDGE_MODEL": "typesafe:jev-1.14.0",
             "TYPESAFE_API_KEY": "k",
+            "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
             "TYPESAFE_BASE_URL": ours.recv(),
         }
         command = [sys.executable, "-m", "xscore", "context", TASK, "--json", "--yes", "--quiet"]
