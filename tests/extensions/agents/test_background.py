@@ -18,6 +18,7 @@ from xscore.cache.background_lease import BackgroundLease, read_background
 from xscore.extensions.agents import background_work
 from xscore.extensions.agents.background import wake_background
 from xscore.pipeline.build import Pipeline
+from xscore.platform.clock import day_of
 from xscore.records.reports import BackgroundStatus
 from xscore.store import opening
 
@@ -136,9 +137,14 @@ async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: 
         assert tasks_left(connection, now=time.time() + 90_000) == set()
 
 
-async def test_the_share_of_a_day_is_kept(flock: Path, host: DecisionServer) -> None:
-    """Where the user set no cap on a day, background work that has cost a dollar today ends; the status says why."""
+@pytest.mark.parametrize("cap", ["", "0.50"])
+async def test_the_share_of_a_day_is_kept(
+    flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch, cap: str
+) -> None:
+    """Past the user's cap on a day, or a dollar of background work without one, nothing is sent; the status says so."""
     turn = await cut_short(flock, host)
+    if cap:
+        monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
     with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
         now, known = time.time(), dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok")
@@ -146,9 +152,10 @@ async def test_the_share_of_a_day_is_kept(flock: Path, host: DecisionServer) -> 
         zeros = "duration_s candidates input_tokens cached_input_tokens cache_write_tokens output_tokens"
         row |= dict.fromkeys([*zeros.split(), "reasoning_tokens", "estimated"], 0)
         connection.execute(f"INSERT INTO call ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])
+        connection.execute("INSERT OR REPLACE INTO spending VALUES (?, ?)", (day_of(now), 10**12))
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    assert turn in status(flock).problem
+    assert turn in status(flock).problem and "used up" in status(flock).problem
     assert not host.judged
     assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
 

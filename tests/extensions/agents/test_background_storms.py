@@ -46,12 +46,12 @@ def dead(pid: int) -> bool:
 @pytest.mark.timeout(240)
 async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> None:
     """After each SIGKILL the next wake starts one; no judgment is lost; only what was in flight is paid again."""
-    dice, before, host.latency_s = random.Random(15), 0, 0.4
+    dice, before, host.latency_s = random.Random(15), 0, 0.2
     turn = (await ask_within(herd, 0.3)).turn_id
     for _ in range(20):
         assert wake(herd)
         found = status(herd)
-        await asyncio.sleep(dice.uniform(0.0, 1.2))
+        await asyncio.sleep(dice.uniform(0.0, 0.7))
         assert found.pid is not None
         if not dead(found.pid):
             os.kill(found.pid, signal.SIGKILL)
@@ -74,7 +74,7 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
 async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) -> None:
     """Fifty threads ask at the same moment; one process runs, and all that were started are reaped."""
     await cut_short(flock, host)
-    host.latency_s = 4.0
+    host.latency_s = 2.0
     with ThreadPoolExecutor(50) as pool:
         assert all(pool.map(lambda _: wake(flock), range(50)))
     wait_until(lambda: "judging" in status(flock).doing)

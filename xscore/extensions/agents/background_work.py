@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.background_lease import BackgroundLease
-from xscore.costs.caps import ZERO_USD, spent_in_period
+from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.judging import JudgingWatch, judge_pool
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
@@ -243,9 +243,8 @@ class _StoreWatch(Observer):
 
 def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:
     """Return the parts with what finishing this turn may cost. Raises BudgetExhausted if that is nothing."""
-    connection, budget, caps = parts.store.connection, parts.settings.budget, list[Decimal]()
-    if budget.max_usd is not None:
-        caps.append(budget.max_usd - spent_in_period(connection, turn_id))
+    connection, budget = parts.store.connection, parts.settings.budget
+    caps = [cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)]
     if budget.max_usd_day is None:
         (spent,) = connection.execute(_SPENT, {"since": now // DAY_S * DAY_S}).fetchone()
         caps.append(USD_A_DAY - money.dollars_of_picodollars(spent))
@@ -256,7 +255,6 @@ def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineP
         return parts
     if min(caps) <= 0:
         raise BudgetExhausted(
-            "its cap, or the day's for background work, is used up",
-            hint="budget.max_usd_day sets what all work of a day may cost.",
+            "its cap, or the day's, is used up", hint="budget.max_usd_day sets what all work of a day may cost."
         )
     return parts.with_cap(min(caps))
