@@ -76,11 +76,11 @@ def test_the_python_example_runs(make_repo: MakeRepo, monkeypatch: pytest.Monkey
     exec(block, {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     """Every relative link of the documents names a file that is there."""
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
-        assert (page.parent / target).exists(), target
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:

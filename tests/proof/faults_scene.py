@@ -8,15 +8,16 @@ below the sizes of daily use, so that a fault has several packs to strike and th
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import pytest
 from msgspec import Struct
 
 from tests.conftest import MakeRepo
-from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
+from tests.servers import AnthropicServer, Fault, LoopbackServer, OpenAIServer
 from tests.servers.loopback import Tally
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import XscoreError
@@ -35,6 +36,19 @@ OF_THE_REPOSITORY = "moon_over"
 JUDGE, ANSWERER = "judge-2", "strong-1"
 SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
 DIALECTS = tuple(SERVERS)
+
+
+def by_turns(cases: Iterable[Any], *, verify: Collection[Fault] = ()) -> list[Any]:
+    """Give each case to one dialect, in turn. That each dialect reads each fault is proved at its provider."""
+    params = []
+    for number, case in enumerate(cases):
+        dialect, values = DIALECTS[number % len(DIALECTS)], case if isinstance(case, tuple) else (case,)
+        names = [value.name if isinstance(value, Fault) else str(value) for value in values]
+        marks = [pytest.mark.verify] if values[0] in verify else []
+        params.append(pytest.param(dialect, *values, id="-".join((dialect, *names)), marks=marks))
+    return params
+
+
 KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 When = Callable[[dict[str, Any]], bool]

@@ -55,7 +55,6 @@ LASTING: dict[Fault, End] = {
     Fault.HTML: _wire("answered 200 with"),
     Fault.EMPTY_OBJECT: _wire("answered 200 with"),
     Fault.NOT_JSON: _wire("answered 200 with"),
-    Fault.REDIRECT: End(exit_code=1, says="answered 307", lost=(1, 1), calls=PACKS + PACK),
     Fault.ECHO: End(exit_code=1, says="is withheld", lost=(1, 1), calls=PACKS + PACK),
     Fault.TOO_LONG: End(exit_code=1, cause="too_long", says="prompt_too_long", lost=(1, 1), calls=PACKS + LADDER),
     Fault.REFUSAL: End(exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK),
@@ -96,6 +95,7 @@ STOPS: dict[Fault, str] = {
     Fault.PAYMENT: "quota: ",
     Fault.WRONG_KEY: "authentication: ",
     Fault.UNKNOWN_MODEL: "unknown_model: ",
+    Fault.REDIRECT: "answered 307",
 }
 """What no other call would survive either, and how the details begin."""
 

@@ -1,11 +1,21 @@
-"""Every fault of the answering call, in both dialects: exit 7, the bundle is given, no judgment is lost or repaid."""
+"""Every fault of the answering call, the dialects in turn: exit 7, the bundle is given, no judgment is repaid."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_scene import DIALECTS, Ended, answering, ask, harbours, host_of_dialect, settings_at, truth
+from tests.proof.faults_scene import (
+    DIALECTS,
+    Ended,
+    answering,
+    ask,
+    by_turns,
+    harbours,
+    host_of_dialect,
+    settings_at,
+    truth,
+)
 from tests.proof.faults_table import MEMORIES, PACKS
 from tests.servers import Fault
 
@@ -56,11 +66,7 @@ def has_kept_all(ended: Ended) -> None:
     assert all(f"def {entity}(" in ended.answer.bundle for entity in best)
 
 
-@EACH_DIALECT
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(fault, id=fault.name, marks=[pytest.mark.verify] if fault in AS_OTHERS else []) for fault in FAILS],
-)
+@pytest.mark.parametrize(("dialect", "fault"), by_turns(FAILS, verify=AS_OTHERS))
 async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fault) -> None:
     """Exit 7 with the bundle and a hint; the next turn judges nothing again and answers."""
     with host_of_dialect(dialect) as host:
@@ -78,8 +84,7 @@ async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fa
         assert again.answer.coverage.cached == MEMORIES and host.counts.judging_requests == 0
 
 
-@EACH_DIALECT
-@pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
+@pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))
 async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, fault: Fault) -> None:
     """One such failure before any text was shown costs one more try, and the answer comes once."""
     with host_of_dialect(dialect) as host:

@@ -16,6 +16,7 @@ from tests.proof.faults_scene import (
     THINKING,
     ask,
     by_truth,
+    by_turns,
     failure,
     harbours,
     host_of_dialect,
@@ -45,8 +46,7 @@ def root(make_repo: MakeRepo) -> Path:
     return harbours(make_repo)
 
 
-@EACH_DIALECT
-@pytest.mark.parametrize("what", ELSEWHERE)
+@pytest.mark.parametrize(("dialect", "what"), by_turns(ELSEWHERE))
 async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: str, what: str) -> None:
     """The probe meets it: exit 3, the setting is named, and nothing of the repository was sent."""
     reply, says = ELSEWHERE[what]
@@ -59,9 +59,9 @@ async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: st
         assert host.requests <= 10
 
 
-@EACH_DIALECT
 @pytest.mark.parametrize(
-    ("status", "probe"), [(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]
+    ("dialect", "status", "probe"),
+    by_turns([(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]),
 )
 async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int, probe: bool) -> None:
     """A host that sends the call elsewhere is an error: neither key nor text arrives there."""
@@ -79,19 +79,19 @@ async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int
         assert KEY not in said
 
 
-@EACH_DIALECT
 @pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        (Fault.WRONG_KEY, "answered 401"),
-        (Fault.UNKNOWN_MODEL, "answered 404"),
-        (Fault.QUOTA, "answered"),
-        (Fault.SERVER_ERROR, "answered 500"),
-        (Fault.HTML, "answered 200 with"),
-        (Fault.MALFORMED_CONTENT, "no readable scores"),
-        (Fault.REFUSAL, "declines to judge"),
-    ],
-    ids=lambda value: value.name if isinstance(value, Fault) else "",
+    ("dialect", "fault", "says"),
+    by_turns(
+        [
+            (Fault.WRONG_KEY, "answered 401"),
+            (Fault.UNKNOWN_MODEL, "answered 404"),
+            (Fault.QUOTA, "answered"),
+            (Fault.SERVER_ERROR, "answered 500"),
+            (Fault.HTML, "answered 200 with"),
+            (Fault.MALFORMED_CONTENT, "no readable scores"),
+            (Fault.REFUSAL, "declines to judge"),
+        ]
+    ),
 )
 async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fault, says: str) -> None:
     """A host where not even two memories of ours can be judged gets none of the repository's; the words say why."""

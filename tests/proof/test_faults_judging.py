@@ -1,6 +1,5 @@
-"""Every fault of a judging host, in both dialects, over whole turns: the right end, nothing lost, none paid twice."""
+"""Every fault of a judging host over whole turns, the dialects in turn: the right end, none lost, none paid twice."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.proof.faults_scene import (
     ask,
     attempts,
     by_truth,
+    by_turns,
     harbours,
     host_of_dialect,
     judging,
@@ -24,30 +24,10 @@ from tests.proof.faults_scene import (
 )
 from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
-from tests.servers.faults import IN_THE_TEXT
 from xscore.records.turn import Scope
 
 ALWAYS = 10_000
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-def named(value: str) -> str:
-    """The short name of a fault, for the names of tests."""
-    return value.name if isinstance(value, Fault) else value
-
-
-def by_dialect(faults: Iterable[Fault]) -> list[object]:
-    """Each fault in each dialect; what stands in the reply's text is read alike, and in the second by `make verify`."""
-    return [
-        pytest.param(
-            dialect,
-            fault,
-            id=f"{dialect}-{fault.name}",
-            marks=[pytest.mark.verify] if fault in IN_THE_TEXT and dialect != DIALECTS[0] else [],
-        )
-        for fault in faults
-        for dialect in DIALECTS
-    ]
 
 
 @pytest.fixture
@@ -61,7 +41,7 @@ def test_no_fault_goes_without_a_row() -> None:
     assert {*LASTING, *STOPS, *STORMS} == set(Fault)
 
 
-@pytest.mark.parametrize(("dialect", "fault"), by_dialect(LASTING))
+@pytest.mark.parametrize(("dialect", "fault"), by_turns(LASTING))
 async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> None:
     """It ends as the table says, costs only what it touches, and the next turn pays only for what was left."""
     end = LASTING[fault]
@@ -77,7 +57,7 @@ async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> Non
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
 
 
-@pytest.mark.parametrize(("dialect", "fault"), by_dialect(PASSING))
+@pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))
 async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> None:
     """One stroke of it loses nobody, whatever it was: what it touched is asked again, and no more than that."""
     timeout_s = LASTING[fault].timeout_s if fault in LASTING else 4.0
@@ -85,15 +65,14 @@ async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> No
         host.misbehave(fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None)
         ended = await ask(root, settings_at(dialect, host.url, attempts=2, timeout_s=timeout_s))
         assert host.counts.requests <= PACKS + LADDER
-        if fault in (Fault.REDIRECT, Fault.ECHO):  # a request that the host will not take is not sent again as it is
+        if fault is Fault.ECHO:  # a request that the host will not take is not sent again as it is
             assert ended.answer.exit_code in (0, 1) and len(ended.lost) <= PACK
         else:
             assert (ended.answer.exit_code, ended.lost) == (0, set()), ended.said
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
 
 
-@EACH_DIALECT
-@pytest.mark.parametrize("fault", STOPS, ids=named)
+@pytest.mark.parametrize(("dialect", "fault"), by_turns(STOPS))
 async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
     """No money, key or model from some call on: nothing is begun after it, and what was judged before is kept."""
     in_flight, before = 2, 5
@@ -109,8 +88,7 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url, pack_size=1))
 
 
-@EACH_DIALECT
-@pytest.mark.parametrize("fault", [*STOPS, Fault.SERVER_ERROR, Fault.RESET], ids=named)
+@pytest.mark.parametrize(("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET]))
 async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
     """Exit 3, all unjudged with the cause, and no answer from nothing; where none is reached words rank, exit 1."""
     with host_of_dialect(dialect) as host:
@@ -124,8 +102,7 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
 
 
 @pytest.mark.verify
-@EACH_DIALECT
-@pytest.mark.parametrize("fault", [Fault.SILENCE, Fault.DRIP], ids=named)
+@pytest.mark.parametrize(("dialect", "fault"), by_turns([Fault.SILENCE, Fault.DRIP]))
 async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
     """Silence and dripping bytes end within half a second of a call's deadline, of the first and of a longer one."""
     one_pack = replace(TASK, scope=Scope(paths=("tides/dusk.py",)))
