@@ -17,6 +17,7 @@ from xscore.costs.call_history import (
     LATEST_CALLS,
     Workload,
     best_cache_ttl_s,
+    calls_borne,
     expected_duration,
     gaps_between_turns_s,
     output_tokens_per_memory,
@@ -49,6 +50,19 @@ def test_the_slowest_clock_binds(limits: RateLimits, seconds: float, binding: st
     took = expected_duration(REPOSITORY, limits, latency_s=2.0, concurrency=32)
     assert took.binding_limit == binding
     assert took.seconds == pytest.approx(seconds)
+
+
+def test_what_a_host_has_just_borne_at_once(reader: Connection) -> None:
+    """Calls that overlapped in the latest minutes count; after a 429 nothing is known, nor of an hour ago."""
+    mine = {"host": "api", "model": "small"}
+    for number in range(40):
+        add_call(reader, f"now{number}", "t", DAY + number % 4, duration_s=1.0, **mine)
+    for number in range(90):
+        add_call(reader, f"before{number}", "t", DAY - 3_600, duration_s=1.0, **mine)
+    assert calls_borne(reader, now=DAY + 60, **mine) == 10
+    assert calls_borne(reader, now=DAY + 60, host="api", model="large") == 0
+    add_call(reader, "refused", "t", DAY + 9, outcome="rate_limited", **mine)
+    assert calls_borne(reader, now=DAY + 60, **mine) == 0
 
 
 def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -> None:

@@ -92,6 +92,8 @@ def test_slow_start_doubles_to_the_ceiling() -> None:
         await calls(gate, host, 500)
         return gate, host
 
+    assert AdaptiveConcurrency(100, start=64).limit == 64 and AdaptiveConcurrency(8, start=64).limit == 8
+    assert AdaptiveConcurrency(100, start=3).limit == 16
     gate, host = run(story())
     assert history_of(gate) == [(16, "start"), (32, "doubled"), (64, "doubled"), (100, "doubled")]
     assert [round(step.at_s) for step in gate.history] == [0, 1, 2, 3]

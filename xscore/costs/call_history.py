@@ -1,4 +1,4 @@
-"""Predict the next turn from the latest ledger rows: latency, reply length, gaps between turns.
+"""Predict the next turn from the latest ledger rows: latency, calls at once, reply length, gaps between turns.
 
 Each query takes about a millisecond in a ledger of any size, because only the latest rows are read. It prices nothing.
 Whether marking a prefix for a host's cache pays follows from the gaps: with p the share of gaps within the time kept, a
@@ -8,7 +8,7 @@ succession, (within + 1) / (seen + 2). Trade-off: a model that was not asked lat
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from msgspec import Struct
@@ -29,6 +29,8 @@ LATENCY_SAMPLES = 200
 """Calls of that model whose median counts."""
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
+BORNE_FOR_S = 600.0
+"""For so long a host counts as able to take as many calls at once as it has just answered."""
 TURNS_LOOKED_AT = 200
 """Turns to look through, since those with another judge or none do not count."""
 _LATEST = f"WITH latest AS (SELECT * FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS})"
@@ -36,6 +38,11 @@ _DURATIONS = f"""
     {_LATEST} SELECT duration_s FROM latest
     WHERE host = ? AND model = ? AND stage = ? AND outcome = 'ok' AND batch = ''
     AND duration_s BETWEEN 0 AND {MOST_SECONDS} LIMIT {LATENCY_SAMPLES}
+"""
+_IN_FLIGHT = f"""
+    {_LATEST} SELECT started_at, duration_s, outcome FROM latest
+    WHERE host = ? AND model = ? AND stage = ? AND batch = '' AND started_at BETWEEN ? AND ?
+    AND duration_s BETWEEN 0 AND {MOST_SECONDS}
 """
 """Damaged rows are passed over; to SQLite, text is greater than any number."""
 _DURATIONS_AT_HOSTS = _DURATIONS.replace("SELECT duration_s", "SELECT host, duration_s").replace(
@@ -117,6 +124,18 @@ def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, 
     if taken_s:
         return median(taken_s)
     return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
+
+
+def calls_borne(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> int:
+    """Return how many judging calls were in flight at once here in the latest minutes; 0 if one failed, or for none.
+
+    now: Unix seconds.
+    """
+    rows = connection.execute(_IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)).fetchall()
+    if any(outcome != "ok" for _, _, outcome in rows):
+        return 0
+    steps = sorted(step for at, took_s, _ in rows for step in ((at, 1), (at + took_s, -1)))
+    return max(accumulate(step for _, step in steps), default=0)
 
 
 def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float) -> int:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.cache.judgments import untrusted_scores
 from xscore.cache.keys import FIRST_DRAW, judge_key
-from xscore.costs.call_history import best_cache_ttl_s, gaps_between_turns_s
+from xscore.costs.call_history import best_cache_ttl_s, calls_borne, gaps_between_turns_s
 from xscore.costs.ledger import learned_chars_per_token
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool
@@ -113,13 +113,17 @@ async def with_probed_host(
     Raises what `probe.probe_host` raises.
     """
     await import_for_judging(named.provider.name)
-    stated = named.stated_limits
+    connection, model = named.store.connection, named.drafts.model.name
     wrapped = resources.judging_provider(
-        named.provider, model=named.spec.model, concurrency=named.concurrency, stated=stated
+        named.provider,
+        model=named.spec.model,
+        concurrency=named.concurrency,
+        borne=calls_borne(connection, host=named.host, model=model, now=named.clock()),
+        stated=named.stated_limits,
     )
     try:
         known = await adopt_capability(
-            named.store.connection,
+            connection,
             named.calls,
             wrapped,
             wanted=named.settings.judge.probe,

@@ -174,11 +174,18 @@ class TurnResources(Struct):
         return self._retrying(connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings))
 
     def judging_provider(
-        self, provider: Provider, *, model: str, concurrency: int | None = None, stated: RateLimits | None = None
+        self,
+        provider: Provider,
+        *,
+        model: str,
+        concurrency: int | None = None,
+        borne: int = 0,
+        stated: RateLimits | None = None,
     ) -> Provider:
         """Wrap a judging provider, once each, with retries, limits, budget and ledger.
 
-        model: its limits may be shared with others. stated: limits that its host named in earlier runs.
+        model: its limits may be shared with others. borne: calls that its host has just answered at once. stated:
+        limits that its host named in earlier runs.
         """
         for connected, line in self.judging_lines:
             if connected is provider:
@@ -190,7 +197,7 @@ class TurnResources(Struct):
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
         own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
         rates = self.spending.rates(own, bucket=bucket_name(provider, model=model))
-        line = self._retrying(provider, concurrency=concurrency, rates=rates)
+        line = self._retrying(provider, concurrency=concurrency, start=borne, rates=rates)
         self.judging_lines.append((provider, line))
         return line
 
@@ -222,7 +229,12 @@ class TurnResources(Struct):
         return self.judging.traffic() if self.judging else Traffic()
 
     def _retrying(
-        self, provider: Provider, *, concurrency: int | None = None, rates: "RateBudget | None" = None
+        self,
+        provider: Provider,
+        *,
+        concurrency: int | None = None,
+        start: int = 0,
+        rates: "RateBudget | None" = None,
     ) -> Provider:
         """Wrap a provider. Retries are outside the limits: each attempt takes its own tokens, dollars and record.
 
@@ -238,6 +250,7 @@ class TurnResources(Struct):
             budget=self.spending.budget,
             price_of=self.price_of,
             concurrency=concurrency,
+            start=start,
             rates=rates,
         )
         if rates is not None:

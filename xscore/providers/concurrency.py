@@ -1,10 +1,11 @@
 """How many calls may be in flight: as many as the host accepts, found by trying, and none while it answers 429.
 
-Slow start: from 16 the limit doubles with each window (as many answers as the limit) up to the ceiling or the first
-429. Each episode of 429s takes it to four fifths, once; after that it grows by an eighth a window. `STORM_REFUSALS`
-429s in a row close the gate until Retry-After, or a doubling backoff, has passed; then one call probes, and the gate
-opens unless that one meets a 429 too. Broken connections in a row close it in the same way, the first one already
-where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a dead host costs a handful of attempts.
+Slow start: from 16, or from what the host bore minutes ago, the limit doubles with each window (as many answers as the
+limit) up to the ceiling or the first 429. Each episode of 429s takes it to four fifths, once; after that it grows by
+an eighth a window. `STORM_REFUSALS` 429s in a row close the gate until Retry-After, or a doubling backoff, has passed;
+then one call probes, and the gate opens unless that one meets a 429 too. Broken connections in a row close it in the
+same way, the first one already where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a dead
+host costs a handful of attempts.
 Trade-off: a host that limits requests a minute without saying so is
 probed for its rate with calls that it refuses.
 """
@@ -50,10 +51,11 @@ class AdaptiveConcurrency:
     """Calls in flight at one host, for one caller at a time. Each ticket goes to `answered`, `refused` or `leave`."""
 
     def __init__(
-        self, ceiling: int | None = None, *, host: str = "", jitter: Callable[[], float] = random.random
+        self, ceiling: int | None = None, *, start: int = 0, host: str = "", jitter: Callable[[], float] = random.random
     ) -> None:
-        """ceiling: most calls at once; None: as many as the host bears."""
-        self.limit = START_LIMIT if ceiling is None else min(START_LIMIT, ceiling)
+        """ceiling: most calls at once; None: as many as the host bears. start: what it has just borne; 0: unknown."""
+        start = max(START_LIMIT, start)
+        self.limit = start if ceiling is None else min(start, ceiling)
         self.in_flight = 0
         self._ceiling, self._host, self._jitter = ceiling, host, jitter
         self._changed = asyncio.Event()

@@ -48,15 +48,16 @@ class Limited(ProviderWrapper):
         provider: Provider,
         *,
         concurrency: int | None = None,
+        start: int = 0,
         budget: DollarBudget | None = None,
         price_of: PriceFunction = call_price,
         rates: RateBudget | None = None,
     ) -> None:
-        """concurrency: most calls in flight, found by trying. rates: limits a minute; None: those the host states."""
+        """concurrency: most calls in flight, tried from `start` up. rates: a minute; None: as the host states."""
         super().__init__(provider)
         self._front = asyncio.Lock()
         self._rates: RateBudget = rates or LocalRates()
-        self._gate = AdaptiveConcurrency(concurrency, host=provider.host)
+        self._gate = AdaptiveConcurrency(concurrency, start=start, host=provider.host)
         self._budget = budget
         self._price_of = price_of
         self._halted = asyncio.Event()
