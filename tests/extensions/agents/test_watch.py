@@ -14,7 +14,8 @@ from tests.extensions.agents.conftest import ask_within, query, wait_until
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.watch import _is_indexed
+from xscore.extensions.agents.watch import _is_indexed, require_watchfiles
+from xscore.platform.errors import UsageError
 from xscore.platform.paths import find_root
 
 Watch = Callable[..., subprocess.Popen[str]]
@@ -100,3 +101,11 @@ def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
     ignored = ("build/out.py", "build", "never.py")
     assert [_is_indexed([os.fspath(flock / name)], root, known) for name in counts] == [True] * 4
     assert [_is_indexed([os.fspath(flock / name)], root, known) for name in ignored] == [False] * 3
+
+
+def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is named where watchfiles is missing."""
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(UsageError) as refused:
+        require_watchfiles()
+    assert "[watch]" in refused.value.hint
