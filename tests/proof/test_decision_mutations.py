@@ -22,7 +22,7 @@ from tests.conftest import MakeRepo
 from tests.proof.faults_scene import Ended, accounted, by_truth, harbours
 from tests.servers.decision_server import DecisionServer
 from xscore.pipeline.build import Pipeline
-from xscore.prompts.decision import LEVELS
+from xscore.prompts.judge import LEVELS
 from xscore.providers.scripted import shown_memories
 from xscore.records.turn import Turn
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, Settings, validate_group

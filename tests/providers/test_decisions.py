@@ -23,7 +23,7 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
-from xscore.prompts.decision import LEVELS
+from xscore.prompts.judge import LEVELS
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.decisions import DecisionProvider, connect

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, judging_request
+from xscore.prompts.judge import (
+    DECISION_VERSION,
+    LEVELS,
+    PackEntry,
+    PromptOptions,
+    decision_request,
+    judge_rubric,
+    judging_request,
+)
 from xscore.prompts.turn_text import PROMPT_VERSION, turn_block
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS

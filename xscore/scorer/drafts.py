@@ -15,8 +15,17 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from xscore.platform import tokens
-from xscore.prompts.decision import DECISION_VERSION, LEVELS, decision_request, decision_rubric, question_names
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, judging_request
+from xscore.prompts.judge import (
+    DECISION_VERSION,
+    LEVELS,
+    PackEntry,
+    PromptOptions,
+    decision_request,
+    decision_rubric,
+    judge_rubric,
+    judging_request,
+    question_names,
+)
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity

@@ -26,7 +26,7 @@ Work = Callable[["Call"], Coroutine[Any, Any, dict[str, Any]]]
 """Does a call and returns its result."""
 
 
-class Outcome(Struct, frozen=True):
+class CallOutcome(Struct, frozen=True):
     """How a call ended."""
 
     result: dict[str, Any] | None = None
@@ -66,13 +66,13 @@ class Call:
         self.progress, self.progress_words = (progress, total, words), words
         self.wake()
 
-    def run(self) -> Outcome:
+    def run(self) -> CallOutcome:
         """Do the work, in a lane's thread."""
         import asyncio  # the handshake needs no event loop
 
         return asyncio.run(self._settle())
 
-    async def _settle(self) -> Outcome:
+    async def _settle(self) -> CallOutcome:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -85,14 +85,14 @@ class Call:
         with self._lock:
             self._stop = lambda: None
         if task.cancelled():
-            return Outcome()
+            return CallOutcome()
         error = task.exception()
         if error is None:
-            return Outcome(task.result())
+            return CallOutcome(task.result())
         known = find_xscore_error(error)
         if known is None:
             sys.stderr.write(f"xscore mcp: internal error: {type(error).__name__}: {error}\n")
-        return Outcome(error=known, is_bug=known is None)
+        return CallOutcome(error=known, is_bug=known is None)
 
 
 class CallLanes:
@@ -102,7 +102,7 @@ class CallLanes:
         """wake: called, in a lane's thread, when there is something to collect."""
         self._wake = wake
         self._waiting: dict[str, SimpleQueue[Call | None]] = {}
-        self._ended: SimpleQueue[tuple[Call, Outcome]] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[Call, CallOutcome]] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def start(self, call: Call) -> None:
@@ -115,7 +115,7 @@ class CallLanes:
             thread.start()
         self._waiting[call.lane].put(call)
 
-    def collect(self) -> list[tuple[Call, Outcome]]:
+    def collect(self) -> list[tuple[Call, CallOutcome]]:
         """Return the calls that have ended since the last time."""
         found = []
         while not self._ended.empty():
@@ -132,7 +132,7 @@ class CallLanes:
 
     def _run(self, waiting: "SimpleQueue[Call | None]") -> None:
         while (call := waiting.get()) is not None:
-            outcome = Outcome() if call.is_cancelled else call.run()
+            outcome = CallOutcome() if call.is_cancelled else call.run()
             self._ended.put((call, outcome))
             self._wake()
             if waiting.empty():

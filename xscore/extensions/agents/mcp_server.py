@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, Outcome
+from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, CallOutcome
 from xscore.extensions.agents.mcp_context import Workplace, find_workplace
 from xscore.extensions.agents.mcp_protocol import (
     INTERNAL_ERROR,
@@ -303,7 +303,7 @@ class McpServer:
                 handle = self._tasks.add(call).to_wire(call.envelope)
                 self._answer(call.request_id, {"resultType": "task", **handle}, call.envelope)
 
-    def _end(self, call: Call, outcome: Outcome) -> None:
+    def _end(self, call: Call, outcome: CallOutcome) -> None:
         result = _result_of(call, outcome)
         task = self._tasks.find(call.task_id)
         if task is not None:
@@ -349,7 +349,7 @@ def _is_of_era(method: str, envelope: Envelope) -> bool:
     return envelope.is_modern or envelope.version == TASKS_VERSION or not method.startswith("tasks/")
 
 
-def _result_of(call: Call, outcome: Outcome) -> dict[str, Any] | Refusal:
+def _result_of(call: Call, outcome: CallOutcome) -> dict[str, Any] | Refusal:
     if outcome.result is not None:
         return outcome.result
     if outcome.error is None:
