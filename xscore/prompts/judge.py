@@ -1,8 +1,8 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
 Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the
-turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: the turn comes
-last, so a model reads the memories before it knows what they are judged for.
+turn are fenced in the user message. Packs and ids are decided elsewhere. Trade-off: the turn comes last, so a model
+reads the memories before it knows what they are judged for.
 
 A decision model is asked otherwise: the rubric and the turn are the state, each memory a question of its own, answered
 independently; so there are no packs to keep stable, and names need not be unguessable. Two forms: a predicate, whose

@@ -1,7 +1,7 @@
 """The turn as the judge sees it, last in its prompt; the turn key is derived from it.
 
-Public contract: `docs/internals/protocol.md`. Memories and instructions are added in `judge` and `decision`. Trade-off:
-a long file is cut by characters around the cursor, not by lines, so that the size of a prompt is known exactly.
+Public contract: `docs/internals/protocol.md`. Memories and instructions are added in `judge`. Trade-off: a long file is
+cut by characters around the cursor, not by lines, so that the size of a prompt is known exactly.
 """
 
 from collections.abc import Iterable
