@@ -11,6 +11,7 @@ import pytest
 
 from xscore.cli.failures import run_and_report
 from xscore.cli.main import xscore_command as front_door
+from xscore.cli.terminal import set_color
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -56,6 +57,7 @@ def xscore(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
             code = run_and_report(work, arguments)
+        set_color(None)  # what one command was told about colours, no other is
         out, err = capfd.readouterr()
         return subprocess.CompletedProcess(arguments, code, out, err)
 

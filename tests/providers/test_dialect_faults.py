@@ -45,7 +45,7 @@ RAISED: dict[Fault, type[ProviderError]] = {
     Fault.ERROR_IN_200: RateLimited,
     Fault.ERROR_IN_STREAM: RateLimited,
     Fault.NOT_JSON: UnreadableResponse,
-    Fault.REDIRECT: RequestRejected,
+    Fault.REDIRECT: UnknownModel,
     Fault.CUT_PROMPT: PromptCut,
 }
 """Faults of the wire and the account: exactly this error."""
