@@ -110,6 +110,18 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
         assert coverage["unjudged"] == 0
 
 
+def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
+    """A call ends at its deadline with what was judged until then; a background process judges the rest."""
+    environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
+    with started(shop, "--judge", script(tmp_path, latency_s=0.5), **environ) as (client, _):
+        client.initialize()
+        client.answer(client.call({"task": "Anything", "paths": ["README.md"]}))  # makes the index
+        result = client.answer(client.call({"task": TASK, "deadline_s": 2}))["result"]
+        assert result["_meta"]["xscore"]["coverage"]["unjudged"] > 0
+        assert "the rest is being judged" in result["content"][0]["text"]
+        wait_until(lambda: len(processes_in(shop)) > 1)
+
+
 def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
     """The same process serves the same client under the handshake that it made before, in less than 60 MB."""
     with started(shop, "--judge", "lexical", "--tools", "all", code=IMPATIENT) as (client, process):

@@ -25,6 +25,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
 from xscore.platform.text import ellipsize
 from xscore.platform.tokens import OTHER
+from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
 from xscore.records.reports import Observer, Progress
 from xscore.records.turn import Scope, Turn
@@ -149,7 +150,8 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
         text = _text(pipeline, answer, given.max_tokens)
-        if answer.partial and not call.is_cancelled:
+        is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
+        if is_cut and not call.is_cancelled:
             _finish_later(pipeline)
     return ToolResult(text, _about(answer), is_error=_nothing_found_out(answer))
 
