@@ -85,7 +85,9 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
     assert done.stderr == "stray\nchild\n"
 
 
-@pytest.mark.parametrize("how", ["leaves", pytest.param("SIGTERM", marks=pytest.mark.verify), "SIGKILL"])
+@pytest.mark.parametrize(
+    "how", ["leaves", *(pytest.param(name, marks=pytest.mark.verify) for name in ("SIGTERM", "SIGKILL"))]
+)
 def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
     shop: Path, tmp_path: Path, how: str
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
         assert coverage["unjudged"] == 0
 
 
+@pytest.mark.verify
 def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
     """A call ends at its deadline with what was judged until then; a background process judges the rest."""
     environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
@@ -122,6 +125,7 @@ def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
         wait_until(lambda: len(processes_in(shop)) > 1)
 
 
+@pytest.mark.verify
 def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
     """The same process serves the same client under the handshake that it made before, in less than 60 MB."""
     with started(shop, "--judge", "lexical", "--tools", "all", code=IMPATIENT) as (client, process):
