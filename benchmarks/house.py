@@ -34,7 +34,7 @@ GOALS = {
     "modules with one importer": 60,
     "class names defined twice": 0,
     "longest function": 68,
-    "top-level commands": 17,
+    "top-level commands": 21,
     "options of ask shown": 20,
     "settings": 75,
     "glossary rows": 40,
