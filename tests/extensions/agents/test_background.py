@@ -70,7 +70,7 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
 async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, host: DecisionServer) -> None:
     """Twelve wakes, one process; it says what it does; SIGTERM ends it, and the turn stays to be finished."""
     turn = await cut_short(flock, host)
-    host.latency_s = 3.0
+    host.latency_s = 8.0  # longer than calls in flight may take after SIGTERM
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(lambda _: wake(flock), range(12)))
     wait_until(lambda: "judging" in status(flock).doing)
@@ -118,7 +118,9 @@ async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer
     """What a deadline left of a first index is read in the background, and judged for the question."""
     async with Pipeline.open(flock) as pipeline:
         assert pipeline.parts.index(until=time.monotonic()).files_left == 40
+    host.latency_s = 30.0
     turn = (await ask_within(flock, 0.25)).turn_id
+    host.latency_s = 0.0
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
     assert query(flock, "SELECT count(*) FROM file") == [(40,)]

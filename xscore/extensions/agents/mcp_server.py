@@ -71,6 +71,8 @@ class McpServer:
         self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Handshake | None = None
     ) -> None:
         """everything: offer all tools, not `context` alone. handshake: one that was made before a renewal."""
+        self.renews = False
+        """Whether this process is the server's own, so that it may be started again when idle."""
         self._wire, self._place = wire, place
         self._tools = offered_tools(everything=everything)
         self._lanes = CallLanes(wire.wake)
@@ -295,7 +297,7 @@ class McpServer:
                 self._wire.send_if_read(notification("notifications/progress", params))
         for call, outcome in self._lanes.collect():
             self._at_work.discard(call)
-            self._idle_since = monotonic()
+            self._idle_since = monotonic() if self.renews else None
             self._end(call, outcome)
         for call in self._waiting_for_a_task():
             if monotonic() - call.began >= TASK_AFTER_S:
@@ -396,4 +398,5 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
         place = find_workplace(replace(flags, overrides=kept.overrides))
         wire = StdioWire(kept.in_fd, kept.out_fd)
         server = McpServer(wire, place, everything=kept.everything, handshake=kept.handshake)
+    server.renews = True
     server.serve()
