@@ -71,8 +71,7 @@ class McpServer:
         self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Handshake | None = None
     ) -> None:
         """everything: offer all tools, not `context` alone. handshake: one that was made before a renewal."""
-        self.renews = False
-        """Whether this process is the server's own, so that it may be started again when idle."""
+        self.renews = False  # true only where the process is the server's own
         self._wire, self._place = wire, place
         self._tools = offered_tools(everything=everything)
         self._lanes = CallLanes(wire.wake)
@@ -385,9 +384,7 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
     It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
     """
     if sys.stdin.isatty():
-        flags.terminal.note(
-            "this is for an agent, which starts it and speaks MCP with it; `xscore agent install` sets it up"
-        )
+        flags.terminal.note("an agent starts this and speaks MCP with it; `xscore agent install` sets it up")
     kept = take_state()
     if kept is None:
         place = find_workplace(flags, folder)
