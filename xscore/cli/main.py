@@ -82,11 +82,22 @@ def run_command_line() -> NoReturn:
     code: int = ExitCode.INTERNAL
     atexit.register(lambda: _leave_at_once(code))  # registered first, so it runs last
     code = run_and_report(lambda: _invoke(arguments), arguments)
-    if arguments[:1] == ["hook"]:
+    if _is_hook(arguments):
         code = 0  # an agent would take another as a veto, even for an option that an older version does not know
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
     sys.exit(code)
+
+
+def _is_hook(arguments: list[str]) -> bool:
+    """Whether the command is `hook`, also after options such as `-C FOLDER`."""
+    words = iter(arguments)
+    for word in words:
+        if word in ("-C", "--directory", "--color"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word == "hook"
+    return False
 
 
 def _leave_at_once(code: int) -> NoReturn:

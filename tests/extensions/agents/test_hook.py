@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_a_bad_call_lets_the_prompt_go_through(root: Path, data: bytes, options:
     """Exit code 0 and nothing on standard output, whatever comes in."""
     done = run_hook("prompt", data, *options, cwd=root)
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("options", [("-C", "/no/such/folder"), ("--color", "never", "--of-a-later-version")])
+def test_options_before_the_command_veto_no_prompt(options: tuple[str, ...]) -> None:
+    """Exit code 2 would; a command of another name keeps its own code."""
+    for command, code in (("hook", 0), ("status", 2)):
+        called = [sys.executable, "-m", "xscore", *options, command, "prompt"]
+        done = subprocess.run(called, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (code, b"")
 
 
 def test_a_failure_is_in_status_until_the_next_success(root: Path) -> None:
@@ -205,3 +215,23 @@ def test_an_agent_that_says_nothing_is_not_waited_for(root: Path) -> None:
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.wait(20) == 0
     assert time.monotonic() - begun < 2.0 + 1.0 + start_s
+
+
+@pytest.mark.verify
+def test_an_agent_that_reads_nothing_is_not_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook whose answer finds no room in the pipe ends in time, too."""
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "2")
+    end, pipe = os.pipe()
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(1024))
+    os.set_blocking(pipe, True)
+    command = [sys.executable, "-m", "xscore", "hook", "prompt"]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(message(root)).encode())
+        process.stdin.close()
+        assert process.wait(10) == 0
+    os.close(pipe)
+    os.close(end)

@@ -21,6 +21,10 @@ KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VEND
 HOOK_SECONDS = {"prompt": 10, "session-start": 10, "stop": 30, "post-edit": 10}
 """Our hook -> seconds after which the client gives up on it; the prompt's own deadline is 2 s."""
 
+_FORGIVING = " || true"
+_OPERATORS = frozenset(";&|<>`$()")
+"""A command with one of these does more than ours."""
+
 
 class Client(Struct, frozen=True):
     """One agent. Paths are relative to the home folder or to the project."""
@@ -121,7 +125,7 @@ def hook_entries(client: Client, program: str, *, forgiving: bool = False) -> di
         entry: dict[str, Any] = {} if client.flat_hooks else {"type": "command"}
         if client.named_hooks:
             entry["name"] = f"{SERVER}-{hook}"
-        entry["command"] = f"{command} || true" if forgiving else command
+        entry["command"] = f"{command}{_FORGIVING}" if forgiving else command
         entry["timeout"] = HOOK_SECONDS[hook] * client.timeout_unit
         group = {"matcher": tools, "hooks": [entry]} if tools else {"hooks": [entry]}
         entries[event] = entry if client.flat_hooks else group
@@ -138,11 +142,14 @@ def is_our_hook(entry: object) -> bool:
 
 def _runs_our_hook(hook: object) -> bool:
     command = hook.get("command") if isinstance(hook, dict) else None
+    if not isinstance(command, str) or "\n" in command:
+        return False
     try:
-        words = shlex.split(command) if isinstance(command, str) else []
+        words = shlex.split(command.removesuffix(_FORGIVING))
     except ValueError:  # an open quote: somebody else's command
         return False
-    return len(words) > 2 and words[0].rpartition("/")[2] == "xscore" and words[1] == "hook"
+    is_alone = _OPERATORS.isdisjoint("".join(words[2:]))
+    return len(words) > 2 and is_alone and words[0].rpartition("/")[2] == "xscore" and words[1] == "hook"
 
 
 def server_entry(client: Client, program: str) -> dict[str, Any]:

@@ -53,7 +53,10 @@ class Watchdog:
     """Ends the process with 0 when its time is up."""
 
     def __init__(self, until: float, *, last_words: Callable[[], None], record: Callable[[], None]) -> None:
-        """until: `time.monotonic`. last_words: writes the answer. record: may hang, and is then not waited for."""
+        """until: `time.monotonic`. last_words: writes the answer, then comes record.
+
+        Either may hang, on an agent that does not read or on a disk, and is then not waited for.
+        """
         self.until = until
         """May be moved while it waits."""
         self._last_words, self._record = last_words, record
@@ -68,8 +71,11 @@ class Watchdog:
         while (left := self.until - time.monotonic()) > 0:
             if self._over.wait(min(left, 0.5)):
                 return
-        self._last_words()
-        recording = Thread(target=self._record, daemon=True)
-        recording.start()
-        recording.join(RECORDING_S)
+        ending = Thread(target=self._say_and_record, daemon=True)
+        ending.start()
+        ending.join(RECORDING_S)
         os._exit(0)
+
+    def _say_and_record(self) -> None:
+        self._last_words()
+        self._record()

@@ -156,9 +156,13 @@ def offered_tools(*, everything: bool) -> dict[str, Tool]:
 
 
 def failure_result(error: XscoreError) -> dict[str, Any]:
-    """Say to a model what went wrong and what to do, with secrets redacted."""
-    from xscore.extensions.agents.agent_bundle import quoted
+    """Say to a model what went wrong and what to do, fenced and with secrets redacted.
+
+    A name in a repository's settings, say, may be a sentence that reads as ours.
+    """
+    from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE, quoted
     from xscore.store.redaction import redact  # an error may repeat what was given
 
     said = redact(join_sentences(f"xscore: {error.message}", error.hint)).text
-    return ToolResult(quoted(said, MOST_ERROR_CHARS), {"error": error.kind}, is_error=True).to_wire()
+    text = f"xscore could not do this. {DATA_NOTE}\n<{FENCE}>\n{quoted(said, MOST_ERROR_CHARS)}\n</{FENCE}>"
+    return ToolResult(text, {"error": error.kind}, is_error=True).to_wire()
