@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git
-from tests.extensions.agents.conftest import ask_within, query, wait_until
+from tests.extensions.agents.conftest import ask_within, processes_in, query, wait_until
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
 from xscore.extensions.agents.background import wake_background
@@ -86,6 +86,17 @@ async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServ
     process = watch("--once")
     _, said = process.communicate(timeout=30)
     assert process.returncode == 0, said
+    assert dict(host.judged) == {"f08.py::sheep_8": 1}
+
+
+async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: DecisionServer) -> None:
+    """The process that a stop of an agent wakes judges the change, and another wake asks for nothing."""
+    await ask_within(flock, None)
+    host.judged.clear()
+    (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
+    for judges_changes in (True, False):
+        assert wake_background(flock / ".xscore", flock, judges_changes=judges_changes)
+        wait_until(lambda: not processes_in(flock))
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 
 

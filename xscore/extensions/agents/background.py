@@ -21,21 +21,26 @@ from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.paths import STORE_FILE, user_config_file, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.store import opening
+from xscore.store.index_rows import write_meta
 
 if TYPE_CHECKING:
     from xscore.settings import Settings
 
 LEASE_VARIABLE = "_XSCORE_LEASE"
 """Names the lease that was written for a process; with it `xscore watch` ends when nothing is left to do."""
+CHANGES_ASKED = "background_changes"
+"""Key in `meta`: someone asked for changes to be judged again."""
 PATIENCE_MS = 10
 """How long to wait for another process's transaction."""
 
 
-def wake_background(store_dir: Path, root: Path, *, settings: "Settings | None" = None) -> bool:
+def wake_background(
+    store_dir: Path, root: Path, *, settings: "Settings | None" = None, judges_changes: bool = False
+) -> bool:
     """Start the background process of the store in this folder; return whether one runs now. Never raises, never waits.
 
     root: the repository's. settings: those of the caller; None reads them. A store that is not this user's is left
-    alone, and so is a missing one.
+    alone, and so is a missing one. judges_changes: have it judge again, for open threads, what has changed.
     """
     try:
         chosen = settings or _settings_of(root)
@@ -48,6 +53,9 @@ def wake_background(store_dir: Path, root: Path, *, settings: "Settings | None" 
         keys = opening.key_source(data_dir)
         with closing(database.open_unchecked(store_dir / STORE_FILE, keys)) as connection:
             connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
+            if judges_changes:
+                with database.transaction(connection):
+                    write_meta(connection, CHANGES_ASKED, "1")
             return read_background(connection, now=time.time()).pid is not None or _start(connection, root)
     except (StoreError, UsageError, sqlite3.Error, OSError):
         return False

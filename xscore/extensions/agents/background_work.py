@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
+from xscore.extensions.agents.background import CHANGES_ASKED
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.judging import JudgingWatch, judge_pool
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
@@ -34,6 +35,7 @@ from xscore.records.receipt import Answer
 from xscore.records.reports import Observer
 from xscore.settings import LoadedSettings
 from xscore.store import opening
+from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.turns import BACKGROUND, replace_turn
 
 USD_A_DAY = Decimal(1)
@@ -105,9 +107,16 @@ class BackgroundWork:
         """What went wrong last."""
 
     async def catch_up(self) -> bool:
-        """Index, then finish turns until none is left; False: it was interrupted. Raises StoreError."""
+        """Index, finish turns until none is left, then judge changes if a hook asked for that.
+
+        False: it was interrupted. Raises StoreError.
+        """
         await self.index()
-        return await self.finish_turns()
+        if not await self.finish_turns():
+            return False
+        with self._reading() as connection:
+            is_asked = bool(read_meta(connection, CHANGES_ASKED))
+        return not is_asked or await self.judge_changes()
 
     async def index(self) -> None:
         """Bring the index up to date. Raises StoreError."""
@@ -155,8 +164,8 @@ class BackgroundWork:
             yield connection
 
     def is_left(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is a turn to finish that was not tried just before."""
-        return bool(self._next_turn(connection)[0])
+        """Whether there is a turn to finish that was not tried just before, or changes are to be judged."""
+        return bool(self._next_turn(connection)[0] or read_meta(connection, CHANGES_ASKED))
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Return the turn to finish, and how many memories it left; no name: there is none."""
@@ -187,7 +196,10 @@ class BackgroundWork:
         Raises StoreError.
         """
         async with self._pipeline() as pipeline:
-            threads = pipeline.store.connection.execute(_OPEN_THREADS, {"now": self._clock()}).fetchall()
+            connection = pipeline.store.connection
+            with database.transaction(connection):
+                write_meta(connection, CHANGES_ASKED, "")
+            threads = connection.execute(_OPEN_THREADS, {"now": self._clock()}).fetchall()
         for turn_id, asked_at in threads:
             try:
                 if not await self._judge_changes_of(turn_id, asked_at):

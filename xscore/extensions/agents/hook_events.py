@@ -177,7 +177,7 @@ def at_stop(call: HookCall) -> str:
         with call.open_store() as store:
             for remember in implementations("import_session", call.settings):
                 problem = remember(store, Path(path), origin=call.client, thread=call.thread, now=time.time())
-    call.wake()
+    call.wake(judges_changes=True)
     return problem
 
 
