@@ -53,7 +53,7 @@ def test_what_is_below_the_cut_looks_different() -> None:
 @pytest.mark.parametrize(
     ("by_cause", "said"),
     [
-        ({"deadline": 200}, "judged 8,012 of 8,612 memories of this repository for this prompt; 400 keep what earlier"),
+        ({"deadline": 200}, "judged 8,012 of 8,612 memories of this repository for this prompt; 400 keep their score"),
         ({"deadline": 200}, "; the rest is being judged."),
         ({"deadline": 100, "refused": 100}, "the rest could not be judged"),
     ],
@@ -79,7 +79,7 @@ def test_words_alone_say_so_and_need_a_higher_score(ranked_by: str) -> None:
     near = replace(CHOSEN, id="m_n", path="n.py", score=0.6, below_threshold=True)
     answer = replace(ANSWER, judge=judge, ranked_by=ranked_by, selected=chosen(20), near_misses=(near,))
     text = render_agent_bundle(answer, {}, max_chars=9_500)
-    assert "words alone" in text.splitlines()[0]
+    assert "only matched words" in text.splitlines()[0]
     assert text.count("a.py:") == 5
     assert "n.py" not in text
     weak = replace(answer, selected=(replace(CHOSEN, score=0.75),))

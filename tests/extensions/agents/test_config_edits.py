@@ -134,7 +134,7 @@ def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
         ('{\n  "a": 1,\n}', ":3: not JSON"),
         ('\n\n{"a" 1}', ":3: not JSON"),
         ("", ":1: not JSON"),
-        ("[1]", ":1: not an object"),
+        ("[1]", ":1: not a JSON object"),
         ('{\n  "hooks": []\n}', ":2: `hooks` is not an object"),
         ('{"hooks": {\n"AfterTool": null}}', ":2: `AfterTool` is not a list"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", ":1: not JSON"),
@@ -173,7 +173,7 @@ def test_a_table_goes_with_its_own_lines_alone() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("\na = [", "settings.json:"), ("mcp_servers = {}\n", "written in one line"), ("\xff", "not TOML")],
+    [("\na = [", "settings.json:"), ("mcp_servers = {}\n", "is an inline table"), ("\xff", "not TOML")],
 )
 def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
     """Broken TOML is named with its line; a parent in one line takes no table."""

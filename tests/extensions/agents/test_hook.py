@@ -72,7 +72,7 @@ def test_a_hook_without_an_index_says_one_line(make_repo: MakeRepo) -> None:
 def test_words_alone_say_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key the words rank, and the first line says that no model judged."""
     monkeypatch.delenv("XSCORE_JUDGE_MODEL")
-    assert "matched words alone" in added(run_hook("prompt", message(root))).splitlines()[0]
+    assert "only matched words" in added(run_hook("prompt", message(root))).splitlines()[0]
 
 
 @pytest.mark.parametrize(

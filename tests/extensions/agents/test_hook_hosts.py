@@ -86,7 +86,7 @@ def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch
     made = make_repo({"cart.py": 'def total(items):\n    """Sum the prices of a cart."""\n    return sum(items)\n'})
     build_index(made)
     text = added(run_hook("prompt", message(made)))
-    assert "words alone" in text.splitlines()[0]
+    assert "only matched words" in text.splitlines()[0]
     assert f"127.0.0.1:{port}" in xscore(made, "status").partition("last hook")[2]
 
 

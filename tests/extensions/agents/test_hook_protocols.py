@@ -83,7 +83,7 @@ def test_an_answer_is_one_line_of_utf_8() -> None:
 )
 def test_what_is_no_message_is_refused(data: bytes) -> None:
     """A message is one JSON object with fields of their types; anything else is a usage error."""
-    with pytest.raises(UsageError, match="no message"):
+    with pytest.raises(UsageError, match="not an agent's hook message"):
         read_message(data)
 
 

@@ -134,7 +134,7 @@ def test_a_server_of_our_name_that_is_not_ours_stays(xscore: Run, project: Path)
             now = files_of(project)
             assert {path: now[path] for path in before} == before
         done = xscore("agent", "install", "--client", client, cwd=project)
-        assert "something of yours is kept" in done.stderr
+        assert "your own entry was kept" in done.stderr
     assert json.loads(xscore("agent", "list", "--json", cwd=project).stdout)["installed"] == []
 
 
@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_made_is_named(xscore: Run, project: Path) -> No
     (project / ".cursor").write_text("mine")
     done = xscore("agent", "install", "--client", "cursor", "--write", cwd=project)
     assert done.returncode == 2
-    assert f"{project}/.cursor cannot be made" in done.stderr
+    assert f"cannot create {project}/.cursor" in done.stderr
     assert list(files_of(project)) == [project / ".cursor"]
 
 
@@ -218,7 +218,7 @@ def test_a_cursor_file_without_its_version_is_refused(xscore: Run, project: Path
     (project / ".cursor/hooks.json").write_text("{}")
     done = xscore("agent", "install", "--client", "cursor", "--write", cwd=project)
     assert done.returncode == 2
-    assert 'Put in "version": 1.' in done.stderr
+    assert 'Add "version": 1 to it.' in done.stderr
 
 
 def test_the_json_is_that_of_the_reference(xscore: Run, project: Path) -> None:
@@ -236,14 +236,14 @@ def test_both_scopes_are_noticed(xscore: Run, project: Path) -> None:
     """Who installs for the project what is there for the user is told that hooks would run twice."""
     install(xscore, project, "cursor", "user", "--write")
     done = xscore("agent", "install", "--client", "cursor", cwd=project)
-    assert "it is there for --scope user too" in done.stderr
+    assert "also installed for --scope user" in done.stderr
     install(xscore, project, "cursor", "user", "--remove")
     assert "too" not in xscore("agent", "install", "--client", "cursor", cwd=project).stderr
 
 
 def test_the_list_says_who_knows_xscore(xscore: Run, project: Path, own_home: Path) -> None:
     """Agents, scopes and files are listed; a file that cannot be read is a note and hides no other."""
-    assert "no agent knows xscore" in xscore("agent", "list", cwd=project).stderr
+    assert "no agent has xscore" in xscore("agent", "list", cwd=project).stderr
     install(xscore, project, "gemini", "project", "--write")
     install(xscore, project, "codex", "user", "--write")
     (project / ".mcp.json").write_text("{")

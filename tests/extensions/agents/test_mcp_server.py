@@ -92,17 +92,17 @@ def test_context_brings_what_is_relevant_and_a_receipt(shop: Path, tmp_path: Pat
 
 
 UNFIT: list[tuple[object, str]] = [
-    ({"task": TASK, "paths": ["../.."]}, "leads out"),
-    ({"task": TASK, "paths": ["src/../../x/*.py"]}, "leads out"),
-    ({"task": TASK, "paths": ["/etc"]}, "leads out"),
-    ({"task": TASK, "paths": ["~/.ssh"]}, "leads out"),
-    ({"task": TASK, "paths": ["a\u0000b"]}, "leads out"),
+    ({"task": TASK, "paths": ["../.."]}, "outside this repository"),
+    ({"task": TASK, "paths": ["src/../../x/*.py"]}, "outside this repository"),
+    ({"task": TASK, "paths": ["/etc"]}, "outside this repository"),
+    ({"task": TASK, "paths": ["~/.ssh"]}, "outside this repository"),
+    ({"task": TASK, "paths": ["a\u0000b"]}, "outside this repository"),
     ({"task": TASK, "paths": ["nowhere"]}, "is not in"),
     ({"task": TASK, "paths": ["no/*.rs"]}, "no memory matches"),
-    ({"task": ""}, "do not fit"),
-    ({"task": TASK, "command": "rm"}, "do not fit"),
-    ({"task": "x", "max_tokens": 10**30}, "do not fit"),
-    (["x"], "do not fit"),
+    ({"task": ""}, "are invalid"),
+    ({"task": TASK, "command": "rm"}, "are invalid"),
+    ({"task": "x", "max_tokens": 10**30}, "are invalid"),
+    (["x"], "are invalid"),
 ]
 
 

@@ -1,1 +1,1 @@
-"""Where agents meet the store: prompt hooks, the MCP server, the background process, and their installation."""
+"""What connects coding agents to xscore: prompt hooks, the MCP server, the background process, and installation."""

@@ -1,8 +1,8 @@
-"""Start the background process of a store, if none runs: for hooks and servers, which must not wait.
+"""Start the background process of a store if none runs. Hooks and servers call this and must not wait.
 
-The process is `xscore watch` with a lease that is written for it here, in the transaction that looks whether another
-one lives, so that many who ask at once start one. `background_work` holds what it does. Trade-off: while another
-process writes for longer than `PATIENCE_MS`, a process is started without a lease; it ends if it is not needed.
+The process is `xscore watch`. One transaction checks that no other one runs and writes the lease for the new one, so
+callers that ask at the same moment start only one. What it does is in `background_work`. Trade-off: while another
+process holds the write lock for longer than `PATIENCE_MS`, one is started without a lease; it ends if it is not needed.
 """
 
 import os
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from xscore.settings import Settings
 
 LEASE_VARIABLE = "_XSCORE_LEASE"
-"""Names the lease that was written for a process; with it `xscore watch` ends when nothing is left to do."""
+"""Environment variable with the name of the lease; a process started with it ends when nothing is left to do."""
 CHANGES_ASKED = "background_changes"
 """Key in `meta`: someone asked for changes to be judged again."""
 PATIENCE_MS = 10
-"""How long to wait for another process's transaction."""
+"""How long to wait for another process's transaction, in milliseconds."""
 
 
 def wake_background(
@@ -39,8 +39,8 @@ def wake_background(
 ) -> bool:
     """Start the background process of the store in this folder; return whether one runs now. Never raises, never waits.
 
-    root: the repository's. settings: those of the caller; None reads them. A store that is not this user's is left
-    alone, and so is a missing one. judges_changes: have it judge again, for open threads, what has changed.
+    root: the repository's root. settings: the caller's; None reads them from their files. judges_changes: also judge
+    again, for open threads, what has changed. Does nothing if the store is missing or is not trusted by this user.
     """
     try:
         chosen = settings or _settings_of(root)
@@ -62,7 +62,7 @@ def wake_background(
 
 
 def _settings_of(root: Path) -> "Settings":
-    from xscore.settings import load_settings  # a caller that ran a turn has them
+    from xscore.settings import load_settings  # lazy: a caller that ran a turn passes its settings
 
     return load_settings(repo_root=root, user_file=user_config_file(), environ=os.environ).settings
 
@@ -81,7 +81,7 @@ def _start(connection: sqlite3.Connection, root: Path) -> bool:
 
 
 def _spawn(name: str, root: Path) -> int:
-    """Start the process in a session of its own, so that it outlives this one; return its id."""
+    """Start the process in a session of its own, so that it outlives this one; return its process id."""
     nothing = subprocess.DEVNULL
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "xscore", "watch"],
@@ -92,12 +92,12 @@ def _spawn(name: str, root: Path) -> int:
         stderr=nothing,
         start_new_session=True,
     )
-    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()  # no zombie where we live on
+    threading.Thread(target=process.wait, name="xscore-reaper", daemon=True).start()  # no zombie in a long-lived caller
     return process.pid
 
 
 def safe_environment() -> dict[str, str]:
-    """Return the environment without the relative places of `PYTHONPATH`, from which the repository could run code."""
+    """Return the environment without relative entries in `PYTHONPATH`: through them a repository could run its code."""
     environment = dict(os.environ)
     if "PYTHONPATH" in environment:
         places = environment["PYTHONPATH"].split(os.pathsep)

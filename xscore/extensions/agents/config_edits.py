@@ -1,9 +1,9 @@
-"""Put entries into a JSON or TOML file of a person, and take them out again, touching nothing else.
+"""Add entries to a user's JSON or TOML file and remove them again, without touching anything else.
 
-The file is edited as text at the place that a parser names, so comments, order and indentation stay. Removing what was
-added gives back the same bytes: an entry goes right behind the opening bracket; a list or object that we made begins
-with a line break, one that was there and empty does not. It knows no client and opens no file. Trade-off: an entry put
-into `{}` shares its line with the bracket.
+A parser finds the place and the file is edited there as text, so comments, order and indentation stay. Removing what
+was added gives back the same bytes. For this, an entry goes right after the opening bracket, and a list or object that
+we create begins with a line break; one that the user left empty does not. This module knows no client and opens no
+file. Trade-off: an entry added to `{}` shares its line with the bracket.
 """
 
 import json
@@ -20,7 +20,7 @@ from xscore.platform.errors import UsageError
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_UNCHANGED = "The file was left as it is: mend it, or put the entries in by hand."
+_UNCHANGED = "The file was not changed. Fix it, or add the entries by hand."
 
 
 class Entry(Struct, frozen=True):
@@ -32,9 +32,9 @@ class Entry(Struct, frozen=True):
     """Its key in that object; empty in a list."""
     value: Any
     is_ours: Callable[[object], bool]
-    """Recognizes an entry of ours, also one of another version."""
+    """Recognizes an entry of ours, including one from another version."""
     gives_way: Callable[[Any], bool] = lambda _: True
-    """Whether another version of ours is replaced; otherwise it is kept as somebody changed it."""
+    """Whether to replace an entry of ours that differs; if not, it is kept as the user changed it."""
 
     @property
     def label(self) -> str:
@@ -43,9 +43,10 @@ class Entry(Struct, frozen=True):
 
 
 def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, head: dict[str, Any]) -> bytes:
-    """Return a JSON file with these entries; one that is there already stays. source: None if there is no file.
+    """Return a JSON file with these entries; one that is already there stays. source: None if there is no file.
 
-    head: what a new file begins with. Raises UsageError for a file that is not JSON, or has something else in a place.
+    head: members that a new file begins with and an existing one must have. Raises UsageError if the file is not JSON,
+    lacks such a member, or has a value of another type where an entry belongs.
     """
     if source is None:
         whole: dict[str, Any] = dict(head)
@@ -59,8 +60,8 @@ def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, h
     for entry in entries:
         parsed.container(entry)
     if missing := head.keys() - parsed.pairs(parsed.root).keys():
-        raise UsageError(f"{file}: states no {', '.join(sorted(missing))}", hint=f"Put in {json.dumps(head)[1:-1]}.")
-    for entry in reversed(entries):  # each goes to the front
+        raise UsageError(f"{file}: has no {', '.join(sorted(missing))}", hint=f"Add {json.dumps(head)[1:-1]} to it.")
+    for entry in reversed(entries):  # each is inserted at the front, so this keeps their order
         parsed = _Source(source, file)
         found = parsed.own(entry)
         values = [parsed.value(node) for node in found]
@@ -71,9 +72,9 @@ def add_entries(source: bytes | None, entries: Sequence[Entry], file: Path, *, h
 
 
 def remove_entries(source: bytes, entries: Sequence[Entry], file: Path) -> bytes:
-    """Return a JSON file without entries of ours, and without the lists and objects made for them.
+    """Return a JSON file without our entries, and without the lists and objects created for them.
 
-    Raises UsageError for a file that is not JSON.
+    Raises UsageError if the file is not JSON.
     """
     for entry in entries:
         while found := (parsed := _Source(source, file)).own(entry):
@@ -82,14 +83,14 @@ def remove_entries(source: bytes, entries: Sequence[Entry], file: Path) -> bytes
 
 
 def has_entry(source: bytes, entry: Entry, file: Path) -> bool:
-    """Whether the file has this entry, or one of ours of another version. Raises UsageError."""
+    """Whether the file has this entry, or our entry from another version. Raises UsageError if it is not JSON."""
     return bool(_Source(source, file).own(entry))
 
 
 def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
-    """Return a TOML file with the table `name` at its end, unless it has one. body: its lines.
+    """Return a TOML file with the table `name` at its end, unless it has one. body: the table's lines.
 
-    Raises UsageError for a file that is not TOML, or has the table's parent in one line.
+    Raises UsageError if the file is not TOML, or if the parent of the table is written as an inline table.
     """
     block = f"[{name}]\n{body}"
     if source is None:
@@ -104,13 +105,16 @@ def add_table(source: bytes | None, name: str, body: str, file: Path) -> bytes:
     except UsageError as error:
         parent = name.rpartition(".")[0]
         raise UsageError(
-            f"{file}: `{parent}` is written in one line, so no table can be added", hint=_UNCHANGED
+            f"{file}: `{parent}` is an inline table, so nothing can be added to it", hint=_UNCHANGED
         ) from error
     return after
 
 
 def remove_table(source: bytes, name: str, file: Path) -> bytes:
-    """Return a TOML file without the table `name` and its sub-tables. Raises UsageError."""
+    """Return a TOML file without the table `name` and its sub-tables.
+
+    Raises UsageError if the file is not TOML, or if the table cannot be removed without touching others.
+    """
     if read_table(source, name, file) is None:
         return source
     lines = source.decode().splitlines(keepends=True)
@@ -118,7 +122,7 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
     for number, line in enumerate(lines):
         if re.match(r"\s*\[", line):
             inside = re.match(rf"\s*\[\s*{re.escape(name)}\s*[.\]]", line) is not None
-        if inside and not re.match(r"\s*(#|$)", line):  # a comment behind the table may speak of the next one
+        if inside and not re.match(r"\s*(#|$)", line):  # a comment after the table may belong to the next one
             ours.add(number)
     if not ours:
         raise UsageError(f"{file}: `{name}` has no line [{name}] of its own", hint="Remove it by hand.")
@@ -134,12 +138,12 @@ def remove_table(source: bytes, name: str, file: Path) -> bytes:
         kept[-1] = kept[-1].rstrip("\r\n")
     after = "".join(kept).encode()
     if _without(_toml(source, file), name) != _toml(after, file):
-        raise UsageError(f"{file}: [{name}] cannot be told from what is around it", hint="Remove it by hand.")
+        raise UsageError(f"{file}: cannot remove [{name}] without changing other tables", hint="Remove it by hand.")
     return after
 
 
 def read_table(source: bytes, name: str, file: Path) -> Any:
-    """Return what a TOML file says under a dotted name; None if nothing. Raises UsageError."""
+    """Return the value under a dotted name in a TOML file; None if it has none. Raises UsageError if it is not TOML."""
     found: Any = _toml(source, file)
     for part in name.split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -163,7 +167,7 @@ def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 class _Source:
-    """A JSON file, parsed so that each value has its place."""
+    """A JSON file, parsed so that the byte range of each value is known."""
 
     def __init__(self, data: bytes, file: Path) -> None:
         import tree_sitter_json
@@ -178,20 +182,20 @@ class _Source:
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{file}:1: not JSON in UTF-8: {error}", hint=_UNCHANGED) from error
         if not isinstance(value, dict):
-            raise UsageError(f"{file}:1: not an object of settings", hint=_UNCHANGED)
+            raise UsageError(f"{file}:1: not a JSON object", hint=_UNCHANGED)
         self.root = next(node for node in document.named_children if node.type == "object")
 
     def value(self, node: "Node") -> Any:
-        """Return what a node stands for; of a pair its value."""
+        """Return the value of a node; for a pair, of its right side."""
         return json.loads(_text(node.child_by_field_name("value") or node, self.data))
 
     def pairs(self, node: "Node") -> dict[str, "Node"]:
-        """Return the members of an object by key; the last of a repeated key, as readers take it."""
+        """Return the members of an object by key; of a repeated key the last, as JSON parsers do."""
         members = (child for child in node.named_children if child.type == "pair")
         return {json.loads(_text(pair.child(0), self.data)): pair for pair in members}
 
     def container(self, entry: Entry) -> tuple["Node", int]:
-        """Return the innermost object or list on the way to an entry, and how many keys of its path lead there."""
+        """Return the innermost existing object or list on an entry's path, and how many keys of the path lead to it."""
         node = self.root
         for depth, key in enumerate(entry.path):
             pair = self.pairs(node).get(key)
@@ -206,12 +210,12 @@ class _Source:
         return node, len(entry.path)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether anything, ours or not, stands under the key of an entry."""
+        """Whether the key of an entry is taken, by us or by something else."""
         node, depth = self.container(entry)
         return bool(entry.key) and depth == len(entry.path) and entry.key in self.pairs(node)
 
     def own(self, entry: Entry) -> list["Node"]:
-        """Return what stands in the place of an entry and is ours."""
+        """Return the nodes in the place of an entry that are ours."""
         node, depth = self.container(entry)
         if depth < len(entry.path):
             return []
@@ -219,7 +223,7 @@ class _Source:
         return [own for one in members if one and one.type != "comment" for own in self._own_within(one, entry)]
 
     def _own_within(self, node: "Node", entry: Entry) -> list["Node"]:
-        """Return a member if it is ours; of one that holds more than ours, the parts that are."""
+        """Return a member if it is all ours; otherwise the parts of it that are ours."""
         if entry.is_ours(self.value(node)):
             return [node]
         pairs = self.pairs(node).values() if node.type == "object" else ()
@@ -228,12 +232,12 @@ class _Source:
         return [part for part in parts if entry.is_ours(self.value(part))]
 
     def indent_of(self, node: "Node") -> str:
-        """Return the white space that begins a node's line."""
+        """Return the white space at the start of a node's line."""
         line = self.data[self.data.rfind(b"\n", 0, node.start_byte) + 1 :]
         return line[: len(line) - len(line.lstrip(b" \t"))].decode()
 
     def insert(self, entry: Entry) -> bytes:
-        """Return the file with an entry right behind the bracket of the innermost object or list that is there."""
+        """Return the file with an entry right after the bracket of its innermost existing object or list."""
         node, depth = self.container(entry)
         names = [*entry.path, *filter(None, [entry.key])][depth:]
         value = entry.value if entry.key or not names else [entry.value]
@@ -253,13 +257,13 @@ class _Source:
         return self.data[:at] + text.encode() + self.data[at:]
 
     def step(self) -> str:
-        """Return what one level is indented by."""
+        """Return the file's indentation of one level; two spaces if it has none."""
         first = next(iter(self.root.named_children), None)
         own_line = first is not None and first.start_point.row > self.root.start_point.row
         return (self.indent_of(first) if first and own_line else "") or "  "
 
     def cut(self, node: "Node") -> bytes:
-        """Return the file without a member, its comma, and each object or list that was made for it alone."""
+        """Return the file without a member, its comma, and each object or list that we created for it alone."""
         parent = node.parent
         assert parent is not None
         around = [child for child in parent.children if child.type != "comment"]
@@ -278,7 +282,7 @@ class _Source:
         return data
 
     def made_for_it(self, parent: "Node", start: int, node: "Node") -> bool:
-        """Whether an object or list with one member left is one of ours: it begins with a line break."""
+        """Whether we created this object or list, whose last member is `node`: then it begins with a line break."""
         comments = any(child.type == "comment" for child in parent.children)
         inside = parent.parent is not None and parent.parent.type == "pair"
         return inside and not comments and b"\n" in self.data[start : node.start_byte]
@@ -290,7 +294,7 @@ def _text(node: "Node | None", data: bytes) -> bytes:
 
 
 def _without_comments(data: bytes, node: "Node", offset: int) -> bytes:
-    """Blank the comments below a node in its text, which begins at `offset`; they stand where JSON has white space."""
+    """Replace the comments in a node's text by spaces. offset: where the text begins in the file, in bytes."""
     text, nodes = bytearray(data), [node] if b"//" in data or b"/*" in data else []
     while nodes:
         one = nodes.pop()

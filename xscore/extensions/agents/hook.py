@@ -1,7 +1,7 @@
-"""`xscore hook`: what coding agents run before a prompt, at the start and end of their work, and after an edit.
+"""`xscore hook`: what coding agents run before a prompt, at the start and end of a session, and after an edit.
 
-Whatever happens, it exits with 0 and in time: an agent takes other codes as a veto or discards what was said. A failure
-is kept for `xscore status`. Trade-off: what is wrong with a hook is seen there and not where the agent works.
+It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output. A failure is stored
+for `xscore status`. Trade-off: a problem with a hook is shown there, not in the agent.
 """
 
 import time
@@ -25,12 +25,12 @@ from xscore.store.hook_state import describe_failure, hook_state_file, note_end
 
 @command()
 @click.argument("event", metavar="|".join(EVENTS))
-@click.option("--client", type=click.Choice(CLIENTS), help="The agent; else told by the fields of its JSON.")
+@click.option("--client", type=click.Choice(CLIENTS), help="The agent; default: detected from its JSON.")
 def hook(*, event: str, client: str | None, flags: Flags) -> int:
-    """Answer a coding agent's hook: its JSON on standard input, ours on standard output. Agents run this.
+    """Answer a coding agent's hook: read its JSON from standard input, write ours to standard output. Agents run this.
 
-    prompt: add what is relevant. session-start: say what was worked on. stop: remember the exchange. post-edit: bring
-    the edited file's memories up to date. The exit code is always 0.
+    prompt: add what is relevant. session-start: say what was worked on. stop: remember the exchange. post-edit: update
+    the memories of the edited file. The exit code is always 0.
     """
     run = _HookRun(event, client or "", flags)
     error = error_of(run.answer)
@@ -42,13 +42,13 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
 
 
 class _HookRun(Struct):
-    """One hook: what is known of its call so far, for whoever has to end it."""
+    """One run of a hook, with what is known so far: the watchdog may have to end it at any point."""
 
     event: str
     client: str
     flags: Flags
     streams: AgentStreams = field(default_factory=AgentStreams)
-    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # it is made with this run
+    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it calls back into this run
     state_file: Path | None = None
     call: HookCall | None = None
 
@@ -57,7 +57,7 @@ class _HookRun(Struct):
         self.watchdog = Watchdog(until, last_words=self._end_in_time, record=self._record_lateness)
 
     def answer(self) -> None:
-        """Read the message, do what the event asks for, and write what it adds."""
+        """Read the message, run the event, and write what it adds."""
         self.state_file = hook_state_file(find_root(Path()), user_data_dir(None))
         work = EVENTS.get(self.event)
         if work is None:
@@ -78,15 +78,15 @@ class _HookRun(Struct):
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def fail(self, error: BaseException) -> None:
-        """Say in one line what went wrong, and keep it for `xscore status`."""
+        """Print one line on what went wrong, and store it for `xscore status`."""
         self.streams.answer(self.nothing())
-        if isinstance(error, KeyboardInterrupt):  # the agent wants it no longer
+        if isinstance(error, KeyboardInterrupt):  # the agent cancelled the hook
             return
         self._write_failure(error)
         self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
 
     def nothing(self) -> bytes:
-        """Return what adds nothing."""
+        """Return the output that adds nothing."""
         return b"{}\n" if self.client == "gemini" else b""
 
     def _add(self, text: str) -> None:

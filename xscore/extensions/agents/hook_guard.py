@@ -1,8 +1,8 @@
-"""What keeps a hook from ever stopping a prompt: its streams are its own, and its time ends.
+"""Keep a hook from ever blocking a prompt: protect its output, and end it in time.
 
-The agent's streams are set aside, so nothing but the answer reaches standard output, whatever a library prints. A
-thread ends the process when its time is up, also where the main thread waits for a disk, a lock or the agent.
-Trade-off: that end is as hard as `kill -9`, which the store survives; what was being paid for then is lost.
+The agent's streams are set aside, so only the answer reaches standard output, whatever a library prints. A thread ends
+the process when its time is up, even while the main thread waits for a disk, a lock or the agent. Trade-off: this ends
+it like `kill -9`. The store survives that, but a model call that is still running is paid for and lost.
 """
 
 import os
@@ -14,13 +14,14 @@ from threading import Event, Lock, Thread
 from xscore.platform.text import escape_controls, one_line
 
 GRACE_S = 0.7
-"""From the deadline to the hard end: a turn that met its deadline needs some of it to rank and render."""
+"""Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
 RECORDING_S = 0.2
+"""How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
 
 
 class AgentStreams:
-    """Standard output and error as the agent reads them; from now on, nobody else writes there."""
+    """The agent's standard output and error; once this is created, nothing else in the process can write to them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -31,14 +32,14 @@ class AgentStreams:
             os.dup2(nowhere, number)
 
     def answer(self, data: bytes) -> None:
-        """Write the answer; the first one counts."""
+        """Write the answer; ignore any later one."""
         with self._lock:
             if not self._answered:
                 self._answered = True
                 _write(self._out, data)
 
     def complain(self, message: str) -> None:
-        """Write one short line for a person."""
+        """Write one short line for the user to standard error."""
         line = one_line(escape_controls(message))[:_LINE_CHARS]
         _write(self._err, f"xscore: {line}\n".encode("utf-8", "replace"))
 
@@ -50,21 +51,21 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 class Watchdog:
-    """Ends the process with 0 when its time is up."""
+    """Ends the process with exit code 0 when its time is up."""
 
     def __init__(self, until: float, *, last_words: Callable[[], None], record: Callable[[], None]) -> None:
-        """until: `time.monotonic`. last_words: writes the answer, then comes record.
+        """until: `time.monotonic` seconds. last_words: writes the answer. record: runs after it and stores why.
 
-        Either may hang, on an agent that does not read or on a disk, and is then not waited for.
+        Either may hang, on an agent that does not read or on a disk; it is then abandoned.
         """
         self.until = until
-        """May be moved while it waits."""
+        """May change while the thread waits."""
         self._last_words, self._record = last_words, record
         self._over = Event()
         Thread(target=self._wait, daemon=True).start()
 
     def stop(self) -> None:
-        """Wait no longer."""
+        """Stop watching; the process may go on."""
         self._over.set()
 
     def _wait(self) -> None:

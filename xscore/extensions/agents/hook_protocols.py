@@ -1,10 +1,10 @@
-"""The hook protocols of coding agents: what comes on standard input, and what goes to standard output.
+"""The hook protocols of coding agents: what arrives on standard input, and what goes to standard output.
 
-Claude Code, Codex and Gemini CLI share field names and wrap what is added in `hookSpecificOutput`; Cursor has flat
-fields of its own. An agent adds at most 10,000 characters to a prompt (Claude Code, Cursor) or 2,500 tokens counted as
-4 bytes of UTF-8 each (Codex); what is longer it replaces by a preview. Exit code 2 would veto a prompt, any other but 0
-discards the output. Trade-off: a client is recognised by fields that it alone sends, which may change; then `--client`
-names it.
+Claude Code, Codex and Gemini CLI share field names and expect the added text in `hookSpecificOutput`; Cursor has flat
+fields of its own. An agent adds at most 10,000 characters to a prompt (Claude Code, Cursor), or 2,500 tokens counted as
+4 bytes of UTF-8 each (Codex), and replaces a longer text by a preview. Exit code 2 would veto the prompt; any other
+code but 0 discards the output. Trade-off: a client is recognized by fields that only it sends. If those change, the
+user has to name it with `--client`.
 """
 
 import json
@@ -25,22 +25,22 @@ from xscore.prompts.injected_text import spoken_text
 
 CLIENTS = ("claude-code", "codex", "gemini", "cursor")
 MAX_MESSAGE_BYTES = 16 << 20
-"""A message after an edit holds the whole file, twice."""
+"""A message after an edit holds the whole file twice."""
 _CHUNK = 1 << 16
 TASK_CHARS = 8_000
-"""Of a longer prompt, which is mostly a pasted log, both ends are judged."""
+"""A longer prompt is mostly a pasted log: it is judged by its first and last part."""
 SESSION_CHARS = 64
 _WHO_WRITES = "Agents run this command and write one JSON object to its standard input."
 _EVENTS = {
     "prompt": {"gemini": "BeforeAgent", "cursor": "beforeSubmitPrompt", "": "UserPromptSubmit"},
     "session-start": {"cursor": "sessionStart", "": "SessionStart"},
 }
-"""Event -> client -> its name for it, where the message does not say."""
+"""Event -> client -> the client's name for it, used if the message does not give one."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _EDITED = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
-"""`/loop 5m check it` and other commands; not a path such as `/etc/hosts is wrong`."""
+"""Matches a command such as `/loop 5m check it`, but not a path such as `/etc/hosts is wrong`."""
 _GO_ON = frozenset(
     """
     a again ahead all alright and are as continue correct do done exactly fine go good great i it keep lgtm me n nah
@@ -48,11 +48,11 @@ _GO_ON = frozenset(
     that the then this try up wait well y yeah yep yes you
     """.split()  # noqa: SIM905  read as a list of words
 )
-"""Words of a prompt that only says to go on."""
+"""Words of prompts that only tell the agent to go on."""
 
 
 class HookMessage(Struct, frozen=True):
-    """What an agent says on standard input; fields it does not send are empty."""
+    """What an agent writes to standard input; fields that it does not send are empty."""
 
     session_id: str = ""
     conversation_id: str = ""
@@ -62,7 +62,7 @@ class HookMessage(Struct, frozen=True):
     workspace_roots: list[str] | None = None
     prompt: str = ""
     source: str | None = None
-    """Of a session start: `startup`, `resume`, `clear`, `compact`."""
+    """Why a session starts: `startup`, `resume`, `clear` or `compact`."""
     stop_hook_active: bool = False
     tool_input: Any = None
     file_path: str | None = None
@@ -73,7 +73,7 @@ class HookMessage(Struct, frozen=True):
 
     @property
     def client(self) -> str:
-        """The agent that sends such fields."""
+        """The agent, recognized by the fields that it sent."""
         if self.cursor_version is not None or self.workspace_roots is not None or self.conversation_id:
             return "cursor"
         if self.hook_event_name in _GEMINI:
@@ -84,7 +84,7 @@ class HookMessage(Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """The folder that the agent works in; empty: unknown."""
+        """The folder that the agent works in; empty if unknown."""
         return next(filter(None, (self.cwd, *(self.workspace_roots or ()))), "")
 
     @property
@@ -98,16 +98,16 @@ class HookMessage(Struct, frozen=True):
 
 
 def read_message(data: bytes) -> HookMessage:
-    """Read one JSON object. Raises UsageError."""
+    """Decode an agent's message. Raises UsageError if it is not one."""
     try:
         return msgspec.json.decode(data, type=HookMessage)
     except (ValueError, RecursionError) as error:
         why = without_values(error)
-        raise UsageError(f"standard input is no message of an agent's hook: {why}", hint=_WHO_WRITES) from error
+        raise UsageError(f"standard input is not an agent's hook message: {why}", hint=_WHO_WRITES) from error
 
 
 def thread_name(client: str, session_id: str) -> str:
-    """Name the thread of an agent's session: safe characters, bounded, different for different sessions."""
+    """Name the thread of an agent's session: safe characters, bounded length, one name per session."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "-", session_id)
     if safe != session_id or len(safe) > SESSION_CHARS:
         safe = f"{safe[: SESSION_CHARS - 13]}-{digest('session', session_id)[:12]}"
@@ -115,13 +115,13 @@ def thread_name(client: str, session_id: str) -> str:
 
 
 def session_thread(message: HookMessage, client: str) -> str:
-    """Name the thread of a message's session; empty if it names none."""
+    """Name the thread of the message's session; return "" if the message has no session."""
     session = message.session_id or message.conversation_id
     return thread_name(client, session) if session else ""
 
 
 def spoken_task(message: HookMessage) -> str:
-    """Return what a person asks; empty for a prompt that a machine made, or that only says to go on."""
+    """Return what the user asks; "" for a prompt that a program wrote, or that only says to go on."""
     typed = message.prompt.strip()
     if message.agent_id or _COMMAND.match(typed):
         return ""
@@ -131,13 +131,16 @@ def spoken_task(message: HookMessage) -> str:
 
 def _says_nothing(text: str) -> bool:
     words = re.findall(r"\w+(?:['’]\w+)*", text.casefold())
-    if len(words) < 2:  # languages without spaces write a sentence as one word
+    if len(words) < 2:  # in a language without spaces, a whole sentence is one word
         return len("".join(words)) <= 3 or text.isascii()
     return len(words) <= 6 and _GO_ON.issuperset(words)
 
 
 def read_input() -> bytes:
-    """Read one JSON object from standard input, also from an agent that leaves it open. Raises UsageError."""
+    """Read one JSON object from standard input; do not wait for its end, which some agents leave open.
+
+    Raises UsageError if nothing is connected to it, or if it is too long.
+    """
     if sys.stdin.isatty():
         raise UsageError("nobody wrote to standard input", hint=_WHO_WRITES)
     found = bytearray()
@@ -159,7 +162,7 @@ def _is_whole(data: bytearray) -> bool:
 
 
 def addition(text: str, *, event: str, client: str, message: HookMessage) -> bytes:
-    """Return what adds a text to the agent's context; empty adds nothing."""
+    """Return the output that adds a text to the agent's context; an empty text adds nothing."""
     if not text:
         return b"{}\n" if client == "gemini" else b""
     name = message.hook_event_name

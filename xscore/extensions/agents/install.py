@@ -1,9 +1,9 @@
-"""Put xscore into a coding agent's own files, show what that would change, and take it out again.
+"""Add xscore to a coding agent's own files, show what that would change, and remove it again.
 
-Every file is read and every change worked out before the first is written. Files of the agent keep what is in them;
-nothing is written outside the home folder or the project, also not through a link, and no key ever is. Where a file
-stands and what goes in is in `clients`, how in `config_edits`. Trade-off: files are replaced one at a time, so an
-interrupted installation is completed by running it again.
+All changes are planned before the first file is written. The agent's files keep everything else in them. Nothing is
+written outside the home folder or the project, not even through a link, and no key is ever written. `clients` says
+which files and entries, `config_edits` edits them. Trade-off: files are replaced one at a time, so an interrupted
+installation has to be run again.
 """
 
 import os
@@ -43,14 +43,14 @@ from xscore.platform.files import read_input_file, write_atomically
 
 Scope = Literal["user", "project"]
 MAX_BYTES = 32_000_000
-"""Largest file that is edited; Claude Code keeps its servers in the file of its history."""
+"""Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its history."""
 _TABLE = f"mcp_servers.{SERVER}"
 _PRIVATE = 0o600
-"""Of a new file in the home folder: keys may come to stand beside our entries."""
+"""Mode of a new file in the home folder: the user may later add keys to it."""
 
 
 class Target(Struct, frozen=True):
-    """Where an agent is told of xscore."""
+    """The agent and the scope that xscore is installed for."""
 
     client: Client
     scope: Scope
@@ -59,7 +59,7 @@ class Target(Struct, frozen=True):
     environ: Mapping[str, str]
 
     def place(self, name: str) -> Path:
-        """Return the path of a client's file. Raises UsageError if it leads out of the base through a link."""
+        """Return the path of a client's file. Raises UsageError if a link leads out of the base folder."""
         base, folder = self.base, self.environ.get(self.client.folder_variable or " ", "").strip()
         if self.scope == "user" and folder:
             base, name = Path(folder).expanduser().absolute(), name.removeprefix(f"{self.client.folder}/")
@@ -70,23 +70,23 @@ class Target(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """How the agent calls xscore.
+        """The command that the agent runs.
 
-        The user's files name its path, since agents started from a desktop have not the PATH of a shell; a project's
-        files are shared with machines where that path is another.
+        A user's files name the full path, since agents started from a desktop do not have a shell's PATH. A project's
+        files are shared with other machines, where the path differs.
         """
         beside = Path(sys.executable).with_name("xscore")
         return str(beside) if self.scope == "user" and beside.exists() else "xscore"
 
 
 class FileEdit(Struct, frozen=True):
-    """One file, as it is and as it would be; None where there is none."""
+    """One file before and after the change; None where it does not exist."""
 
     path: Path
     before: bytes | None
     after: bytes | None
     entries: tuple[str, ...]
-    """What of ours is in it then, or was."""
+    """Our entries in the file: those added, or those removed."""
     note: str = ""
 
     @property
@@ -100,7 +100,7 @@ class FileEdit(Struct, frozen=True):
 
 
 class _Form(Struct, frozen=True):
-    """What of ours stands in one file of the agent: entries of JSON, a table of TOML, or a whole text."""
+    """Our part of one of the agent's files: JSON entries, a TOML table, or the whole text."""
 
     path: Path
     entries: tuple[Entry, ...] = ()
@@ -131,7 +131,7 @@ class _Form(Struct, frozen=True):
         return remove_entries(before, self.entries, self.path)
 
     def present(self, data: bytes) -> list[str]:
-        """Name what of ours is in a file."""
+        """Return the labels of our entries in a file."""
         if self.entries:
             return [entry.label for entry in self.entries if has_entry(data, entry, self.path)]
         is_there = data.startswith(_OURS) if self.text else is_our_server(read_table(data, _TABLE, self.path))
@@ -139,24 +139,27 @@ class _Form(Struct, frozen=True):
 
 
 def target(client: str, scope: Scope, *, home: Path, root: Path, environ: Mapping[str, str]) -> Target:
-    """Name a client and a scope."""
+    """Return the target for a client and a scope."""
     return Target(CLIENTS[client], scope, home if scope == "user" else root, environ)
 
 
 def plan_install(target: Target) -> list[FileEdit]:
-    """Work out what telling the agent of xscore changes. Raises UsageError for a file that cannot be edited."""
+    """Plan the changes that install xscore. Raises UsageError for a file that cannot be edited."""
     edits = []
     for form in _forms(target):
         before = _read(form.path)
         after = form.added(before)
         kept = [label for label in form.labels if label not in form.present(after)]
-        note = f"something of yours is kept in the place of {', '.join(kept)}" if kept else ""
+        note = f"your own entry was kept in place of {', '.join(kept)}" if kept else ""
         edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
 
 def plan_removal(target: Target) -> list[FileEdit]:
-    """Work out how the agent forgets xscore; equal to the state before, if nothing else changed. Raises UsageError."""
+    """Plan the changes that remove xscore; they restore the same bytes if nothing else changed.
+
+    Raises UsageError for a file that cannot be edited.
+    """
     edits = []
     for form in _forms(target):
         before = _read(form.path)
@@ -165,13 +168,13 @@ def plan_removal(target: Target) -> list[FileEdit]:
         after = form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
         edits.append(
-            FileEdit(form.path, before, after, form.labels, "changed since: delete it by hand" if changed else "")
+            FileEdit(form.path, before, after, form.labels, "edited since: delete it by hand" if changed else "")
         )
     return edits
 
 
 def installed_entries(target: Target) -> dict[Path, list[str]]:
-    """Return what of ours stands in which file. Raises UsageError for a file that cannot be read."""
+    """Return the labels of our entries by file. Raises UsageError for a file that cannot be read."""
     found = {}
     for form in _forms(target):
         data = _read(form.path)
@@ -181,12 +184,12 @@ def installed_entries(target: Target) -> dict[Path, list[str]]:
 
 
 def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
-    """Write planned changes. Raises UsageError for a file that changed meanwhile or cannot be written."""
+    """Write planned changes. Raises UsageError for a file that changed since, or that cannot be written."""
     for edit in edits:
         if edit.action == "unchanged":
             continue
         if _read(edit.path) != edit.before:
-            raise UsageError(f"{edit.path} changed meanwhile", hint="Run the command again.")
+            raise UsageError(f"{edit.path} was changed by another program", hint="Run the command again.")
         if edit.after is None:
             edit.path.unlink()
             _remove_empty_folders(edit.path.parent, base)
@@ -195,8 +198,8 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
         try:
             edit.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            why = f"{edit.path.parent} cannot be made: {error.strerror}"
-            raise UsageError(why, hint="Make the folder, or give the other --scope.") from error
+            why = f"cannot create {edit.path.parent}: {error.strerror}"
+            raise UsageError(why, hint="Create the folder, or give the other --scope.") from error
         write_atomically(edit.path, edit.after, mode=mode)
 
 
@@ -205,7 +208,7 @@ def _new_mode(base: Path) -> int:
 
 
 def _remove_empty_folders(folder: Path, base: Path) -> None:
-    with suppress(OSError):  # not empty: something of somebody else's is in it
+    with suppress(OSError):  # not empty: it holds other files
         while folder != base and folder.is_relative_to(base):
             folder.rmdir()
             folder = folder.parent

@@ -1,6 +1,6 @@
-"""`xscore agent install` and `agent list`: put xscore into an agent's files, take it out, and say where it is.
+"""`xscore agent install` and `agent list`: add xscore to an agent's files, remove it, and show where it is installed.
 
-The environment is read here, for where agents keep their files. It decides nothing about the files themselves.
+It reads the environment to find where agents keep their files. What goes into the files is decided in `install`.
 """
 
 import difflib
@@ -33,16 +33,16 @@ SCOPES: tuple[Scope, ...] = ("user", "project")
 
 @command()
 @click.option("--client", required=True, type=click.Choice(list(CLIENTS)), help="The agent.")
-@click.option("--scope", default="project", type=click.Choice(SCOPES), help="For this project (default), or all yours.")
+@click.option("--scope", default="project", type=click.Choice(SCOPES), help="This project (default), or all of yours.")
 @click.option(
     "--print", "mode", flag_value="print", default="print", help="Show the change and write nothing (default)."
 )
 @click.option("--write", "mode", flag_value="write", help="Make the change.")
-@click.option("--remove", "mode", flag_value="remove", help="Undo it; what else is in the files stays.")
+@click.option("--remove", "mode", flag_value="remove", help="Remove it again; everything else in the files stays.")
 def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
-    """Put hooks, the MCP server and a skill into an agent's own files; what is in them stays.
+    """Add hooks, the MCP server and a skill to an agent's own files; everything else in them stays.
 
-    Hooks bring context with every prompt. No key is written: xscore reads it from the environment.
+    The hooks add context to every prompt. No key is written: xscore reads keys from the environment.
     """
     chosen = _target(client, cast(Scope, scope))
     edits = plan_removal(chosen) if mode == "remove" else plan_install(chosen)
@@ -51,19 +51,19 @@ def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
     body = [{"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits]
     changed = [one for one in edits if one.action != "unchanged"]
     shown = _diff(changed) if mode == "print" else _summary(changed)
-    none = "already there: nothing to change" if mode != "remove" else "nothing of xscore is there"
+    none = "already installed: nothing to change" if mode != "remove" else "not installed: nothing to remove"
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
     flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
     if mode == "print" and changed:
-        flags.terminal.note("nothing was written; --write does it")
+        flags.terminal.note("nothing was written; add --write to make the change")
     other: Scope = "project" if scope == "user" else "user"
     if mode != "remove" and installed_entries(_target(client, other)):
-        flags.terminal.note(f"it is there for --scope {other} too: its hooks run twice a prompt until one is removed")
+        flags.terminal.note(f"also installed for --scope {other}: hooks run twice per prompt until you --remove one")
 
 
 @command()
 def list_agents(flags: Flags) -> None:
-    """Show which agents know xscore, and by which files."""
+    """Show which agents have xscore installed, and in which files."""
     rows: list[tuple[str, str, str, str]] = []
     problems: list[str] = []
     for client in CLIENTS:
@@ -77,7 +77,7 @@ def list_agents(flags: Flags) -> None:
     names = ("client", "scope", "path", "entries")
     body = {"installed": [dict(zip(names, row, strict=True)) for row in rows]}
     text = render_table((), [tuple(map(one_line, row)) for row in rows])
-    flags.terminal.print_result(body, text, none="no agent knows xscore: `xscore agent install --client …`")
+    flags.terminal.print_result(body, text, none="no agent has xscore: run `xscore agent install --client …`")
     flags.terminal.notes(problems)
 
 
@@ -86,7 +86,7 @@ def _target(client: str, scope: Scope) -> Target:
 
 
 def _diff(edits: Sequence[FileEdit]) -> str:
-    """Return what would change; secrets that stand near are masked."""
+    """Return the change as a diff, with secrets redacted in the lines around it."""
     from xscore.store.redaction import redact
 
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""Keep the lease of the background process from a thread of its own, since indexing keeps the event loop busy.
+"""Renew the lease of the background process from a separate thread, since indexing keeps the event loop busy.
 
-It ends the process's work when the store or the repository is gone, or another process has taken over. Trade-off: a
-process that was taken over while it slept (a closed laptop) judges on for some seconds; claims keep that from costing.
+It stops the work when the store or the repository is gone, or when another process has taken over. Trade-off: a process
+that lost its lease while the laptop was asleep goes on judging for some seconds; claims keep it from paying twice.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ from xscore.cache.lease import HEARTBEAT_S
 from xscore.platform.errors import StoreError
 
 GRACE_S = {"taken": 10.0, "gone": 1.0}
-"""How long calls in flight may take to end and be stored; without a store there is nowhere to store them."""
+"""Seconds for calls in flight to end and be stored; if the store is gone there is nowhere to store them."""
 LOOK_EVERY_S = 0.5
+"""Seconds between two checks."""
 
 
 class LeaseKeeper:
-    """A context manager inside the event loop; it cancels the task that entered it when the lease is lost."""
+    """A context manager for the event loop: it cancels the task that entered it when the lease is lost."""
 
     def __init__(self, lease: BackgroundLease, *, database: Path, root: Path) -> None:
         self._lease, self._database, self._root = lease, database, root
@@ -30,7 +31,7 @@ class LeaseKeeper:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="xscore-lease", daemon=True)
         self.lost = ""
-        """`taken` by another process, or the store or the repository is `gone`; empty: it is held."""
+        """`taken`: another process has the lease. `gone`: the store or the repository is. Empty: it is still held."""
 
     def __enter__(self) -> Self:
         task = asyncio.current_task()
@@ -52,14 +53,14 @@ class LeaseKeeper:
                 self.lost = "gone" if is_gone else "taken"
                 self._loop.call_soon_threadsafe(self._task.cancel)
                 if not self._ended.wait(GRACE_S[self.lost]):
-                    os._exit(0)  # the store survives any end, and there is nothing left to do for it
+                    os._exit(0)  # the work did not stop in time; the store survives any exit
                 return
             beaten = time.monotonic() if is_due else beaten
 
     def _beat(self) -> bool:
         try:
             return self._lease.beat()
-        except (StoreError, sqlite3.Error):  # a full disk, or a long transaction: the next beat may pass
+        except (StoreError, sqlite3.Error):  # a full disk or a long transaction: the next heartbeat may succeed
             return True
 
 

@@ -1,9 +1,9 @@
-"""Calls at work: one at a time in a lane of its own, each with an event loop, an outcome and a way to stop it.
+"""Run MCP calls in worker threads (lanes), one call at a time in each, and collect their outcomes.
 
-The thread that serves starts and cancels calls and reads their outcomes; a lane's thread only works. So all that is
-sent comes from one thread. Judging has one lane, since turns of one store would wait for each other; what only reads
-has another, so that it does not wait for a judging. Trade-off: a cancelled call that is busy outside its event loop
-(reading files, say) ends when that is done.
+The serving thread starts and cancels calls and reads their outcomes; a lane's thread only does the work, so everything
+sent to the client comes from one thread. Judging has one lane, since turns in one store would wait for each other
+anyway. Calls that only read have another, so they never wait for judging. Trade-off: a cancelled call that is busy
+outside its event loop (reading files, say) ends only when that is done.
 """
 
 import gc
@@ -32,22 +32,22 @@ class CallOutcome(Struct, frozen=True):
     result: dict[str, Any] | None = None
     error: XscoreError | None = None
     is_bug: bool = False
-    """It failed in a way that no message of ours describes."""
+    """It failed with an error that is not an XscoreError."""
 
 
 class Call:
-    """One request at work."""
+    """One running or queued request."""
 
     def __init__(self, request: Message, envelope: Envelope, work: Work, lane: str = READING) -> None:
         assert request.id is not None
         self.request, self.request_id, self.envelope, self.lane = request, request.id, envelope, lane
         self.task_id = ""
-        """Of the task that the client was given instead of an answer."""
+        """Id of the task that the client was given instead of an answer."""
         self.is_cancelled = False
         self.progress: tuple[float, float | None, str] | None = None
-        """Progress, total and words that have not been sent yet."""
+        """Progress, total and message not sent yet."""
         self.progress_words = ""
-        """The latest words."""
+        """The latest progress message."""
         self.began = monotonic()
         self.wake: Callable[[], None] = lambda: None
         """Called when there is progress to collect."""
@@ -56,13 +56,13 @@ class Call:
         self._stop: Callable[[], object] = lambda: None
 
     def cancel(self) -> None:
-        """Stop it; nothing more is sent to a model, and what was paid for is kept."""
-        with self._lock:  # the loop cannot be closed meanwhile
+        """Stop it; no more calls go to a model, and what was paid for is kept."""
+        with self._lock:  # `_settle` must not end and close the loop while this uses it
             self.is_cancelled = True
             self._stop()
 
     def report(self, progress: float, total: float | None, words: str) -> None:
-        """Leave its progress to be collected; only the latest is kept."""
+        """Set the progress to be sent next; only the latest is kept."""
         self.progress, self.progress_words = (progress, total, words), words
         self.wake()
 
@@ -136,4 +136,4 @@ class CallLanes:
             self._ended.put((call, outcome))
             self._wake()
             if waiting.empty():
-                gc.collect()  # a turn leaves rings of records, and the collector runs rarely here
+                gc.collect()  # a turn leaves reference cycles, and automatic collection is rare here

@@ -1,8 +1,8 @@
-"""The tool `context` of `xscore mcp`: one turn without an answering call, as text that an agent reads.
+"""The `context` tool of `xscore mcp`: one turn without an answering call, as text for an agent.
 
-It decides how long a turn may take, what it may cost and what it may look at; the pipeline does the rest. What a
-deadline leaves is finished by the background process. Trade-off: settings and store are opened anew by each call, so an
-idle server holds nothing open and follows edits of the settings.
+It sets the turn's deadline, cap and scope; the pipeline does the rest. The background process finishes what a deadline
+left. Trade-off: each call reads the settings and opens the store again, so that an idle server holds nothing open and
+notices edited settings.
 """
 
 import os
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
 
 DEADLINE_S = 15.0
-"""Of a call whose client shows no progress. Clients give up after 60 s, and calls may wait for each other."""
+"""For a client that shows no progress. Clients give up after 60 s, and calls may wait for each other."""
 PROGRESS_DEADLINE_S = 45.0
+"""For a client that shows progress."""
 TASK_DEADLINE_S = 600.0
-"""Of a call that its client takes as a task: nobody waits for it."""
+"""For a call that runs as a task: the client does not wait for it."""
 REPORT_EVERY_S = 0.5
 MOST_WARNINGS, WARNING_CHARS = 3, 300
 _GLOB = re.compile(r"[*?\[]")
@@ -47,7 +48,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an agent may say of its task."""
+    """The arguments of `context`."""
 
     task: Annotated[str, Meta(min_length=1, max_length=20_000)]
     paths: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...], Meta(max_length=100)] = ()
@@ -57,12 +58,12 @@ class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool says, and what programs may want to know of it."""
+    """A tool's text for the model, and data for programs."""
 
     text: str
     about: dict[str, Any] = {}
-    """Sent as `_meta.xscore`, which models are not shown. Not as structured content: several agents then hide the text
-    from their model."""
+    """Sent as `_meta.xscore`, which models do not see. It is not structured content, because several agents then hide
+    the text from their model."""
     is_error: bool = False
 
     def to_wire(self) -> dict[str, Any]:
@@ -77,19 +78,19 @@ class ToolResult(Struct, frozen=True):
 
 
 class Workplace(Struct, frozen=True):
-    """The repository that a server is for, and the options that it was started with."""
+    """The repository that a server serves, and the options that it was started with."""
 
     root: RepositoryRoot
     flags: Flags
 
     def settings(self, **changed: object) -> "LoadedSettings":
-        """Read the settings, with the options on top. changed: settings by name, with `__` for the dot."""
+        """Read the settings; the server's options override them. changed: more overrides, with `__` for the dot."""
         over = {name.replace("__", "."): value for name, value in changed.items()}
         flags = replace(self.flags, overrides={**self.flags.overrides, **over})
         return read_settings(flags, start=self.root.path)
 
     def open_store(self, *, make: bool) -> Store:
-        """Open the store alone. Raises StoreError."""
+        """Open the store without a pipeline. make: create it if it is missing. Raises StoreError."""
         chosen = self.settings().settings
         return Store.open(
             self.root,
@@ -101,21 +102,21 @@ class Workplace(Struct, frozen=True):
 
 
 def find_workplace(flags: Flags, folder: str = "") -> Workplace:
-    """Return the repository around the working folder, which becomes `folder` if one is given. Raises UsageError."""
-    if folder:  # Cursor starts servers in the home folder, and names the repository
+    """Change to `folder` if one is given, and return the repository around the working folder. Raises UsageError."""
+    if folder:  # Cursor starts servers in the home folder and passes the repository as an argument
         try:
             os.chdir(folder)
         except OSError as error:
-            why = f"{folder} cannot be entered: {error.strerror}"
-            raise UsageError(why, hint="Name the folder of a repository, or none for the one around you.") from error
+            why = f"cannot open the folder {folder}: {error.strerror}"
+            raise UsageError(why, hint="Give a folder of a repository, or none to use the current one.") from error
     return Workplace(find_root(Path.cwd()), flags)
 
 
 class ProgressReporter(Observer):
-    """Passes on where a turn stands, now and then, as figures that only grow."""
+    """Reports the progress of a turn at intervals, with numbers that only grow."""
 
     def __init__(self, report: Callable[[float, float | None, str], None]) -> None:
-        """report: takes progress, its total if known, and words."""
+        """report: takes the progress, the total if known, and a message."""
         self._report, self._shown, self._at = report, 0.0, 0.0
 
     def stage(self, name: str) -> None:
@@ -132,12 +133,12 @@ class ProgressReporter(Observer):
 
     def _tell(self, value: float, total: float | None, words: str) -> None:
         self._at = time.monotonic()
-        self._shown = max(self._shown + 0.001, value)  # the protocol wants each one larger than the one before
+        self._shown = max(self._shown + 0.001, value)  # the protocol requires each value to be larger than the last
         self._report(self._shown, total, words)
 
 
 async def find_context(place: Workplace, given: ContextArguments, call: Call) -> ToolResult:
-    """Run a turn and return what is relevant. Raises XscoreError where there is nothing to return."""
+    """Run a turn and return what is relevant. Raises XscoreError if the turn fails."""
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import TurnOptions
     from xscore.pipeline.turn import run_turn
@@ -157,7 +158,7 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
 
 
 def refuse_unlikely_root(root: RepositoryRoot) -> None:
-    """Raise UsageError for a home folder or the root of the file system, which some clients start servers in."""
+    """Raise UsageError for the home folder or the file system's root: some clients start servers there."""
     if not root.is_git and root.path in (Path.home(), Path(root.path.anchor)):
         raise UsageError(
             f"{root.path} is not a repository", hint="Start the server in one: `xscore -C FOLDER mcp`, or set its cwd."
@@ -165,7 +166,7 @@ def refuse_unlikely_root(root: RepositoryRoot) -> None:
 
 
 def scope_of(paths: tuple[str, ...], root: Path) -> Scope:
-    """Turn files, folders and globs into a scope. Raises UsageError for one that leads out of the root."""
+    """Turn files, folders and globs into a scope. Raises UsageError for a path outside the root."""
     inside = [_confined(path, root) for path in paths]
     globs = [path for path in inside if _GLOB.search(path) and not os.path.lexists(root / path)]
     if not globs:
@@ -181,14 +182,14 @@ def _confined(path: str, root: Path) -> str:
         plain = os.path.relpath(plain, root)
     if plain.split("/")[0] in ("..", "~") or _CONTROL.search(plain):
         raise UsageError(
-            f"`paths`: {ellipsize(path, 200)} leads out of this repository",
+            f"`paths`: {ellipsize(path, 200)} is outside this repository",
             hint="Name files, folders or globs below its root, such as src/ or tests/**/*.py.",
         )
     return plain
 
 
 def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
-    """Return the settings with this call's deadline, and with a cap below which nobody would be asked."""
+    """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since nobody can confirm."""
     loaded = place.settings()
     budget = loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
@@ -211,12 +212,12 @@ def _text(pipeline: "Pipeline", answer: Answer, max_tokens: int | None) -> str:
     texts = {id_: memory.text for id_, memory in shown.items()}
     bundle = render_agent_bundle(answer, texts, max_chars=room - len(notes.encode()))
     if not bundle:
-        bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to be named."
+        bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."
     return bundle + notes
 
 
 def _nothing_found_out(answer: Answer) -> bool:
-    """Whether no memory was judged, by a model or by words: a cap, say, had no room for one call."""
+    """Whether nothing was judged, by a model or by words: a cap, say, had no room for a single call."""
     return answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
 
 

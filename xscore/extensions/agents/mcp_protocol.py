@@ -1,9 +1,9 @@
-"""The Model Context Protocol as records: a line becomes a message or its refusal, a result takes the form of its era.
+"""The Model Context Protocol as records: parse a line into a message or a refusal, and build responses.
 
-Two eras are spoken, each request by what it carries. Up to 2025-11-25 a client begins with `initialize`. In 2026-07-28
-each request names version and capabilities in `_meta`, and results say their type and how long they keep.
-It knows no tool, sends nothing and keeps no state. Trade-off: only what a server of tools and resources needs is
-checked; unknown fields are ignored.
+It supports two generations of the protocol ("eras") and detects the era of each request. Up to 2025-11-25 a client
+begins with `initialize`. Since 2026-07-28 each request names its version and capabilities in `_meta`, and each result
+states its type and how long it may be cached. This module knows no tool, sends nothing and keeps no state. Trade-off:
+it checks only what a server of tools and resources needs, and ignores unknown fields.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from msgspec import Struct
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 TASKS_VERSION = "2025-11-25"
-"""The one handshake version with tasks in its core; later they are an extension."""
+"""The only handshake version with tasks in its core; later they are an extension."""
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 _META = "io.modelcontextprotocol/"
 VERSION_KEY, CAPABILITIES_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
@@ -31,24 +31,24 @@ RESOURCE_NOT_FOUND = -32002
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 LIST_KEEPS_MS = 3_600_000
-"""The lists are the same for everyone until the program is updated."""
+"""How long clients may cache the lists: they are the same for everyone until the program is updated."""
 _MOST_ID_CHARS = 256
 
 RequestId = int | str
 
 
 class Refusal(Struct, frozen=True):
-    """Why a message is not served."""
+    """A JSON-RPC error: why a message is refused."""
 
     code: int
     message: str
     data: Mapping[str, object] | None = None
     id: RequestId | None = None
-    """Of the request, where it could be read."""
+    """The request's id, if it could be read."""
 
 
 class Message(Struct, frozen=True):
-    """A request, or a notification, which has no id."""
+    """A request, or a notification if it has no id."""
 
     method: str
     id: RequestId | None
@@ -56,7 +56,7 @@ class Message(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """What a request says of its client."""
+    """What a request tells about its client."""
 
     is_modern: bool
     capabilities: Mapping[str, Any] = {}
@@ -65,13 +65,13 @@ class Envelope(Struct, frozen=True):
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether the client takes a task for an answer (in the handshake era it asks for one instead)."""
+        """Whether the client accepts a task in place of a result (in the handshake era it requests one itself)."""
         extensions = self.capabilities.get("extensions")
         return self.is_modern and isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 
 
 class Handshake(Struct, frozen=True):
-    """What `initialize` settled."""
+    """What `initialize` agreed on."""
 
     version: str
     capabilities: Mapping[str, Any]
@@ -87,13 +87,13 @@ class _Wire(Struct):
 
 
 def read_message(line: bytes) -> Message | Refusal | None:
-    """Read one line; None for a response, since this server asks its client nothing."""
+    """Read one line; return None for a response, since this server sends no requests."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Refusal(PARSE_ERROR, "The line is not valid JSON.")
     if isinstance(value, list):
-        return Refusal(INVALID_REQUEST, "Batches are not accepted: send one message a line.")
+        return Refusal(INVALID_REQUEST, "Batches are not accepted: send one message per line.")
     try:
         wire = msgspec.convert(value, _Wire)
     except (msgspec.ValidationError, RecursionError):
@@ -115,7 +115,7 @@ def _readable_id(value: object) -> RequestId | None:
 
 
 def read_envelope(message: Message, handshake: Handshake | None) -> Envelope | Refusal:
-    """Say in which era a request is served. handshake: None before `initialize`."""
+    """Return the era and the client's capabilities for a request. handshake: None before `initialize`."""
     meta = message.params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     token = meta.get("progressToken")
@@ -123,7 +123,7 @@ def read_envelope(message: Message, handshake: Handshake | None) -> Envelope | R
     if VERSION_KEY in meta:
         return _modern_envelope(meta, token)
     if handshake is None and message.method != "ping":
-        said = f"Send `initialize` first, or name {VERSION_KEY} and {CAPABILITIES_KEY} in `_meta`."
+        said = f"Send `initialize` first, or put {VERSION_KEY} and {CAPABILITIES_KEY} in `_meta`."
         return Refusal(INVALID_PARAMS, said)
     version, capabilities = (handshake.version, handshake.capabilities) if handshake else (HANDSHAKE_VERSIONS[-1], {})
     return Envelope(is_modern=False, capabilities=capabilities, version=version, progress_token=token)
@@ -133,7 +133,7 @@ def _modern_envelope(meta: Mapping[str, Any], token: RequestId | None) -> Envelo
     version, capabilities = meta[VERSION_KEY], meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         wrong = CAPABILITIES_KEY if isinstance(version, str) else VERSION_KEY
-        return Refusal(INVALID_PARAMS, f"`_meta` lacks {wrong}, or it is of another type.")
+        return Refusal(INVALID_PARAMS, f"`_meta` lacks {wrong}, or it has the wrong type.")
     if version != MODERN_VERSION:
         data = {"supported": [MODERN_VERSION], "requested": version}
         return Refusal(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
@@ -141,7 +141,7 @@ def _modern_envelope(meta: Mapping[str, Any], token: RequestId | None) -> Envelo
 
 
 def negotiate(params: Mapping[str, Any]) -> Handshake | Refusal:
-    """Read `initialize`: the client's version if it is known, else the latest with a handshake."""
+    """Read `initialize`: agree on the client's version if it is supported, else on the latest with a handshake."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities", {})
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         return Refusal(INVALID_PARAMS, "`initialize` needs protocolVersion and capabilities.")
@@ -151,7 +151,7 @@ def negotiate(params: Mapping[str, Any]) -> Handshake | Refusal:
 def response(
     request_id: RequestId, result: Mapping[str, Any], envelope: Envelope, server: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the answer to a request, with what its era asks of every result. server: name and version."""
+    """Return the response to a request, with the fields that its era requires. server: its name and version."""
     if envelope.is_modern:
         meta = {SERVER_KEY: server, **result.get("_meta", {})}
         result = {"resultType": "complete", **result, "_meta": meta}
@@ -159,14 +159,14 @@ def response(
 
 
 def cacheable(result: Mapping[str, Any], envelope: Envelope, *, scope: str = "public") -> dict[str, Any]:
-    """Add to a list or a resource how long it keeps, where the era asks for it. scope: `private` is the user's own."""
+    """Add how long a list or resource may be cached, if the era has that. scope: `public`, or `private` to one user."""
     if not envelope.is_modern:
         return dict(result)
     return {**result, "ttlMs": LIST_KEEPS_MS if scope == "public" else 0, "cacheScope": scope}
 
 
 def refuse(refusal: Refusal, request_id: RequestId | None = None) -> dict[str, Any]:
-    """Return the answer to a message that is not served; its id is null where it could not be read."""
+    """Return the error response for a refused message; the id is null if it could not be read."""
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
     if refusal.data is not None:
         error["data"] = refusal.data
@@ -174,5 +174,5 @@ def refuse(refusal: Refusal, request_id: RequestId | None = None) -> dict[str, A
 
 
 def notification(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a notification of ours."""
+    """Return a notification from the server."""
     return {"jsonrpc": "2.0", "method": method, "params": params}

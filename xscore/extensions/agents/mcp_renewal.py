@@ -1,8 +1,8 @@
-"""Give back the memory of past calls: an idle server starts its program again in the same process.
+"""Free the memory that calls have used: an idle server executes its program again in the same process.
 
-What a call loads (numpy, an HTTP client, grammars) cannot be unloaded and would stay for days beside an editor. The
-process id, the pipes and what the handshake settled are kept, so the client notices nothing; what it sends meanwhile
-waits in its pipe. Trade-off: the next call loads all of it again, which takes about 0.3 s of CPU.
+What a call loads (numpy, an HTTP client, grammars) cannot be unloaded and would stay in memory for days beside an
+editor. The process id, the pipes and the result of the handshake are kept, so the client notices nothing; what it sends
+meanwhile waits in its pipe. Trade-off: the next call loads everything again, which takes about 0.3 s of CPU.
 """
 
 import os
@@ -21,13 +21,13 @@ from xscore.extensions.agents.mcp_protocol import Handshake
 from xscore.platform.errors import UsageError
 
 RENEW_AFTER_S = 30.0
-"""Idle for this long after a call."""
+"""Seconds without a call before the server renews itself."""
 STATE_VARIABLE = "_XSCORE_MCP"
-"""Of the environment; holds the state for the new program."""
+"""Environment variable that holds the state for the new program."""
 
 
 class ServerState(Struct, frozen=True):
-    """What a server needs to go on where it was."""
+    """What a server needs to continue after a renewal."""
 
     in_fd: int
     out_fd: int
@@ -47,12 +47,12 @@ def take_state() -> ServerState | None:
         for fd in (state.in_fd, state.out_fd):
             os.set_inheritable(fd, False)
     except (msgspec.DecodeError, OSError) as error:
-        raise UsageError(f"{STATE_VARIABLE} is for the server itself", hint="Unset it.") from error
+        raise UsageError(f"{STATE_VARIABLE} is only for the server itself", hint="Unset it.") from error
     return state
 
 
 def has_children() -> bool:
-    """Whether a process that was started here still runs: the new program would not know it and leave a zombie."""
+    """Whether a child process still runs: the new program would not know of it and would leave a zombie."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -61,7 +61,7 @@ def has_children() -> bool:
 
 
 def can_renew() -> bool:
-    """Whether this very package is found from any working folder; else the server stays as it is."""
+    """Whether a new interpreter would import this same package; if not, the server must not renew itself."""
     about: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": safe_environment()}
     probe = [sys.executable, "-P", "-c", "import xscore; print(xscore.__file__)"]
     with suppress(OSError, subprocess.SubprocessError):
@@ -71,7 +71,7 @@ def can_renew() -> bool:
 
 
 def renew(state: ServerState) -> None:
-    """Start the program again with this state. Returns only if that fails."""
+    """Execute the program again with this state. Returns only if that fails."""
     command = [sys.executable, "-P", "-m", "xscore", "mcp"]
     environment = {**safe_environment(), STATE_VARIABLE: msgspec.json.encode(state).decode()}
     with suppress(OSError):

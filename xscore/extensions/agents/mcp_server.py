@@ -1,9 +1,9 @@
 """`xscore mcp`: serve one repository to one client over standard input and output, in either era of the protocol.
 
-One thread reads, answers what needs no work, and writes all that is sent; lanes do the rest. Too many calls at once are
-not read until some have ended. The end of input, a client that is gone, or SIGTERM ends it within `CLOSING_S`; what was
-paid for until then is in the store. Trade-off: a batch of requests in one line, which one old version allowed, is
-refused, as by the official SDKs.
+One thread reads, answers simple requests, and does all the writing; worker threads (lanes) run the calls. When too many
+calls run, it stops reading until some have ended. It ends within `CLOSING_S` at the end of input, when the client is
+gone, or on SIGTERM; what was paid for is then in the store. Trade-off: a batch of requests in one line, which one old
+version allowed, is refused, as the official SDKs do.
 """
 
 import sys
@@ -52,16 +52,16 @@ from xscore.platform.text import join_sentences
 from xscore.store.opening import has_store
 
 MOST_CALLS = 32
-"""Calls at work or waiting; further input is read when one has ended."""
+"""Calls that run or wait; more input is read only when one has ended."""
 MOST_OPEN = 32
-"""Subscriptions, and requests that wait for tasks."""
+"""Open subscriptions, and as many requests that wait for tasks."""
 TASK_AFTER_S = 8.0
-"""A client that takes tasks is given one for a call that takes longer."""
+"""After this long, a client that accepts tasks gets one in place of the result."""
 CLOSING_S = 1.5
-"""Official clients end a server by force after 2 s."""
+"""Time for calls to end at shutdown; official clients kill a server after 2 s."""
 
 Result = Mapping[str, Any] | Refusal | None
-"""None: it is answered later, or never."""
+"""None: the answer comes later, or never."""
 
 
 class McpServer:
@@ -70,21 +70,21 @@ class McpServer:
     def __init__(
         self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Handshake | None = None
     ) -> None:
-        """everything: offer all tools, not `context` alone. handshake: one that was made before a renewal."""
+        """everything: offer all tools, not just `context`. handshake: the one from before a renewal."""
         self.renews = False  # true only where the process is the server's own
         self._wire, self._place = wire, place
         self._tools = offered_tools(everything=everything)
         self._lanes = CallLanes(wire.wake)
         self._handshake = handshake
         self._calls: dict[RequestId, Call] = {}
-        """Requests that are not answered yet."""
+        """Requests not answered yet."""
         self._at_work: set[Call] = set()
-        """Calls that have not ended: also cancelled ones, and those of tasks."""
+        """Calls that have not ended, including cancelled ones and those of tasks."""
         self._idle_since: float | None = None
-        """When the latest call ended; None: nothing was loaded by calls."""
+        """When the latest call ended; None: there is no memory to free."""
         self._tasks = TaskTable()
         self._awaiting: dict[RequestId, tuple[TaskRecord, Envelope]] = {}
-        """Requests that are answered at the end of a task."""
+        """Requests that get their answer when a task ends."""
         self._subscriptions: dict[RequestId, Envelope] = {}
         self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
         self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
@@ -103,7 +103,7 @@ class McpServer:
         }
 
     def serve(self) -> None:
-        """Serve until the client leaves. Raises KeyboardInterrupt for SIGTERM, with every call stopped."""
+        """Serve until the client leaves. On SIGTERM, stop every call and raise KeyboardInterrupt."""
         try:
             while self._wire.is_open:
                 self._wire.wait(self._patience_s(), reading=self._has_room)
@@ -139,7 +139,7 @@ class McpServer:
             self._request(message, message.id)
 
     def _notice(self, message: Message) -> None:
-        """Take a notification: of a cancellation; others need nothing."""
+        """Handle a notification; only cancellations matter here."""
         request_id = message.params.get("requestId")
         if message.method == "notifications/cancelled" and isinstance(request_id, int | str):
             self._subscriptions.pop(request_id, None)
@@ -157,7 +157,7 @@ class McpServer:
             self._wire.send(refuse(envelope, request_id))
             return
         if request_id in {*self._calls, *self._subscriptions, *self._awaiting}:
-            self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request of this id is not answered yet."), request_id))
+            self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request with this id is still open."), request_id))
             return
         method = self._methods.get(message.method)
         if method is None or not _is_of_era(message.method, envelope):
@@ -209,7 +209,7 @@ class McpServer:
             return Refusal(INVALID_PARAMS, f"There is no such tool. Known: {', '.join(self._tools)}.")
         as_task = envelope.version == TASKS_VERSION and isinstance(wish, dict)
         if as_task and not tool.is_long:
-            return Refusal(METHOD_NOT_FOUND, f"`{tool.name}` takes no task.")
+            return Refusal(METHOD_NOT_FOUND, f"`{tool.name}` cannot run as a task.")
         call = Call(message, envelope, tool.work(self._place, message.params.get("arguments")), lane=tool.lane)
         if as_task:
             task = self._tasks.add(call, keep_ms=message.params["task"].get("ttl"))
@@ -238,10 +238,10 @@ class McpServer:
         self._lanes.start(call)
 
     def _listen(self, message: Message, envelope: Envelope) -> Result:
-        """Open a subscription, to nothing: the lists of this server never change."""
+        """Open a subscription that never reports anything: the lists of this server do not change."""
         assert message.id is not None
         if len(self._subscriptions) >= MOST_OPEN:
-            return Refusal(INVALID_REQUEST, "There are too many subscriptions.")
+            return Refusal(INVALID_REQUEST, "Too many subscriptions are open.")
         self._subscriptions[message.id] = envelope
         about: dict[str, Any] = {"_meta": {SUBSCRIPTION_KEY: message.id}, "notifications": {}}
         self._wire.send(notification("notifications/subscriptions/acknowledged", about))
@@ -257,7 +257,7 @@ class McpServer:
             return task if isinstance(task, Refusal) else task.outcome()
         assert message.id is not None
         if len(self._awaiting) >= MOST_OPEN:
-            return Refusal(INVALID_REQUEST, "Too many requests wait for tasks.")
+            return Refusal(INVALID_REQUEST, "Too many requests are waiting for tasks.")
         self._awaiting[message.id] = task, envelope
         return None
 
@@ -272,7 +272,7 @@ class McpServer:
         return {} if envelope.is_modern else task.to_wire(envelope)
 
     def _update_task(self, message: Message, envelope: Envelope) -> Result:
-        """Take responses to questions of a task: there are none."""
+        """Accept input for a task and ignore it: our tasks ask for none."""
         task = self._task_of(message, envelope)
         return task if isinstance(task, Refusal) else {}
 
@@ -284,7 +284,7 @@ class McpServer:
         return known or Refusal(INVALID_PARAMS, "There is no such task, or it has expired.")
 
     def _deliver(self) -> None:
-        """Send what calls have reported, and give tasks to clients that have waited."""
+        """Send progress and results, and turn calls that take long into tasks for clients that accept them."""
         for call in self._at_work:
             token, progress = call.envelope.progress_token, call.progress
             call.progress = None
@@ -324,7 +324,7 @@ class McpServer:
         return [call for call in self._calls.values() if call.envelope.takes_tasks and call.lane == JUDGING]
 
     def _patience_s(self) -> float | None:
-        """Return how long nothing has to be done unless something arrives; None: for ever."""
+        """Return the seconds until something is due, if no input arrives; None: nothing is due."""
         due = [call.began + TASK_AFTER_S for call in self._waiting_for_a_task()]
         due += [] if self._idle_since is None or self._at_work else [self._idle_since + RENEW_AFTER_S]
         return max(0.0, min(due) - monotonic()) if due else None
@@ -335,7 +335,7 @@ class McpServer:
         if self._subscriptions or self._tasks.any_known or not self._wire.is_quiet or has_children():
             self._idle_since = monotonic()
             return
-        self._idle_since = None  # once: where it cannot be done now, it cannot be done later
+        self._idle_since = None  # try once: if it cannot be done now, it cannot be done later
         if can_renew():
             flags = self._place.flags.overrides
             renew(ServerState(self._wire.in_fd, self._wire.out_fd, self._handshake, flags, len(self._tools) > 1))
@@ -354,7 +354,7 @@ def _result_of(call: Call, outcome: CallOutcome) -> dict[str, Any] | Refusal:
     if outcome.result is not None:
         return outcome.result
     if outcome.error is None:
-        return Refusal(INTERNAL_ERROR, "Internal error; standard error of the server says more.")
+        return Refusal(INTERNAL_ERROR, "Internal error; see the server's standard error.")
     if call.request.method == "tools/call":
         return failure_result(outcome.error)
     return _resource_refusal(outcome.error, call.envelope)
@@ -379,9 +379,9 @@ def _own_version() -> str:
 )
 @click.argument("folder", default="", type=click.Path())
 def mcp(tools: str, folder: str, flags: Flags) -> None:
-    """Serve this repository, or FOLDER's, to an agent, by the Model Context Protocol over standard input and output.
+    """Serve this repository, or the one of FOLDER, to an agent over standard input and output (MCP).
 
-    It offers one tool, `context`; `all` adds `explain` and `remember`. An agent's settings name this command.
+    It offers one tool, `context`; `--tools all` adds `explain` and `remember`. Your agent starts this command itself.
     """
     if sys.stdin.isatty():
         flags.terminal.note("an agent starts this and speaks MCP with it; `xscore agent install` sets it up")

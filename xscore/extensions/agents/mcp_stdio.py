@@ -1,8 +1,8 @@
-"""The two ends of `xscore mcp`: bounded lines from standard input, whole messages to standard output, nothing else.
+"""The input and output of `xscore mcp`: read lines of bounded length, write whole messages, and nothing else.
 
 While it serves, file descriptor 1 is standard error and descriptor 0 is empty, so neither a stray `print` nor a child
-process touches the protocol. Only the thread that serves uses the wire; `wake` alone may be called by others.
-Trade-off: writing blocks, so a client that does not read its answers is not read from either.
+process can disturb the protocol. Only the serving thread may use it, except for `wake`. Trade-off: writing blocks, so
+while a client does not read its answers, its input is not read either.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ MOST_LINE_BYTES = 4_000_000
 """A longer line is read to its end and refused."""
 _READ_BYTES = 65_536
 TOO_LONG = b""
-"""Stands for a line that was too long; an empty line is never handed out."""
+"""Stands for a line that was too long; real lines are never empty."""
 
 
 class StdioWire:
@@ -26,14 +26,14 @@ class StdioWire:
 
     def __init__(self, in_fd: int, out_fd: int) -> None:
         self.is_open = True
-        """Whether the client may say more."""
+        """Whether the client may still send."""
         self._is_read = True
-        """Whether the client may read more."""
+        """Whether the client may still read."""
         self.in_fd, self.out_fd = in_fd, out_fd
         self._lines: deque[bytes] = deque()
         self._rest = bytearray()
         self._is_skipping = False
-        """The rest of a line that is too long is being read."""
+        """Whether the rest of a line that is too long is being skipped."""
         self._woken, self._waker = os.pipe()
         for fd in (self._woken, self._waker):
             os.set_blocking(fd, False)
@@ -50,15 +50,15 @@ class StdioWire:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all that was read has been taken."""
+        """Whether all input read so far has been taken."""
         return not (self._lines or self._rest or self._is_skipping)
 
     def take_line(self) -> bytes | None:
-        """Return the next line, `TOO_LONG` for one that was, None for none."""
+        """Return the next line, `TOO_LONG` in place of one that was too long, or None."""
         return self._lines.popleft() if self._lines else None
 
     def wait(self, timeout_s: float | None, *, reading: bool) -> None:
-        """Wait for input, for `wake`, or for the client to leave. reading: take in what is there."""
+        """Wait for input, for `wake`, or for the client to leave. timeout_s: None: no limit. reading: read input."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
         poll.register(self.in_fd, select.POLLIN if reading else 0)
@@ -67,7 +67,7 @@ class StdioWire:
             if fd == self._woken:
                 with suppress(BlockingIOError):
                     os.read(self._woken, _READ_BYTES)
-            elif fd == self.in_fd and reading:  # at the end too: what was said before is read
+            elif fd == self.in_fd and reading:  # even after a hang-up: there may be input left
                 self._read()
             elif event & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
                 self.is_open = False
@@ -75,11 +75,11 @@ class StdioWire:
 
     def wake(self) -> None:
         """End a `wait`, from any thread."""
-        with suppress(BlockingIOError):  # full: it will wake anyway
+        with suppress(BlockingIOError):  # the pipe is full, so the other end wakes anyway
             os.write(self._waker, b"\0")
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Write one message; dropped once the client has closed its end."""
+        """Write one message; drop it if the client has closed its end."""
         data = memoryview(msgspec.json.encode(message) + b"\n")
         while self._is_read and data:
             try:

@@ -1,7 +1,7 @@
-"""What `xscore mcp` reads from and writes to the store without judging: explain, remember, and receipts of turns.
+"""The parts of `xscore mcp` that use the store without judging: `explain`, `remember`, and the receipts of turns.
 
-Trade-off: what `remember` is told counts as inferred, with less confidence than what a user states, since an agent may
-have it from a text that it read.
+Trade-off: a memory from `remember` counts as inferred and gets less confidence than a user's own statement, since the
+agent may have taken it from a text that it read.
 """
 
 from typing import Annotated, Any, Literal
@@ -23,14 +23,14 @@ STATED_KINDS = ("decision", "failure", "architecture", "convention", "todo", "co
 
 
 class ExplainArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `explain` is asked."""
+    """The arguments of `explain`."""
 
     memory: Annotated[str, Meta(min_length=1, max_length=1_000)]
     turn: Annotated[str, Meta(max_length=100)] = ""
 
 
 class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `remember` is told."""
+    """The arguments of `remember`."""
 
     text: Annotated[str, Meta(min_length=1, max_length=20_000)]
     kind: StatedKind = "context"
@@ -62,7 +62,7 @@ def _explanation_text(found: Explanation) -> str:
 
 
 async def remember(place: Workplace, given: RememberArguments, _call: Call) -> ToolResult:
-    """Keep a statement or a failure. Raises UsageError, StoreError."""
+    """Store a statement or a failure. Raises UsageError, StoreError."""
     from xscore.store import remembering
     from xscore.store.failures import record_failure
 

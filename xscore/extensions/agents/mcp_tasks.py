@@ -1,8 +1,8 @@
-"""Tasks: calls whose client took a handle for an answer, and asks for the result when it likes.
+"""MCP tasks: calls for which the client got a handle instead of a result, and fetches the result later.
 
-In 2025-11-25 the client asks for a task; in 2026-07-28 the server gives one to a client that takes them. They live in
-this process: one that is started again knows none, and says so. Trade-off: there is no list of tasks, since whoever
-could list them could read results that are not its own.
+In 2025-11-25 the client asks for a task; in 2026-07-28 the server offers one to a client that accepts tasks. Tasks live
+in this process only: after a restart the server knows none, and says so. Trade-off: tasks cannot be listed, since a
+client that lists them could read results that are not its own.
 """
 
 import time
@@ -17,7 +17,7 @@ from xscore.platform.processes import random_hex
 
 POLL_MS = 1_000
 KEEP_MS, LEAST_KEEP_MS, MOST_KEEP_MS = 600_000, 60_000, 3_600_000
-"""How long a task is known after it began: usually, and within which bounds a client may choose."""
+"""How long a task is kept after it began: the default, and the least and most that a client may ask for."""
 MOST_TASKS = 64
 
 Status = Literal["working", "completed", "failed", "cancelled"]
@@ -36,24 +36,24 @@ class TaskRecord(Struct):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether it has ended."""
         return self.status != "working"
 
     def finish(self, result: dict[str, Any] | Refusal, *, now: float) -> None:
-        """Record its result; one that was cancelled stays so."""
+        """Record its result, unless it was cancelled."""
         if self.is_over:
             return
         failed = isinstance(result, Refusal) or (result.get("isError") and not self.call.envelope.is_modern)
         self.status, self.result, self.changed_at = "failed" if failed else "completed", result, now
 
     def cancel(self, *, now: float) -> None:
-        """Stop its call, unless it is over."""
+        """Stop its call, unless it has ended. now: Unix seconds."""
         if not self.is_over:
             self.status, self.changed_at = "cancelled", now
             self.call.cancel()
 
     def to_wire(self, envelope: Envelope) -> dict[str, Any]:
-        """Return the task as its era writes it; in the later one with its result."""
+        """Return the task in the form of the request's era; the later era includes the result."""
         ttl, poll = ("ttlMs", "pollIntervalMs") if envelope.is_modern else ("ttl", "pollInterval")
         shown: dict[str, Any] = {
             "taskId": self.id,
@@ -74,7 +74,7 @@ class TaskRecord(Struct):
         return shown
 
     def outcome(self) -> Mapping[str, Any] | Refusal:
-        """Return the result as `tasks/result` gives it."""
+        """Return the result for `tasks/result`."""
         if isinstance(self.result, Refusal):
             return self.result
         result = self.result or {"content": [{"type": "text", "text": "The task was cancelled."}], "isError": True}
@@ -89,12 +89,12 @@ class TaskTable:
 
     @property
     def any_known(self) -> bool:
-        """Whether a client may still ask for a task."""
+        """Whether any task is kept that a client may still ask for."""
         self._forget(time.time())
         return bool(self._tasks)
 
     def add(self, call: Call, *, keep_ms: object = None) -> TaskRecord:
-        """Make a task of a call. keep_ms: what the client wishes."""
+        """Make a task for a call. keep_ms: how long the client wants it kept; not trusted, so of any type."""
         now = time.time()
         self._forget(now)
         wished = keep_ms if isinstance(keep_ms, int | float) and not isinstance(keep_ms, bool) else KEEP_MS
@@ -105,7 +105,7 @@ class TaskTable:
         return task
 
     def find(self, task_id: object) -> TaskRecord | None:
-        """Return the task of this id, if it is known."""
+        """Return the task with this id; None if it is unknown or has expired."""
         self._forget(time.time())
         return self._tasks.get(task_id) if isinstance(task_id, str) else None
 

@@ -1,7 +1,8 @@
-"""What a new session of an agent is told: what was worked on here, what is left, and what is known of those files.
+"""Tell a new agent session what was worked on, what is left, and which failures and decisions concern those files.
 
-It reads the store and asks git for the changed files; no model, no index run. Equal states give equal bytes, since it
-says no ages. Trade-off: files count as the branch's if its working session or the uncommitted change names them.
+It reads the store and asks git for the changed files; it calls no model and does not index. It states no ages, so the
+same state always gives the same bytes. Trade-off: only files in the branch's working session or its uncommitted change
+count as the branch's.
 """
 
 import json
@@ -20,7 +21,7 @@ from xscore.store.store import Store
 from xscore.store.working_session import load_sessions
 
 MAX_CHARS = 2_000
-"""Bytes of UTF-8, as of a bundle."""
+"""Longest recap, in bytes of UTF-8 (see `agent_bundle`)."""
 LINE_CHARS = 200
 MOST_MEMORIES = 8
 _ABOUT = f"""
@@ -32,7 +33,7 @@ _ABOUT = f"""
 
 
 def render_recap(store: Store, *, git: bool) -> str:
-    """Return the recap of this branch; empty where nothing is known. git: ask git for uncommitted changes."""
+    """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted changes."""
     session = latest_session(store)
     summary = summarise_session(store.connection, session.thread) if session else None
     files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
@@ -53,14 +54,14 @@ def render_recap(store: Store, *, git: bool) -> str:
 
 
 def latest_session(store: Store) -> WorkingSession | None:
-    """Return the session of this branch that was worked on last, of an agent or of the command line."""
+    """Return the latest open session of this branch, whether from an agent or the command line."""
     here = working_branch(store.root.git_dir) if store.root.git_dir else ""
     known = load_sessions(store.connection)
     return next((one for one in known if one.branch == here and one.task and one.closed_at is None), None)
 
 
 def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
-    """Return open failures and decisions that name or cite one of these files, the latest first."""
+    """Return open failures and decisions that name or cite one of these files, latest first."""
     names = sorted(files)
     paths, ids = json.dumps(names), json.dumps([file_id(name) for name in names])
     found = select_memories(store.connection, _ABOUT, (ids, paths, paths)) if names else []
@@ -88,6 +89,6 @@ def _known(memories: list[Memory]) -> Iterator[str]:
 
 
 def _line_of(memory: Memory) -> str:
-    """Return the title; of a failure also its last line, where tools print what failed."""
+    """Return the title; for a failure also the last line, where tools print what failed."""
     last = memory.text.strip().splitlines()[-1:] if memory.kind is Kind.FAILURE else []
     return ": ".join(dict.fromkeys([memory.title, *last]))

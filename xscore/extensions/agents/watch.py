@@ -1,8 +1,8 @@
-"""Follow the files of a repository: after a save, index; then judge again what has changed for open threads.
+"""Follow the files of a repository: after each save, index, then judge the changes again for open threads.
 
-The system says what was saved (`watchfiles`); where it cannot watch so many folders, the index looks itself every
-`POLL_S` seconds. Between saves, turns that a deadline cut short are finished.
-Trade-off: which files count is asked of the index, one listing per burst of saves.
+The operating system reports saves (through `watchfiles`). If it cannot watch so many folders, an index run every
+`POLL_S` seconds finds them. Between saves, it finishes turns that a deadline cut short. Trade-off: to learn whether a
+saved file is part of the index, the files are listed once per burst of saves.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from watchfiles import Change
 
 QUIET_MS = 400
-"""Saves closer together than this are one burst."""
+"""Saves closer together than this many milliseconds are one burst."""
 TICK_S = 1.0
-"""How often to look for turns to finish."""
+"""Seconds between two looks for turns to finish."""
 POLL_S = 5.0
 
 
 def require_watchfiles() -> None:
-    """Raise UsageError where the package that watches files is not installed."""
+    """Raise UsageError if the package `watchfiles` is not installed."""
     try:
-        import watchfiles  # noqa: F401  whether it is there is the question
+        import watchfiles  # noqa: F401  imported only to check that it is installed
     except ImportError as error:
         raise UsageError("`xscore watch` needs the package watchfiles", hint=install_hint("watch")) from error
 
@@ -51,7 +51,7 @@ async def follow_files(
 
 
 async def _next_saves(saves: "asyncio.Queue[set[str] | None]") -> set[str] | None:
-    """Return the next burst, or an empty set at the next tick: events of the store itself must not delay it."""
+    """Return the next burst, or an empty set at the next tick, so that turns are finished even without saves."""
     try:
         return await asyncio.wait_for(saves.get(), TICK_S)
     except TimeoutError:
@@ -65,7 +65,7 @@ async def _follow(saved: set[str] | None, work: BackgroundWork, root: Repository
 
 
 async def _listen(root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]", note: Callable[[str], None]) -> None:
-    """Queue the paths of each burst of saves; None every `POLL_S` seconds where the system does not tell of saves."""
+    """Queue the paths of each burst of saves; if the system cannot report saves, queue None every `POLL_S` seconds."""
     from watchfiles import awatch
 
     outside = (str(root.path / ".git"), str(root.store_dir))
@@ -79,14 +79,14 @@ async def _listen(root: RepositoryRoot, saves: "asyncio.Queue[set[str] | None]",
         ):
             saves.put_nowait({path for _, path in changes})
     except (OSError, RuntimeError) as error:
-        note(f"the system cannot watch this repository ({error}): looking every {POLL_S:g} s instead")
+        note(f"the system cannot watch this repository ({error}); looking for changes every {POLL_S:g} s instead")
     while True:
         await asyncio.sleep(POLL_S)
         saves.put_nowait(None)
 
 
 def _is_indexed(saved: Collection[str], root: RepositoryRoot, known: Collection[str]) -> bool:
-    """Whether the index has to follow: these files, or files in these folders, are known to it or would be listed."""
+    """Whether any of these paths, or a file below one, is in the index or would be indexed."""
     names = {os.path.relpath(path, root.path) for path in saved}
     if not {portable_name(name) for name in names}.isdisjoint(known):
         return True
