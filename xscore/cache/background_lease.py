@@ -1,8 +1,8 @@
-"""The lease that makes one process the background process of a store, and what that process says of itself.
+"""The lease that makes one process the background process of a store, and that process's status.
 
-One row of `meta` names the runner (`cache.lease`) that holds it and what it does; a holder that is dead is replaced at
-once. Who starts a process writes the lease for it, so that many who ask at the same moment start one.
-Trade-off: a holder whose clock jumps may be replaced; it learns so at its next heartbeat, within seconds, and ends.
+One row of `meta` names the runner (`cache.lease`) that holds the lease and what it is doing; a dead holder is replaced
+at once. Whoever starts a process writes the lease for it, so callers that ask at the same moment start only one.
+Trade-off: a holder whose clock jumps may be replaced; it notices at its next heartbeat, within seconds, and ends.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ class _Holder(Struct):
 
 
 def read_background(connection: sqlite3.Connection, *, now: float) -> BackgroundStatus:
-    """Return what the background process does now, and what it did wrong last. Raises StoreError."""
+    """Return what the background process is doing, and its last problem. now: Unix seconds. Raises StoreError."""
     holder = _read_holder(connection)
     problem = read_meta(connection, _PROBLEM)
     mark = _mark_of(connection, holder.runner)
@@ -50,7 +50,7 @@ def read_background(connection: sqlite3.Connection, *, now: float) -> Background
 
 
 def lend_lease(connection: sqlite3.Connection, name: str, *, pid: int, now: float) -> None:
-    """Write the lease of a process that was just started and will take it by this name. Within an open transaction."""
+    """Write the lease for a process that was just started and will take it by this name. Needs an open transaction."""
     lease = Lease(lambda: now, name=name, pid=pid)
     lease.renew(connection)
     lease.close()  # it is the other process's
@@ -58,7 +58,7 @@ def lend_lease(connection: sqlite3.Connection, name: str, *, pid: int, now: floa
 
 
 class BackgroundLease:
-    """The lease of this process, over a connection of its own. `take` comes first; any thread may call it."""
+    """The lease of this process. Give it a connection of its own and call `take` first; any thread may use it."""
 
     def __init__(
         self,
@@ -68,15 +68,15 @@ class BackgroundLease:
         watches: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """name: a lease that was lent to this process. watches: it stays when there is nothing to do."""
+        """name: the lease written for this process, if any. watches: keep running when there is nothing to do."""
         self._connection, self._clock, self._lock = connection, clock, Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)
         self.changed = Event()
-        """Set while something was said that no beat has stored."""
+        """Set while there is a status that no heartbeat has stored yet."""
 
     def take(self) -> bool:
-        """Become the background process, unless a living one has the lease. Raises StoreError."""
+        """Become the background process; return False if a living one has the lease. Raises StoreError."""
         with self._lock, database.transaction(self._connection) as connection:
             now = self._clock()
             before = _read_holder(connection)
@@ -90,13 +90,13 @@ class BackgroundLease:
             return True
 
     def say(self, doing: str) -> None:
-        """Set what the process does from now on; the next `beat` stores it. Empty: nothing, it waits."""
+        """Set what the process is doing; the next `beat` stores it. Empty: it is waiting."""
         if doing != self._holder.doing:
             self._holder = _Holder(self._lease.id, doing, self._clock(), self._holder.watches)
             self.changed.set()
 
     def beat(self) -> bool:
-        """Renew the lease and store what the process does; False: another process has it now. Raises StoreError."""
+        """Renew the lease and store the status; return False if another process has the lease. Raises StoreError."""
         self.changed.clear()
         with self._lock, database.transaction(self._connection) as connection:
             if _read_holder(connection).runner != self._lease.id:
@@ -106,9 +106,10 @@ class BackgroundLease:
         return True
 
     def release(self, *, unless: Callable[[sqlite3.Connection], bool] = lambda _: False) -> bool:
-        """Give the lease up and return True, unless there is more to do. Raises StoreError.
+        """Give up the lease and return True; keep it and return False if there is more to do. Raises StoreError.
 
-        unless: asked within the transaction, so that work stored before anyone saw this lease held is not left behind.
+        unless: whether there is more to do; called inside the transaction, so work that was stored just before, by a
+        process that saw this lease as held, is not left behind.
         """
         with self._lock, database.transaction(self._connection) as connection:
             if unless(connection):
@@ -120,9 +121,9 @@ class BackgroundLease:
         return True
 
     def end(self, problem: str) -> None:
-        """Give the lease up, and store in one line what went wrong; empty: nothing.
+        """Give up the lease and store in one line what went wrong; empty if nothing did.
 
-        This process counts as dead then, even if the store cannot be written.
+        This process then counts as dead, even if the store cannot be written.
         """
         with suppress(StoreError, sqlite3.Error), self._lock, database.transaction(self._connection) as connection:
             if _read_holder(connection).runner in ("", self._lease.id):

@@ -72,7 +72,7 @@ def render_selection(answer: Answer, texts: Mapping[str, str] | None = None, *, 
 def render_lines(answer: Answer) -> str:
     """Render the chosen memories as grep does, `path:12-40  0.91  reason`, best first; without color.
 
-    What --min-keep took in from below the threshold says so.
+    A memory below the threshold, kept because of --min-keep, is marked.
     """
     return "\n".join(
         f"{_place(memory)}  {memory.score:.2f}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"

@@ -148,7 +148,7 @@ def context(*, task: str, form: str, max_tokens: int | None, explain_routing: bo
     """
     lists = form == "lines" or flags.given["files_with_matches"]
     if lists and max_tokens:
-        raise UsageError("--max-tokens is for the text of memories, which a list has not", hint="Leave it out.")
+        raise UsageError("--max-tokens limits the text of memories, and a list has none", hint="Leave it out.")
     turn = flags.turn(task)
     answer = run_turn(
         flags,

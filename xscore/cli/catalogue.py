@@ -69,8 +69,8 @@ Set up
   doctor    cli.repository:doctor  Check keys, hosts, store and settings.
   graph     cli.repository:graph  What a file depends on, and what depends on it.
   agent     - Coding agents: give each prompt its context.
-    install extensions.agents.install_commands:install  Put xscore into an agent's files; --print, --write, --remove.
-    list    extensions.agents.install_commands:list_agents  Show which agents know xscore.
+    install extensions.agents.install_commands:install  Add xscore to an agent's files; --print, --write, --remove.
+    list    extensions.agents.install_commands:list_agents  Show which agents have xscore installed.
   config    - Effective settings and where they came from; shell completion.
     show       cli.repository:show_config  Every effective setting; --origin says from where.
     completion cli.repository:completion  Print the completion script of a shell.

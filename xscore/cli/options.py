@@ -66,7 +66,7 @@ class ThreadType(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return it."""
         if not re.fullmatch(r"[A-Za-z0-9._:/-]{1,80}", str(value)):
-            self.fail(f"{value!r} is no name of a thread. Use letters, digits and ._:/- (at most 80).", param, ctx)
+            self.fail(f"{value!r} is not a thread name. Use letters, digits and ._:/- (at most 80).", param, ctx)
         return str(value)
 
 

@@ -1,9 +1,9 @@
-"""Files that hold other languages: scripts in HTML, Vue and Svelte, and the cells of notebooks.
+"""Cut files that hold other languages: scripts in HTML, Vue and Svelte, and the cells of notebooks.
 
-Each part is cut by its own language at the rows it has in the file. The rest of a page (markup, styles) becomes windows
-of lines. A notebook is read as a script whose cells begin with `# %%`: sources stay on their rows, outputs are left out
-before anything else is read. Trade-off: a notebook that does not keep one line of source on each row, as Jupyter writes
-it, has the rows of that script instead.
+Each part is cut by its own language and keeps its rows in the file. The rest of a page (markup, styles) becomes windows
+of lines. A notebook is read as a script whose cells begin with `# %%`; outputs are dropped first, and sources keep
+their rows. Trade-off: rows match the file only if it has one source line per row, as Jupyter writes it; otherwise they
+are the rows of that script.
 """
 
 import json
@@ -58,7 +58,7 @@ def cut_page(source: SourceFile) -> Cut:
 
 
 def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield language, start and end of each script that has more than one row."""
+    """Yield the language, and the start and end in characters, of each script with more than one row."""
     at = 0
     while opened := _SCRIPT.search(text, at):
         closed = _SCRIPT_END.search(text, opened.end())

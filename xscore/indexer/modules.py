@@ -1,8 +1,8 @@
-"""The files that module names stand for.
+"""Resolve module names to files.
 
 A *reference* is how the store names a module: `./src/pkg/x` is a path in this repository, `pkg/x` a name that some path
-may end in. Resolving needs only the list of paths. Trade-off: no path aliases of bundlers, no installed packages;
-unresolved modules count as foreign.
+may end in. Resolving needs only the list of paths. Trade-off: it knows no path aliases of bundlers and no installed
+packages; a module that it cannot resolve counts as external.
 """
 
 import posixpath
@@ -16,7 +16,7 @@ _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
 def module_reference(module: str, *, path: str, separator: str = "/", is_relative: bool = False) -> str:
-    """Return the reference of a module that `path` names; empty if it is outside the repository."""
+    """Return the reference for a module that the file `path` imports; empty if it is outside the repository."""
     if separator == ".":
         return _dotted(module, path)
     if separator == "::":
@@ -59,7 +59,7 @@ def _with_those_above(folder: str) -> Iterator[str]:
 
 
 class ModuleIndex:
-    """The files of a repository by module name."""
+    """Finds the files of a repository by module name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
@@ -72,7 +72,7 @@ class ModuleIndex:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
     def resolve(self, target: str, *, importer: str, language: str) -> str:
-        """Return the file that a reference in `importer` means; empty if there is none or a tie."""
+        """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
         if target.startswith("./"):
             return self._at(target[2:], language)
         folders = importer.split("/")[:-1]
@@ -87,7 +87,7 @@ class ModuleIndex:
         return best if {tied for other, _, tied in found if other == likeness} == {stem} else ""
 
     def folder(self, target: str) -> str:
-        """Return the folder, with a slash, that the end of a module's name means; empty if there is none."""
+        """Return the folder, with a final slash, that the end of a module's name matches; empty if there is none."""
         parts = target.split("/")
         ends = ("/".join(parts[at:]) for at in range(len(parts)))
         return next((f"{end}/" for end in ends if end in self._folders), "")

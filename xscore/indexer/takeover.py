@@ -1,9 +1,9 @@
-"""Start the index of a new store from that of another worktree or clone: files with the same bytes are not parsed.
+"""Fill the index of a new store from another worktree or clone, so that files with the same bytes are not parsed again.
 
-Only what a parse of the files here would give is taken: memories of files, their mentions, edges and vectors; nothing
-that was said, asked or judged. A file counts if it has the same path and bytes, and if each of its memories still fits
-its hashes, so that a damaged store lends no damage. The next index run parses the rest. Trade-off: rows are copied, so
-a second worktree takes as much disk as the first; use counts begin at zero.
+It copies only what parsing the files here would give: memories of files, their mentions, edges and vectors; nothing
+that was said, asked or judged. A file is copied if path and bytes are the same and its memories match their hashes, so
+damage in the other store does not spread. The next index run parses the rest. Trade-off: rows are copied, so a second
+worktree takes as much disk as the first; use counts begin at zero.
 """
 
 import os
@@ -24,7 +24,7 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.siblings import attached_sibling, transaction_beside
 
 BUNDLE, HURRIED_BUNDLE = 2_000, 128
-"""Files per transaction; under a deadline, which waits for the last one (about 50 ms)."""
+"""Files per transaction: usually, and under a deadline, which may have to wait for one transaction (about 50 ms)."""
 
 _STAMPS = "SELECT path, size, mtime_ns, file_hash, language, excluded FROM sibling.file WHERE excluded = ''"
 _TAKEN = "CREATE TEMP TABLE taken (path TEXT PRIMARY KEY, file_hash TEXT, mtime REAL) WITHOUT ROWID"
@@ -52,11 +52,11 @@ def take_over_index(
     now: float,
     until: float | None = None,
 ) -> list[str]:
-    """Fill the index of a new store, or of one that a deadline left unfinished, from the first of these that can.
+    """Fill the index of a new store, or of one that a deadline left unfinished, from the first usable of these stores.
 
-    profile: what the indexer writes as `PROFILE`; a store with another is left alone. max_bytes: of a file. until: when
-    to stop, in seconds of `time.monotonic`. Returns a note of what was taken. A store that is damaged, held by another
-    process or gone is passed over.
+    profile: the indexer's `PROFILE`; stores with another profile are skipped. max_bytes: largest file to read. now:
+    Unix seconds. until: when to stop, in seconds of `time.monotonic`. Returns notes for the user. A store that is
+    damaged, locked by another process or gone is skipped.
     """
     for store in stores:
         count = 0
@@ -65,16 +65,16 @@ def take_over_index(
                 for taken in _copied_bundles(connection, root, max_bytes=max_bytes, now=now, until=until):
                     count += taken
         if count:
-            return [f"{count:,} files are as in {store.parent.parent}: their index was taken over from there"]
+            return [f"{count:,} files are the same as in {store.parent.parent}; their index was copied from there"]
     return []
 
 
 def _copied_bundles(
     connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float, until: float | None
 ) -> Iterator[int]:
-    """Copy the files that are the same here and not yet indexed, a bundle a transaction; yield the files of each.
+    """Copy the index of files that are the same here, one bundle per transaction; yield how many each copied.
 
-    Until all are copied everything is to be linked; then only what may name files that differ.
+    If this is cut short, all links are resolved again; when it ends, only those that may name files that differ.
     """
     theirs = {row[0]: FileStamp(*row) for row in connection.execute(_STAMPS).fetchall()}
     ours = index_rows.file_stamps(connection)
@@ -95,7 +95,7 @@ def _copied_bundles(
 
 
 def _copy_bundle(connection: sqlite3.Connection, bundle: Sequence[tuple[FileStamp, float]], *, now: float) -> set[str]:
-    """Copy the rows of these files; return the paths of those that were copied and are sound."""
+    """Copy the rows of these files; return the paths of those that were copied and are undamaged."""
     connection.execute("DROP TABLE IF EXISTS temp.taken")
     connection.execute(_TAKEN)
     rows = [(stamp.path, stamp.file_hash, mtime) for stamp, mtime in bundle]
@@ -118,7 +118,10 @@ def _copy_bundle(connection: sqlite3.Connection, bundle: Sequence[tuple[FileStam
 
 
 def _owe_precise_links(connection: sqlite3.Connection, others: Collection[str]) -> None:
-    """Link what the sibling had still to link, and what may name files that it has otherwise. others: their paths."""
+    """Queue the links that the sibling had not resolved yet, and those that may name files that differ.
+
+    others: the paths of the sibling's files that were not copied.
+    """
     due = index_rows.decode_links_due(_their_meta(connection, index_rows.LINKS_DUE))
     due.names |= index_rows.names_stated(connection, others, schema="sibling")
     index_rows.write_meta(connection, index_rows.LINKS_DUE, "")
@@ -158,7 +161,7 @@ def _copy_rows(connection: sqlite3.Connection, table: str, own: Mapping[str, str
 
 
 def _files_with_damage(connection: sqlite3.Connection) -> set[str]:
-    """Return the files with a memory that does not fit its hashes, or that was archived there."""
+    """Return the files with a memory that does not match its hashes, or that is archived there."""
     found = set[str]()
     for path, entity, card, text, content, whole, status in connection.execute(_TEXTS).fetchall():
         fits = content_hash(path, entity, text) == whole

@@ -1,9 +1,9 @@
-"""What a follow-up judges under its new wording, and what it takes over from earlier turns of its thread.
+"""Decide what a follow-up judges under its new wording, and what it carries over from earlier turns of its thread.
 
-The likely part is judged again: what the turn before kept and nearly kept, the memories linked to those, and what the
-new words fit best. A content that the thread has no judgment of is always judged, so a change needs no rule of its own.
-All others keep the thread's newest judgment, which is never written as one of the new wording. Trade-off: a memory that
-only the new wording makes relevant, without sharing its words or a link, keeps its old score (`--fresh` judges it).
+The likely part is judged again: what the turn before kept and nearly kept, the memories linked to those, and those that
+fit the new words best. A text that the thread has never judged is always judged, so edits need no rule of their own.
+All others keep the thread's newest judgment, which is never stored as one of the new wording. Trade-off: a memory that
+only the new wording makes relevant, without sharing words or a link with it, keeps its old score (see `--fresh`).
 """
 
 from collections import Counter
@@ -83,14 +83,14 @@ def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeI
 
 
 def _missing(pool: Pool) -> frozenset[str]:
-    """Return the contents that this wording's cache lacks."""
+    """Return the content hashes that this wording has no cached judgment of."""
     return frozenset({one.content_hash for one in pool.misses})
 
 
 def _earlier_judgments(
     store: Store, wordings: Sequence[Wording], judge: str, pool: Pool
 ) -> tuple[dict[str, Judgment], dict[str, Wording]]:
-    """Return the thread's newest judgment of each missing content, and under which wording it was given."""
+    """Return the thread's newest judgment of each missing content hash, and the wording that it was given under."""
     missing = _missing(pool)
     found, under = dict[str, Judgment](), dict[str, Wording]()
     for wording in wordings:
@@ -117,10 +117,10 @@ def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
 
 
 def likely_memories(shown: Sequence[str], ties: "Counter[str]", priors: Mapping[str, float]) -> AbstractSet[str]:
-    """Return the ids of what may well be relevant under the new wording: a fifth of the pool, and all that was shown.
+    """Return the ids of memories likely to be relevant under the new wording: a fifth of the pool, and all of `shown`.
 
-    shown: kept and nearly kept by the turn before. ties: edges between those and each memory. priors: by words, of the
-    whole pool.
+    shown: ids that the turn before kept and nearly kept. ties: number of edges between those and each memory. priors:
+    lexical score of each memory of the pool.
     """
     shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
     fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
@@ -131,7 +131,7 @@ def likely_memories(shown: Sequence[str], ties: "Counter[str]", priors: Mapping[
 
 
 def take_earlier(run: "TurnRun") -> None:
-    """Let earlier judgments stand in for what a cap or the deadline left, and say so."""
+    """Use earlier judgments for what a cap or the deadline left unjudged, and warn about it."""
     pool, turn = run.opened.pool, run.opened.turn
     spare = pool.thread.spare if pool.thread else {}
     taken: list[Outcome] = []
@@ -153,7 +153,7 @@ def take_earlier(run: "TurnRun") -> None:
 
 
 def carried_over(pool: Pool, outcomes: Sequence[Outcome], turn: Turn, *, left: int) -> CarriedOver:
-    """Account for what was taken over, by the turn that judged it. turn: with the id of the one that it continues."""
+    """Count what was carried over, by the turn that judged it. turn: `continues` names the one it finishes, if any."""
     own = Wording(turn.continues, "", turn.task)
     under = Counter(pool.wording_of(one) or own for one in outcomes if one.origin is Origin.CARRIED)
     plan = pool.thread

@@ -1,14 +1,14 @@
-"""Judge again: near a decision model's threshold by a second answer, and what a judge left by the models after it.
+"""Judge some candidates again: those near a decision model's threshold, and those that the judge could not judge.
 
-One answer of such a model varies by about 0.05, so a single one decides little near the threshold. The second is judged
-like the first, with claims, caps and the ledger, and stored beside it as another sample: a kill between the two leaves
-the first, and a turn that is all cached asks nothing. Boosts are worked out twice, because one may bring a candidate
-near its threshold or past it.
+A decision model's score varies by about 0.05 from call to call, so one score says little near the threshold. A second
+one is asked for in the same way, with claims, caps and the ledger, and stored beside the first as another sample: if
+the process is killed in between, the first remains, and a fully cached turn makes no call. Boosts are computed twice,
+because a boost may move a candidate near its threshold or past it.
 
-Each model of `judge.fallback` judges what those before it left because their host failed, refused or could not be read,
-within the same deadline and caps, and under its own identity: what it said is never taken for the judge's. Words score
-on a scale of their own, so they rank the whole pool or nothing. Trade-off: two models that judge one turn may score a
-little differently, and the receipt can only say who judged how many.
+Each model of `judge.fallback` judges what the models before it left because their host failed, refused, or gave
+unreadable replies. It works within the same deadline and caps, and its scores are stored under its own name, never the
+judge's. Word scores have a scale of their own, so they rank the whole pool or nothing. Trade-off: two models that judge
+one turn may score a little differently, and the receipt can only say who judged how many.
 """
 
 import asyncio
@@ -150,9 +150,9 @@ def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
 FAILURES = frozenset({
     UnjudgedCause.PROVIDER, UnjudgedCause.REFUSED, UnjudgedCause.UNREADABLE, UnjudgedCause.TOO_LONG
 })  # fmt: skip
-"""Causes that another judge may not meet. A cap, a deadline and Ctrl-C hold for all of them."""
+"""Causes that another judge may avoid. A cap, a deadline or Ctrl-C stops every judge."""
 OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
-"""Kinds of errors that say the host was not reached; any other is about the key, the model or the request."""
+"""Kinds of errors that mean the host was not reached; all others concern the key, the model or the request."""
 
 
 def fallback_models(run: "TurnRun") -> list[str]:
@@ -222,7 +222,7 @@ async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> S
 
 
 def why_lexical_ranks(run: "TurnRun") -> str:
-    """Say why no model judged anything, in a turn of which this is so, if words are to rank then; else empty."""
+    """Return why no model judged anything, if words should rank this turn instead; otherwise ""."""
     judge = run.parts.judge
     if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:
         return ""

@@ -1,8 +1,8 @@
-"""A repository's git folder: where it is, whether git may be asked there, and what its small files say. Runs no git.
+"""Find a repository's git folder, decide whether git may safely run there, and read its small files. Runs no git.
 
-A `.git` that arrives in an archive can point git at any folder of this machine: by its `gitdir:` line, a link, shared
-objects, or settings that include other files. Only these are accepted: a git folder inside the root, or one outside
-whose own files name the root (a linked worktree or a submodule); and everything that git opens there must lie within.
+A `.git` from an unpacked archive can point git at any folder of this machine: by its `gitdir:` line, a link, shared
+objects, or settings that include other files. So a git folder is accepted only if it is inside the root, or if its own
+files name the root (a linked worktree or a submodule), and only if everything that git opens there lies inside it.
 Trade-off: clones that share objects with another repository (`git clone --shared`) are read as plain folders.
 """
 

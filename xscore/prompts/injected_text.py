@@ -1,8 +1,8 @@
-"""Separate what a person typed from what agents and xscore put around it, in a prompt or in a log of one.
+"""Separate what a person typed from what agents and xscore added around it, in a prompt or in a log.
 
-Our own prompts, bundles and the agents' reminders are removed: otherwise recalled memories would come back as new ones,
-and a notification of an agent as a question. Of our prompt only the task stays. Trade-off: a tag counts as injected by
-its looks, so a person who types `<system-reminder>` by hand loses what is inside it.
+Our own prompts and bundles and the agents' reminders are removed; otherwise recalled memories would be stored as new
+ones, and an agent's notification would count as a question. Of our own prompt only the task stays. Trade-off: a tag is
+recognized by its form alone, so a person who types `<system-reminder>` by hand loses the text inside it.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A parsed file as the rows it becomes: encoded where it was parsed, written as it is by the process with the store.
+"""Turn a parsed file into database rows in the parsing process, so that the writing process only has to store them.
 
-Rows and vectors are a third of the work on a file, so they are made in the parsing processes, and what crosses between
-processes needs no further conversion. Mentions stay JSON until links are resolved. Nothing is redacted here.
+Making rows and vectors is a third of the work on a file, so the parsing processes do it in parallel, and the result
+crosses to the writer without further conversion. Mentions stay JSON until links are resolved. Nothing is redacted here.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _PROSE_HINTS = ("doc:", "path:")
 
 
 class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
-    """A file as it is written: replaces all memories, mentions and edges that its path had."""
+    """A file ready to be written; it replaces all memories, mentions and edges of its path."""
 
     stamp: FileStamp
     rows: list[tuple[Any, ...]]

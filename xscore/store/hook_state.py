@@ -1,8 +1,9 @@
-"""What hooks of coding agents leave for the next one: the last failure, and what was added to each session.
+"""What a coding agent's hook stores for the next one: the last failure, and what was added to each session.
 
-One small private file per repository, in the user's own folder: a hook must be able to say that the store is damaged,
-and a cloned repository must not be able to say anything here. A missing or damaged file counts as empty, and one that
-cannot be written is no error. Trade-off: of two hooks that end at once, one may forget what the other kept.
+It is one small private file per repository, in the user's own folder and not in the store: a hook must be able to
+record that the store is damaged, and a cloned repository must not be able to write here. A missing or damaged file
+counts as empty; failing to write it is no error. Trade-off: of two hooks that end at once, one may overwrite what the
+other stored.
 """
 
 from contextlib import suppress
@@ -25,21 +26,21 @@ _MAX_BYTES = 400_000
 
 
 class HookState(Struct, frozen=True):
-    """What is kept of a repository's hooks."""
+    """The state of a repository's hooks."""
 
     failure: HookFailure | None = None
-    """Of the last hook; None: it did not fail."""
+    """The failure of the last hook; None if it succeeded."""
     given: dict[str, list[str]] = {}
-    """Session -> digests of what was added to it, the latest last; the session that was active last comes last."""
+    """Session -> digests of what was added to it, latest last; the most recently active session comes last."""
 
 
 def hook_state_file(root: RepositoryRoot, user_data_dir: Path) -> Path:
-    """Where the state of a repository's hooks is, or would be."""
+    """Return the path of a repository's hook state, whether or not it exists."""
     return user_data_dir / "hooks" / f"{digest('hooks', str(root.path))}.json"
 
 
 def read_hook_state(path: Path) -> HookState:
-    """Return the state; empty if there is none that can be read."""
+    """Return the state; empty if it is missing or cannot be read."""
     try:
         data = read_private_file(path, max_bytes=_MAX_BYTES)
         return HookState() if data is None else msgspec.json.decode(data, type=HookState)
@@ -48,12 +49,12 @@ def read_hook_state(path: Path) -> HookState:
 
 
 def was_given(state: HookState, session: str, text: str) -> bool:
-    """Return whether this very text was added to the session before."""
+    """Return whether exactly this text was already added to the session."""
     return _name_of(text) in state.given.get(session, ())
 
 
 def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
-    """Keep how a hook ended. text: what it added to the session; empty: nothing that must not be added again."""
+    """Store how a hook ended. text: what it added and must not add to this session again; empty if nothing."""
     known = read_hook_state(path)
     given = _with_given(known.given, session, _name_of(text)) if session and text else known.given
     changed = replace(known, failure=failure, given=given)
@@ -62,13 +63,13 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
 
 
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
-    """Make the record of a failure, redacted and bounded. at: Unix seconds."""
+    """Return the record of a failure, redacted and shortened. at: Unix seconds."""
     said = error if isinstance(error, str) else _words_of(error)
     return HookFailure(at, event[:PROBLEM_CHARS], redact(" ".join(said.split())).text[:PROBLEM_CHARS])
 
 
 def forget_session(path: Path, session: str) -> None:
-    """Count nothing as added to this session: the agent has dropped its context."""
+    """Forget what was added to this session, because the agent has dropped its context."""
     known = read_hook_state(path)
     if session in known.given:
         _write(path, replace(known, given={name: all_ for name, all_ in known.given.items() if name != session}))

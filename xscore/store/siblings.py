@@ -1,9 +1,9 @@
-"""Find the stores of other worktrees and clones of the same repository, and read one beside our own.
+"""Find the stores of other worktrees and clones of the same repository ("siblings"), and read one beside our own.
 
-A store is only read if this user made or accepted it at its place, exactly as for opening it (`opening.is_trusted`).
-Worktrees are found through git's own files, clones through the user's list of stores: both must name the same origin,
-or one is the other's origin. What is taken from a sibling is decided by its readers, always by content. Trade-offs: a
-store in the cache folder (of a root that cannot be written) and an encrypted one lend nothing.
+A sibling is read only if this user created or trusted it where it is, as for opening it (`opening.is_trusted`).
+Worktrees are found through git's own files, clones through the user's list of stores; a clone must have the same origin
+as this repository, or one must be the other's origin. The callers decide what to take, always by content hash.
+Trade-off: an encrypted store, or one in the cache folder (of a root that cannot be written), is not used.
 """
 
 import os
@@ -22,9 +22,9 @@ from xscore.platform.paths import STORE_DIR, STORE_FILE, RepositoryRoot
 from xscore.store import opening, user_secret
 
 MOST_SIBLINGS = 8
-"""Stores that are read; worktrees come before clones."""
+"""How many stores are read at most; worktrees come before clones."""
 PATIENCE_S = 0.5
-"""How long a sibling that another process holds is waited for."""
+"""How long to wait for a sibling that another process has locked."""
 _LOCK = "UPDATE main.meta SET value = value WHERE key = 'store_id'"
 
 
@@ -68,7 +68,7 @@ def _lends(store_dir: Path, user_data_dir: Path) -> bool:
 
 @contextmanager
 def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[None]:
-    """Attach a store as `sibling`. Raises StoreError, StoreDamaged for a store of another schema."""
+    """Attach a store as the schema `sibling`. Raises StoreError, or StoreDamaged for another schema version."""
     until = time.monotonic() + PATIENCE_S
     connection.execute("ATTACH DATABASE ? AS sibling", (os.fspath(store),))
     try:
@@ -81,8 +81,8 @@ def attached_sibling(connection: sqlite3.Connection, store: Path) -> Iterator[No
 
 @contextmanager
 def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the write lock of our store alone, and see one state of both; commit at the end."""
-    with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling, too
+    """Open a transaction that locks only our own store for writing and reads both at one state; commit at the end."""
+    with read_snapshot(connection):  # BEGIN IMMEDIATE would lock the sibling too
         connection.execute(_LOCK)
         yield
         connection.execute("COMMIT")
@@ -90,7 +90,7 @@ def transaction_beside(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def opened_sibling(store: Path) -> Iterator[sqlite3.Connection]:
-    """Open a store to read one state of it. Raises StoreError, StoreDamaged."""
+    """Open a store read-only, at one state. Raises StoreError, or StoreDamaged for another schema version."""
     until = time.monotonic() + PATIENCE_S
     with (
         closing(open_unchecked(store, read_only=True)) as connection,
@@ -106,4 +106,4 @@ def _check_schema(connection: sqlite3.Connection, schema: str) -> None:
         connection.execute(f"PRAGMA {schema}.{name}").fetchone()[0] for name in ("application_id", "user_version")
     )
     if (owner, version) != (opening.SCHEMA.application_id, opening.SCHEMA.version):
-        raise StoreDamaged("it has another schema", hint="Open it with the xscore that made it.")
+        raise StoreDamaged("it has another schema version", hint="Open it with the xscore version that created it.")

@@ -1,7 +1,7 @@
-"""The turns of a thread: under which wordings a judge has judged in it, and what its latest turn showed.
+"""Read the turns of a thread: the wordings that a judge has judged under, and what its latest turn showed.
 
-A turn whose task was erased is none of them. Trade-off: turns are ordered by their start, so after a clock was set back
-an earlier wording can count as the newer one until the clock has caught up.
+Turns whose task was erased are left out. Trade-off: turns are ordered by their start time, so after the clock is set
+back, an earlier wording can count as the newest until the clock has caught up.
 """
 
 import json
@@ -14,7 +14,7 @@ from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.redaction import redact
 
 MOST_WORDINGS, MOST_TURNS = 8, 100
-"""A follow-up looks back on at most so many different questions of its thread, and so many turns."""
+"""How many different questions of its thread, and how many turns, a follow-up looks at."""
 _ASKED = """
     SELECT id, turn_key, task FROM turn WHERE thread = ? AND judge = ? AND turn_key <> ? AND task <> ''
     ORDER BY started_at DESC, id DESC LIMIT ?
@@ -41,10 +41,10 @@ class Wording(Struct, frozen=True):
 def wordings_of_thread(
     connection: sqlite3.Connection, thread: str, *, judge: str, other_than: str
 ) -> Sequence[Wording]:
-    """Return the questions that this judge (its key) was asked in a thread, the newest first, each once.
+    """Return the questions that a judge was asked in a thread, newest first, each once.
 
-    other_than: the turn key of the present one. A turn that was cut short or killed is among them: what it judged
-    is in the cache.
+    judge: the judge's key. other_than: the turn key of the current question. Turns that were cut short or killed are
+    included: what they judged is in the cache.
     """
     found = dict[str, Wording]()
     for turn_id, key, task in connection.execute(_ASKED, (thread, judge, other_than, MOST_TURNS)):
@@ -53,13 +53,13 @@ def wordings_of_thread(
 
 
 def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
-    """Return the ids of what a turn kept and of its near misses, best first; none if it has no receipt."""
+    """Return the ids of the memories that a turn kept and of its near misses, best first; none without a receipt."""
     parts = ("$.selected", "$.near_misses")
     return [str(id_) for part in parts for (id_,) in connection.execute(_SHOWN, (part, turn_id)) if id_]
 
 
 def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mapping[str, Wording]:
-    """Return these turns by id, the newest first; one that was erased has no task."""
+    """Return these turns by id, newest first; the task of an erased turn is empty."""
     named = f"SELECT id, turn_key, task FROM turn WHERE id {IN_JSON_LIST} ORDER BY started_at DESC, id DESC"
     found = connection.execute(named, (json.dumps(list(turns)),))
     return {turn_id: Wording(turn_id, key, task) for turn_id, key, task in found.fetchall()}
