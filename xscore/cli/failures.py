@@ -91,6 +91,9 @@ class _FailureReport:
     def click(self, error: click.ClickException) -> int:
         """Report a command line that click refused."""
         context = error.ctx if isinstance(error, click.UsageError) else None
+        if isinstance(error, click.exceptions.NoArgsIsHelpError) and not self.as_json:
+            write_stderr(error.format_message())
+            return error.exit_code
         hint = f"See `{context.command_path} --help`." if context else ""
         return self.tell(error.exit_code, "usage", error.format_message(), hint)
 

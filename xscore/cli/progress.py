@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.terminal import Terminal, write_stderr
-from xscore.platform.text import counted, format_seconds, one_line
+from xscore.platform.text import counted, format_dollars, format_seconds, one_line
 from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
 from xscore.records.turn import SessionInfo
 
@@ -64,9 +64,11 @@ class TurnObserver(Observer):
         """Judging is about to begin, and will take long."""
         from xscore.cli.phrases import describe_binding_limit
 
+        dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
         self.note(
             f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
-            f" in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)}; the most promising come first"
+            f"{dollars} in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)};"
+            " the most promising come first"
         )
 
     def progress(self, progress: Progress) -> None:

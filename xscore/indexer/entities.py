@@ -327,7 +327,7 @@ class FileFacts:
         is_own = bool(rest) and head in self.source.language.receivers
         if is_own and owner and len(rest) == 1:
             return name, f"super:{owner}" if head.startswith("super") else f"self:{owner}"
-        if is_typed and rest:
+        if rest and (is_typed or (len(rest) == 1 and head[:1].isupper())):  # `Class::create`, of the same namespace
             return name, f"typed:{head}"
         if name in BUILTIN_NAMES or len(name) < 2 or (rest and name in self._library):
             return None

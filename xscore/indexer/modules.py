@@ -21,6 +21,8 @@ def module_reference(module: str, *, path: str, separator: str = "/", is_relativ
         return _dotted(module, path)
     if separator == "::":
         return _in_crate(module, path)
+    if separator == "\\":
+        return "/".join(filter(None, module.split("\\")))
     if is_relative or module.startswith("."):
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), module))
         return "" if joined.startswith("..") else "./" + joined
@@ -75,6 +77,13 @@ class ModuleIndex:
         """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
         if target.startswith("./"):
             return self._at(target[2:], language)
+        if language_named(language).module_separator == "\\":  # the first parts are the vendor's, and no folders
+            parts = target.split("/")
+            ends = ("/".join(parts[at:]) for at in range(len(parts)))
+            return next(filter(None, (self._named(end, importer, language) for end in ends)), "")
+        return self._named(target, importer, language)
+
+    def _named(self, target: str, importer: str, language: str) -> str:
         folders = importer.split("/")[:-1]
         found = [
             ((len(commonprefix([path.split("/")[:-1], folders])), -len(stem)), path, stem)  # noqa: RUF071  lists of folders, not text
@@ -111,7 +120,8 @@ def _path_ends(family: str) -> tuple[str, ...]:
 
 @cache
 def _module_suffixes() -> tuple[str, ...]:
-    suffixes = {suffix for row in LANGUAGES for suffix in row.module_suffixes}
+    named_by_files = (row for row in LANGUAGES if row.grammar and row.module_separator and not row.has_folder_modules)
+    suffixes = {suffix for row in named_by_files for suffix in row.path_ends if "." in suffix}
     return tuple(sorted(suffixes, key=len, reverse=True))
 
 

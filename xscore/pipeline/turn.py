@@ -6,6 +6,7 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
     from xscore.scorer.judge import Judge
 
-FORECAST_FROM_S = 20.0
-"""Announce judging that will take this long."""
+FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
+"""Announce judging that will take this long, or cost this much."""
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
 
@@ -268,7 +269,7 @@ class TurnRun(Struct):
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
         self.forecast = forecast if parts.judge.is_model else None
-        if forecast.seconds >= FORECAST_FROM_S:
+        if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
             parts.observer.forecast(forecast)
         try:
             async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):

@@ -68,11 +68,12 @@ class HookCall(Struct):
         self.said = text
         self.say(text)
 
-    def wake(self) -> bool:
-        """Have the background process finish what is left."""
+    def wake(self, *, judges_changes: bool = False) -> bool:
+        """Have the background process finish what is left, and judge again what has changed if that is wanted."""
         from xscore.extensions.agents.background import wake_background  # most prompts leave nothing
 
-        return wake_background(self.root.store_dir, self.root.path, settings=self.settings)
+        place = self.root
+        return wake_background(place.store_dir, place.path, settings=self.settings, judges_changes=judges_changes)
 
     def open_store(self, *, create: bool = False) -> Store:
         """Open the repository's store; without `create`, a missing one is empty. Raises StoreError."""
