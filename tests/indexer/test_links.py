@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import RunIndex
+from xscore.store.graph import LinkGraph
 
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
@@ -129,6 +130,36 @@ def test_the_stated_class_of_a_variable_decides_whose_method_is_called(
         ("use.py:settle", "cart.py:Cart.close"),
         ("Box.java:Box.settle", "Cart.java:Till.close"),
     }
+
+
+NAMESPACED = {
+    "src/Client.php": (
+        "<?php\nnamespace Acme\\Shop;\n\nuse Acme\\Shop\\Cookie\\Jar;\n\nclass Client implements Sends\n{\n"
+        "    public function send()\n    {\n        $jar = new Jar();\n        return Stack::create($jar);\n    }\n}\n"
+    ),
+    "src/Sends.php": "<?php\nnamespace Acme\\Shop;\n\ninterface Sends\n{\n    public function send();\n}\n",
+    "src/Stack.php": (
+        "<?php\nnamespace Acme\\Shop;\n\nclass Stack\n{\n    public static function create($jar)\n    {\n"
+        "        return $jar;\n    }\n}\n"
+    ),
+    "src/Cookie/Jar.php": "<?php\nnamespace Acme\\Shop\\Cookie;\n\nclass Jar\n{\n    public $all = [];\n}\n",
+}
+
+
+def test_namespaces_and_static_calls_lead_to_their_classes(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """The vendor's part of a namespace is no folder; a class of the same namespace needs no import to be called.
+
+    What implements an interface is affected by it.
+    """
+    run_index(make_repo(NAMESPACED))
+    assert edges(connection, "calls") == {
+        ("Client.php:Client.send", "Jar.php:Jar"),
+        ("Client.php:Client.send", "Stack.php:Stack.create"),
+    }
+    assert edges(connection, "imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
+    assert [one.path for one in LinkGraph(connection).affected_files("src/Sends.php")] == ["src/Client.php"]
 
 
 def test_tests_are_tied_to_what_they_test(

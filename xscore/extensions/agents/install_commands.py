@@ -5,6 +5,7 @@ It reads the environment to find where agents keep their files. What goes into t
 
 import difflib
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -56,6 +57,10 @@ def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
     flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
     if mode == "print" and changed:
         flags.terminal.note("nothing was written; add --write to make the change")
+    if scope == "project" and mode != "remove" and shutil.which("xscore") is None:
+        flags.terminal.note(
+            "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
+        )
     other: Scope = "project" if scope == "user" else "user"
     if mode != "remove" and installed_entries(_target(client, other)):
         flags.terminal.note(f"also installed for --scope {other}: hooks run twice per prompt until you --remove one")
