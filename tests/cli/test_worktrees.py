@@ -89,7 +89,7 @@ def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
     found = xscore("index", "--json", cwd=second)
     report = json.loads(found.stdout)
     assert report["files"]["indexed"] == 2 and report["files"]["unchanged"] == 1
-    assert "1 files are as in" in found.stderr and str(shop) in found.stderr
+    assert "copied the index of 1 identical file from" in found.stderr and str(shop) in found.stderr
     fresh = tmp_path / "fresh"
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")

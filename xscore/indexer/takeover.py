@@ -18,6 +18,7 @@ from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import content_hash, file_digest
 from xscore.platform.paths import native_name
+from xscore.platform.text import counted
 from xscore.records.memory import FileStamp
 from xscore.store import index_rows
 from xscore.store.events import EventName, emit_event
@@ -65,7 +66,7 @@ def take_over_index(
                 for taken in _copied_bundles(connection, root, max_bytes=max_bytes, now=now, until=until):
                     count += taken
         if count:
-            return [f"{count:,} files are the same as in {store.parent.parent}; their index was copied from there"]
+            return [f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"]
     return []
 
 
