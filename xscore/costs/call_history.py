@@ -30,7 +30,7 @@ LATENCY_SAMPLES = 200
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
 BORNE_FOR_S = 600.0
-"""For so long a host counts as able to take as many calls at once as it has just answered."""
+"""For so long a host counts as able to take as many calls at once as it has just answered, and as fast as then."""
 TURNS_LOOKED_AT = 200
 """Turns to look through, since those with another judge or none do not count."""
 _LATEST = f"WITH latest AS (SELECT * FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS})"
@@ -136,6 +136,16 @@ def calls_borne(connection: sqlite3.Connection, *, host: str, model: str, now: f
         return 0
     steps = sorted(step for at, took_s, _ in rows for step in ((at, 1), (at + took_s, -1)))
     return max(accumulate(step for _, step in steps), default=0)
+
+
+def latest_call_s(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> float:
+    """Return the median seconds of the judging calls answered here in the latest minutes; 0 if there are none.
+
+    now: Unix seconds.
+    """
+    rows = connection.execute(_IN_FLIGHT, (host, model, Stage.JUDGE, now - BORNE_FOR_S, now)).fetchall()
+    answered = [took_s for _, took_s, outcome in rows if outcome == "ok"]
+    return median(answered) if answered else 0.0
 
 
 def best_cache_ttl_s(gaps_s: Sequence[float], writes: Sequence[CacheWrite], *, read_factor: float) -> int:

@@ -208,6 +208,8 @@ class UsageTotals(Struct):
     stages: dict[Stage, _StageTotals] = field(default_factory=dict)
     failures: set[str] = field(default_factory=set)
     """Kinds of the errors that attempts ended with."""
+    usual_judging_s: float = 0.0
+    """What a judging call took in the latest minutes; 0 if unknown."""
 
     def add(self, call: CallRecord) -> None:
         """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
@@ -232,6 +234,7 @@ class UsageTotals(Struct):
         return sum(map(self.spent, self.stages), StageUsage())
 
     def call_s(self, stage: Stage) -> float:
-        """Return the 90th percentile of the latest calls' seconds; 0 if none was answered yet."""
+        """Return the 90th percentile of the latest calls' seconds, or before any what is usual; 0 if unknown."""
         latest = sorted(self.stages[stage].took_s) if stage in self.stages else []
-        return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else 0.0
+        usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
+        return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from xscore.cache.judgments import untrusted_scores
 from xscore.cache.keys import FIRST_DRAW, judge_key
-from xscore.costs.call_history import best_cache_ttl_s, calls_borne, gaps_between_turns_s
+from xscore.costs.call_history import best_cache_ttl_s, calls_borne, gaps_between_turns_s, latest_call_s
 from xscore.costs.ledger import learned_chars_per_token
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool
@@ -114,6 +114,7 @@ async def with_probed_host(
     """
     await import_for_judging(named.provider.name)
     connection, model = named.store.connection, named.drafts.model.name
+    resources.usage.usual_judging_s = latest_call_s(connection, host=named.host, model=model, now=named.clock())
     wrapped = resources.judging_provider(
         named.provider,
         model=named.spec.model,
