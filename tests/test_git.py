@@ -3,12 +3,13 @@
 import os
 import time
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from tests.conftest import MakeRepo, git
 from xscore.indexer.discovery import discover_files
-from xscore.platform.git import TIMEOUT_S, recent_commits, run_git, working_diff
+from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
 from xscore.platform.paths import find_root
 
 
@@ -52,6 +53,18 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
     assert "a.py" in listing.paths
     assert "read without it" in listing.notes[0]
     assert time.monotonic() - start < TIMEOUT_S / 2  # what git is given before it is ended
+
+
+def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
+    """A process that has to end at once takes its git along."""
+    root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
+    os.mkfifo(root / "sub" / ".gitignore")
+    (root / "sub" / "new.py").touch()
+    began = time.monotonic()
+    ending = Timer(0.3, kill_git)
+    ending.start()
+    assert run_git(root, "ls-files", "--others", "--exclude-standard", timeout_s=20.0) is None
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])

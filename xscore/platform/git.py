@@ -53,13 +53,27 @@ def run_git(root: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> str | 
         "GIT_ALLOW_PROTOCOL": "none",  # outranks any `protocol.*.allow`: a missing object is not fetched
     }
     command, quiet = ["git", *SAFE, *arguments], subprocess.DEVNULL
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command, check=False, cwd=root, env=environment, stdin=quiet, capture_output=True, timeout=timeout_s
-        )
+        with subprocess.Popen(command, cwd=root, env=environment, stdin=quiet, stdout=pipe, stderr=quiet) as git:
+            _running.add(git)
+            try:
+                out, _ = git.communicate(timeout=timeout_s)
+            finally:
+                _running.discard(git)
+                git.kill()
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+    return out.decode("utf-8", "surrogateescape") if git.returncode == 0 else None
+
+
+_running: set["subprocess.Popen[bytes]"] = set()
+
+
+def kill_git() -> None:
+    """Kill the git commands of this process, which would outlive it if it ended now."""
+    for git in tuple(_running):
+        git.kill()
 
 
 def _is_endless(place: Path) -> bool:

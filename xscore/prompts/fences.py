@@ -21,10 +21,12 @@ _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&qu
 def tag_pattern(tags: str) -> re.Pattern[str]:
     """Return a pattern for `<`, or a look-alike, before one of these tag names (separated by spaces).
 
-    Spaces, slashes, invisible characters and the replacement character of `well_formed` may be in between.
+    Spaces, slashes, the replacement character of `well_formed` and invisible or combining characters may be in between,
+    the last also inside the name.
     """
-    names = "|".join(tags.split())
-    return re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{names})\b)", re.IGNORECASE)
+    unseen = r"[\u00ad\u0300-\u036f\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+    names = "|".join(f"{unseen}*".join(map(re.escape, tag)) for tag in tags.split())
+    return re.compile(rf"[<\uff1c\ufe64\u2039](?:[\s/\\\ufffd]|{unseen})*(?:{names})\b", re.IGNORECASE)
 
 
 def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
@@ -32,7 +34,7 @@ def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
     clean = well_formed(text)
     if clean.isascii() and "<" not in clean:  # most code: ten times as fast as the search
         return clean
-    return tag_pattern(tags).sub("&lt;", clean)
+    return tag_pattern(tags).sub(lambda found: "&lt;" + found[0][1:], clean)
 
 
 def escape_attribute(text: str) -> str:

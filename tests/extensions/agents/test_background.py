@@ -162,6 +162,19 @@ async def test_the_share_of_a_day_is_kept(
     assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
 
 
+async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: DecisionServer) -> None:
+    """Erasing what the background did gives it no new dollar."""
+    await cut_short(flock, host)
+    host.latency_s = 0.0
+    assert wake(flock)
+    wait_until(lambda: not processes_in(flock))
+    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+        connection.execute("UPDATE call SET cost = 7 WHERE outcome = 'ok'")
+        spent = connection.execute(background_work._SPENT, {"since": 0.0}).fetchone()
+        connection.execute("DELETE FROM turn")
+        assert connection.execute(background_work._SPENT, {"since": 0.0}).fetchone() == spent == (7,)
+
+
 @pytest.mark.verify
 async def test_a_full_disk_is_nobodys_error(flock: Path, host: DecisionServer) -> None:
     """Where nothing can be written, a wake raises nothing and nothing stays; with room again the turn is finished."""

@@ -1,5 +1,6 @@
 """`xscore watch`: what is saved is indexed and judged again for open threads, as the one background process."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -48,7 +49,9 @@ async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     process = watch()
     wait_until(lambda: status(flock).watches and not status(flock).doing)
     (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
-    wait_until(lambda: host.judged and not status(flock).doing)
+    wait_until(lambda: query(flock, "SELECT count(*) FROM call WHERE turn_id LIKE 'w_%' AND outcome = 'ok'") == [(1,)])
+    wait_until(lambda: not status(flock).doing)
+    await asyncio.sleep(1.0)  # the next tick: what was judged is counted
     assert set(host.judged) == {"f07.py::sheep_7"}
     turns = query(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)

@@ -3,7 +3,8 @@
 Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a day, each once per
 process. It never asks and keeps every cap; where the user set no cap on a day, a turn costs at most what it was
 forecast to cost, and all background work of a UTC day `USD_A_DAY`.
-Trade-off: a turn goes on with its own judge alone; one asked with other packing is left to `xscore continue`.
+Trade-off: a turn is finished only by the judge that began it; one asked with other packing is left to
+`xscore continue`.
 """
 
 import sqlite3
@@ -67,14 +68,17 @@ _OPEN_THREADS = f"""
 """
 """The newest turns of the latest four hours."""
 _SPENT = """
-    SELECT coalesce(sum(cost), 0) FROM call WHERE started_at >= :since AND (substr(turn_id, 1, 2) = 'w_' OR turn_id IN (
-        SELECT id FROM turn WHERE started_at >= :since - 86400 AND json_extract(context, '$.command') = 'background'
-    ))
+    SELECT coalesce(sum(cost), 0) FROM call LEFT JOIN turn ON turn.id = turn_id
+    WHERE call.started_at >= :since AND (
+        substr(turn_id, 1, 2) = 'w_' OR json_extract(context, '$.command') = 'background'
+        OR (substr(turn_id, 1, 2) = 't_' AND coalesce(context, '{}') = '{}')
+    )
 """
+"""A turn that was erased counts as one of the background, so that erasing resets no cap."""
 
 
 class WorkDone(Struct):
-    """What a process did, for its last line."""
+    """Totals for the report line."""
 
     files: int = 0
     """Files read."""
@@ -232,12 +236,12 @@ class BackgroundWork:
 
     @asynccontextmanager
     async def _pipeline(self) -> "AsyncIterator[Pipeline]":
-        """Open the repository, unless its store is gone or another one. Raises StoreError."""
+        """Open the repository, unless its store was removed or replaced. Raises StoreError."""
         async with Pipeline.open(
             self._root.path, self._loaded, observer=_StoreWatch(self._root), clock=self._clock, make=False
         ) as pipeline:
             if pipeline.store.store_id != self._store_id:
-                raise StoreError("the store was removed or replaced", hint="Run it again.")
+                raise StoreError("the store was removed or replaced", hint="Start `xscore watch` again.")
             yield pipeline
 
 
@@ -250,7 +254,7 @@ class _StoreWatch(Observer):
     def stage(self, name: str) -> None:
         """Raise StoreError if there is no store now."""
         if not self._root.store_file.exists():
-            raise StoreError("the store was removed", hint="Run it again.")
+            raise StoreError("the store was removed", hint="Start `xscore watch` again.")
 
 
 def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:

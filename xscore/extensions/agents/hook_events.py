@@ -47,9 +47,9 @@ class HookCall(Struct):
     say: Callable[[str], None]
     """Adds a text to the agent's context."""
     said: str = ""
-    """What was added and must not be added to this session again."""
+    """Text that was added, and is not repeated in this session."""
     notice: str = ""
-    """What to add if the time is up now."""
+    """Text to add if time runs out."""
 
     @property
     def settings(self) -> Settings:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
 
+from xscore.platform.git import kill_git
 from xscore.platform.text import escape_controls, one_line
 
 GRACE_S = 0.7
@@ -40,7 +41,9 @@ class AgentStreams:
 
     def complain(self, message: str) -> None:
         """Write one short line for the user to standard error."""
-        line = one_line(escape_controls(message))[:_LINE_CHARS]
+        from xscore.store.redaction import redact  # only where something went wrong
+
+        line = one_line(escape_controls(redact(message).text))[:_LINE_CHARS]
         _write(self._err, f"xscore: {line}\n".encode("utf-8", "replace"))
 
 
@@ -75,6 +78,7 @@ class Watchdog:
         ending = Thread(target=self._say_and_record, daemon=True)
         ending.start()
         ending.join(RECORDING_S)
+        kill_git()
         os._exit(0)
 
     def _say_and_record(self) -> None:

@@ -7,6 +7,7 @@ installation has to be run again.
 """
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ Scope = Literal["user", "project"]
 MAX_BYTES = 32_000_000
 """Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its history."""
 _TABLE = f"mcp_servers.{SERVER}"
+_WITH_ENVIRONMENT = re.compile(rf'"{SERVER}"\s*:\s*\{{[^{{}}]*"env"\s*:'.encode())
 _PRIVATE = 0o600
 """Mode of a new file in the home folder: the user may later add keys to it."""
 
@@ -151,8 +153,15 @@ def plan_install(target: Target) -> list[FileEdit]:
         after = form.added(before)
         kept = [label for label in form.labels if label not in form.present(after)]
         note = f"your own entry was kept in place of {', '.join(kept)}" if kept else ""
+        if before is not None and _sets_environment(before, form):
+            note = "the server there sets environment variables, which can redirect your key: check that you wrote them"
         edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
+
+
+def _sets_environment(before: bytes, form: _Form) -> bool:
+    table = read_table(before, _TABLE, form.path) if form.table else None
+    return (isinstance(table, dict) and "env" in table) or bool(form.entries and _WITH_ENVIRONMENT.search(before))
 
 
 def plan_removal(target: Target) -> list[FileEdit]:

@@ -85,15 +85,18 @@ async def remember(place: Workplace, given: RememberArguments, _call: Call) -> T
 
 def read_receipt_resource(place: Workplace, uri: str) -> dict[str, Any]:
     """Return the contents of a turn's receipt. Raises NothingMatched, UsageError, StoreError."""
+    from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE
     from xscore.pipeline.json_form import to_json
     from xscore.pipeline.stored_receipt import read_receipt
+    from xscore.prompts.fences import escape_tags
     from xscore.store.turn_history import find_turn_id, past_turn
 
     with place.open_store(make=False) as store:
         past = past_turn(store.connection, find_turn_id(store.connection, uri.removeprefix(RECEIPT_URI)))
     if past is None or not past.receipt:
         raise NothingMatched(f"{uri} has no receipt", hint="The turn was erased, or ended without one.")
-    text = msgspec.json.encode(to_json(read_receipt(past.receipt).answer)).decode()
+    body = {"note": DATA_NOTE, **to_json(read_receipt(past.receipt).answer)}
+    text = escape_tags(msgspec.json.encode(body).decode(), tags=FENCE)
     return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
 
 

@@ -39,6 +39,7 @@ async def follow_files(
     """Work until it is interrupted. report: called after each piece of work. Raises StoreError."""
     saves: asyncio.Queue[set[str] | None] = asyncio.Queue()
     listener = asyncio.create_task(_listen(root, saves, note))
+    await asyncio.sleep(0)  # it watches before the index looks, so that no save falls in between
     try:
         goes_on = await work.catch_up() and await work.judge_changes()
         while goes_on:

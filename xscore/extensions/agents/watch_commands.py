@@ -33,7 +33,7 @@ def watch(once: bool, flags: Flags) -> None:
     """Index on every save, finish turns that a deadline cut short, and judge changes again for open threads.
 
     Open threads are the three latest of the last four hours. All caps hold; without budget.max_usd_day it spends at
-    most $1 a day. One process does this for a store, as `xscore status` shows; Ctrl-C ends it.
+    most $1 a day. Only one such process runs for a store, as `xscore status` shows; Ctrl-C ends it.
     """
     loaded, lease = read_settings(flags), os.environ.pop(LEASE_VARIABLE, "")
     follows = not (once or lease)
@@ -56,7 +56,7 @@ def watch(once: bool, flags: Flags) -> None:
             if not follows:
                 raise
         finally:
-            held.end(_name_error(sys.exception()) or work.problem)  # no one may see what the front door prints
+            held.end(_name_error(sys.exception()) or work.problem)  # nobody may be there to see the error message
             report.all()
 
 
@@ -64,10 +64,12 @@ def _take(held: BackgroundLease, store: Store, flags: Flags, *, waits: bool) -> 
     """Take the lease; False: another process has it. Raises UsageError where that one stays until it is stopped."""
     while not held.take():
         other = read_background(store.connection, now=time.time())
-        doing = f"process {other.pid} looks after this store already: {other.doing or 'waiting for saves'}"
+        doing = (
+            f"process {other.pid} is already the background process of this store: {other.doing or 'waiting for saves'}"
+        )
         if waits and other.watches:
             raise UsageError(f"`xscore watch` runs here already (process {other.pid})", hint="Stop that one first.")
-        flags.terminal.note(f"{doing}; waiting for its end" if waits else doing)
+        flags.terminal.note(f"{doing}; waiting for it to end" if waits else doing)
         if not waits:
             return False
         time.sleep(LOOK_EVERY_S)
