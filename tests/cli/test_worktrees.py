@@ -158,7 +158,7 @@ def test_no_words_cross(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> N
     judged(xscore, shop, *scripted)
     second = worktree(shop)
     done = xscore("context", TASK, *scripted, cwd=second)
-    assert "judgments were taken over from other worktrees or clones, without their reasons" in done.stderr
+    assert "came from other worktrees or clones, without reasons" in done.stderr
     bytes_there = b"".join(file.read_bytes() for file in (second / ".xscore").glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]

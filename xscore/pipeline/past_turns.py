@@ -126,7 +126,7 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
         elif is_kept:
             said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
         elif short > 0:
-            said = f"It came close: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
+            said = f"It was not chosen: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
         else:
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
         outcome, said = "selected" if is_kept else "near_miss", said + _carried_words(shown, connection)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from xscore.cache.judgments import read_judgments, read_reasons, take_over_judgments
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.text import one_line
+from xscore.platform.text import counted, one_line
 from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope
@@ -177,7 +177,7 @@ def known_or_taken_over(
     )
     if not taken:
         return known
-    note(f"{taken:,} judgments were taken over from other worktrees or clones, without their reasons")
+    note(f"{counted(taken, 'judgment')} came from other worktrees or clones, without reasons")
     return known_judgments(store, turn_key, judge)
 
 
