@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "context": (TASK,),
     "estimate": (TASK,),
     "explain": ("m_nope",),
+    "watch": ("--once",),
     "store encrypt": ("--user",),
     "store decrypt": ("--user",),
     "memory add": ("likes tabs", "--kind", "preference", "--key", "tabs"),

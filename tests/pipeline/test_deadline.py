@@ -167,9 +167,10 @@ async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer
     assert second.coverage.carried == first.coverage.judged - 1 and second.coverage.judged == 1
 
 
-async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer) -> None:
+async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the time goes to the index at most; a turn without some files is partial, and `continue` finishes it."""
     settings = settings_for(server)
+    monkeypatch.setattr("xscore.pipeline.prepare.LEAST_INDEX_S", 0.0)  # one file would be read in it
     await ask(flock, settings)
     (flock / "late.py").write_text('def late() -> int:\n    """Count late sheep."""\n    return 1\n')
     async with Pipeline.open(flock, within(settings, 5.0)) as pipeline:

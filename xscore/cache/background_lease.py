@@ -116,6 +116,7 @@ class BackgroundLease:
                 return False
             if _read_holder(connection).runner == self._lease.id:
                 write_meta(connection, _HOLDER, "")
+            self._lease.reap_dead(connection)
             self._lease.release(connection)
         self._lease.close()
         return True

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
-INDEX_SHARE = 1 / 2
-"""Share of the time before the deadline that the index may take."""
+INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
+"""Share of the time before the deadline that the index may take; at least so many seconds, or a slow start has none."""
 
 
 class OpenedTurn(Struct, frozen=True):
@@ -70,7 +70,7 @@ def deadline_at(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch
 def index_until(parts: PipelineParts, options: TurnOptions, stopwatch: Stopwatch) -> float | None:
     """Return when the index must stop (`time.monotonic`), so that there is time to judge what it has read."""
     at, now = deadline_at(parts, options, stopwatch), monotonic()
-    return None if at is None else now + (at - now) * INDEX_SHARE
+    return None if at is None else now + max(LEAST_INDEX_S, (at - now) * INDEX_SHARE)
 
 
 def open_turn(

@@ -12,6 +12,7 @@ from xscore.settings import Settings
 from xscore.store import opening
 from xscore.store.hook_state import hook_state_file, read_hook_state
 from xscore.store.index_rows import GRAMMARS_MISSING, files_left, read_meta
+from xscore.store.redaction import redact
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
 
@@ -30,7 +31,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
 
     return StoreStatus(
         root=str(store.root.path),
-        branch=head_branch(git_dir) if git_dir else "",
+        branch=redact(head_branch(git_dir)).text if git_dir else "",
         commit=head_commit(git_dir) if git_dir else "",
         store=str(store.path),
         store_id=store.store_id,

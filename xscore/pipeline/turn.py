@@ -360,7 +360,7 @@ class TurnRun(Struct):
         """Call the answering model, unless there is nothing to answer from."""
         if self.resources is None or self.context is None or not self.wants_answer:
             return
-        if self.interrupted or self.nothing_judged:
+        if self.interrupted or self.nothing_judged or (self.opened.index.files_left and not self.outcomes):
             return
         if self.found_nothing and not self.options.answer_anyway:
             self.warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
