@@ -2,7 +2,7 @@
 
 The process is `xscore watch`. One transaction checks that no other one runs and writes the lease for the new one, so
 callers that ask at the same moment start only one. What it does is in `background_work`. Trade-off: while another
-process holds the write lock for longer than `PATIENCE_MS`, one is started without a lease; it ends if it is not needed.
+process holds the write lock for longer than `CONTENDED_MS`, one is started without a lease and ends if not needed.
 """
 
 import os
@@ -32,6 +32,8 @@ CHANGES_ASKED = "background_changes"
 """Key in `meta`: someone asked for changes to be judged again."""
 PATIENCE_MS = 10
 """How long to wait for another process's transaction, in milliseconds."""
+CONTENDED_MS = 250
+"""How long to wait once more: who holds the store may be starting the process."""
 
 
 def wake_background(
@@ -68,16 +70,24 @@ def _settings_of(root: Path) -> "Settings":
 
 
 def _start(connection: sqlite3.Connection, root: Path) -> bool:
-    name, now = random_hex(8), time.time()
-    try:
-        with database.transaction(connection):
-            if read_background(connection, now=now).pid is None:
-                lend_lease(connection, name, pid=_spawn(name, root), now=now)
-    except StoreError as error:
-        if not database.is_busy(error):
-            raise
-        _spawn(name, root)
+    for patience_ms in (PATIENCE_MS, CONTENDED_MS):
+        connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+        try:
+            _start_with_lease(connection, root)
+        except StoreError as error:
+            if not database.is_busy(error):
+                raise
+        else:
+            return True
+    _spawn(random_hex(8), root)
     return True
+
+
+def _start_with_lease(connection: sqlite3.Connection, root: Path) -> None:
+    name, now = random_hex(8), time.time()
+    with database.transaction(connection):
+        if read_background(connection, now=now).pid is None:
+            lend_lease(connection, name, pid=_spawn(name, root), now=now)
 
 
 def _spawn(name: str, root: Path) -> int:
