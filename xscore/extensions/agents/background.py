@@ -53,12 +53,17 @@ def wake_background(
         if not (chosen.store.trust or opening.is_trusted(store_dir, user_data_dir=data_dir)):
             return False
         keys = opening.key_source(data_dir)
-        with closing(database.open_unchecked(store_dir / STORE_FILE, keys)) as connection:
-            connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
-            if judges_changes:
-                with database.transaction(connection):
-                    write_meta(connection, CHANGES_ASKED, "1")
-            return read_background(connection, now=time.time()).pid is not None or _start(connection, root)
+        for patience_ms in (PATIENCE_MS, CONTENDED_MS):
+            try:
+                with closing(database.open_unchecked(store_dir / STORE_FILE, keys)) as connection:
+                    connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+                    _start_if_none_runs(connection, root, judges_changes=judges_changes)
+                    return True
+            except StoreError as error:
+                if not database.is_busy(error):
+                    raise
+        _spawn(random_hex(8), root)
+        return True
     except (StoreError, UsageError, sqlite3.Error, OSError):
         return False
 
@@ -69,21 +74,12 @@ def _settings_of(root: Path) -> "Settings":
     return load_settings(repo_root=root, user_file=user_config_file(), environ=os.environ).settings
 
 
-def _start(connection: sqlite3.Connection, root: Path) -> bool:
-    for patience_ms in (PATIENCE_MS, CONTENDED_MS):
-        connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
-        try:
-            _start_with_lease(connection, root)
-        except StoreError as error:
-            if not database.is_busy(error):
-                raise
-        else:
-            return True
-    _spawn(random_hex(8), root)
-    return True
-
-
-def _start_with_lease(connection: sqlite3.Connection, root: Path) -> None:
+def _start_if_none_runs(connection: sqlite3.Connection, root: Path, *, judges_changes: bool) -> None:
+    if judges_changes:
+        with database.transaction(connection):
+            write_meta(connection, CHANGES_ASKED, "1")
+    if read_background(connection, now=time.time()).pid is not None:
+        return
     name, now = random_hex(8), time.time()
     with database.transaction(connection):
         if read_background(connection, now=now).pid is None:
