@@ -35,8 +35,8 @@ from msgspec import Struct, field
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402  found on the path added above
-from environments import PEERS, python_of, versions  # noqa: E402  found on the path added above
+import candidates  # noqa: E402  its folder joins sys.path above
+from environments import PEERS, python_of, versions  # noqa: E402  its folder joins sys.path above
 
 CACHE = Path(__file__).parent.parent / ".cache" / "peers"
 WORKERS = 16

@@ -36,7 +36,7 @@ class Api:
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Send one request; return what it is answered by."""
-        request = Request(  # noqa: S310  only http and https, see above
+        request = Request(  # noqa: S310  __init__ refuses every scheme but http and https
             self._url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),

@@ -10,16 +10,16 @@ import types
 from pathlib import Path
 
 import candidates
+import pandas as pd
 
 for name in ("torch", "sentence_transformers"):
     stand_in = types.ModuleType(name)
     stand_in.__dict__.update(Tensor=object, CrossEncoder=object, SentenceTransformer=object)
     sys.modules[name] = stand_in
 
-import lotus  # noqa: E402  needs the stand-in modules set above
-import pandas as pd  # noqa: E402  needs the stand-in modules set above
-from lotus.cache import CacheConfig, CacheFactory, CacheType  # noqa: E402  needs the stand-in modules set above
-from lotus.models import LM  # noqa: E402  needs the stand-in modules set above
+import lotus  # noqa: E402  lotus imports torch, replaced above
+from lotus.cache import CacheConfig, CacheFactory, CacheType  # noqa: E402  lotus imports torch, replaced above
+from lotus.models import LM  # noqa: E402  lotus imports torch, replaced above
 
 url, result, workers = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 cached = "cached" in sys.argv[4:]

@@ -1,4 +1,4 @@
-"""How each agent's command line is run without a person, with what it is told of xscore, and where it counts tokens.
+"""How to run each agent headless, how it learns of xscore, and where it reports its tokens.
 
 Nothing of a person's own setup is changed: hooks and servers are given for one session. Trade-off: an agent's login
 stays its own, so its home folder is the real one.

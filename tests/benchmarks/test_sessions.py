@@ -15,7 +15,7 @@ from tests.conftest import MakeRepo, git
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
 
-from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  found on the path added above
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  its folder joins sys.path above
 
 PROMPT = "The discounted total of the prices is higher than their sum: the discount is added and not taken off."
 PARTS = {

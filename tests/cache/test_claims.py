@@ -125,7 +125,7 @@ async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, conne
     async with StoredClaims(commits, turn_key="t", judge=JUDGE, heartbeat_s=0.01) as one:
         await claim(one, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
-        while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  of another thread
+        while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  another thread writes it and sets no event
             await asyncio.sleep(0.01)
 
 

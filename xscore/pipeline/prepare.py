@@ -96,14 +96,7 @@ def open_turn(
     parts.observer.stage("index")
     with stopwatch.stage("index"):
         report = parts.index(index_until)
-        work = uncommitted_work(parts.store.connection, parts.root, settings.index, now=now)
-        ready = complete_turn(
-            turn,
-            parts.root,
-            work=work,
-            allow_pii=settings.memory.allow_pii,
-            indexed=lambda: _indexed_files(parts),
-        )
+        ready = _completed(parts, turn, now=now)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
@@ -129,6 +122,17 @@ def open_turn(
     )
     pool = _with_thread(parts, ready, pool, key, judge)
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _completed(parts: PipelineParts, turn: Turn, *, now: float) -> Turn:
+    """Return the turn with what the working tree adds to it."""
+    return complete_turn(
+        turn,
+        parts.root,
+        work=uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=now),
+        allow_pii=parts.settings.memory.allow_pii,
+        indexed=lambda: _indexed_files(parts),
+    )
 
 
 def _looked_up(

@@ -182,22 +182,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
     """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
     parts, opened, resources = run.parts, run.opened, run.resources
     chosen = ranking.selection
-    nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
-    titles = {id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {}
-    stale = stale_memory_ids(parts.store.connection)
-
-    def show(one: Ranked, *, below_threshold: bool) -> Selected:
-        wording = opened.pool.wording_of(one)
-        return to_selected(
-            one,
-            run.reasons,
-            threshold=chosen.thresholds.of(one.candidate),
-            below_threshold=below_threshold,
-            titles=titles,
-            stale=stale,
-            carried_from=wording.turn_id if wording else "",
-        )
-
+    kept, near_misses = _shown_memories(run, chosen)
     coverage = count_coverage(run.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if run.options.answer else None
     return Answer(
@@ -216,8 +201,8 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         warnings=_all_warnings(run),
         coverage=coverage,
         unjudged=unjudged_account(chosen),
-        selected=tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]),
-        near_misses=tuple([show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses]),
+        selected=kept,
+        near_misses=near_misses,
         answer=run.answer_text,
         bundle=_shown_bundle(run),
         judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
@@ -237,6 +222,29 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         judges=judge_shares(run.outcomes, parts.judge.identity, run.taken_over),
         exit_code=_exit_code(coverage, run),
     )
+
+
+def _shown_memories(run: "TurnRun", chosen: Selection) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
+    """Return the kept memories and the near misses, as the receipt shows them."""
+    parts = run.parts
+    nameless = [entry.candidate.id for entry in (*chosen.kept, *chosen.near_misses) if not entry.candidate.path]
+    titles = {id_: memory.title for id_, memory in parts.store.memories(nameless).items()} if nameless else {}
+    stale = stale_memory_ids(parts.store.connection)
+
+    def show(one: Ranked, *, below_threshold: bool) -> Selected:
+        wording = run.opened.pool.wording_of(one)
+        return to_selected(
+            one,
+            run.reasons,
+            threshold=chosen.thresholds.of(one.candidate),
+            below_threshold=below_threshold,
+            titles=titles,
+            stale=stale,
+            carried_from=wording.turn_id if wording else "",
+        )
+
+    kept = tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept])
+    return kept, tuple([show(one, below_threshold=not chosen.passed(one)) for one in chosen.near_misses])
 
 
 def _carried_over(run: "TurnRun", coverage: Coverage) -> CarriedOver:

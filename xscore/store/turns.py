@@ -103,24 +103,7 @@ def begin_turn(
     """
     identifier = turn.id or "t_" + random_hex(8)
     task = redact(turn.task, prose=True).text
-    context = TurnContext(
-        errors=redact(turn.errors).text,
-        file=turn.file if is_safe_name(turn.file) else "",
-        line=turn.line,
-        recent=tuple(filter(is_safe_name, turn.recent)),
-        checkpoint=turn.checkpoint,
-        process=process,
-        command=command,
-        judge=judge_name,
-        primary=primary,
-        may_carry=turn.may_carry,
-        edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
-        scope=replace(
-            turn.scope,
-            paths=tuple(redact(path).text for path in turn.scope.paths),
-            within=tuple(redact(path).text for path in turn.scope.within),
-        ),
-    )
+    context = replace(_context_of(turn), process=process, command=command, judge=judge_name, primary=primary)
     with database.transaction(connection):
         connection.execute(
             "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
@@ -135,6 +118,24 @@ def begin_turn(
             connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
     return identifier
+
+
+def _context_of(turn: Turn) -> TurnContext:
+    """Return what is stored of a turn's surroundings, redacted."""
+    return TurnContext(
+        errors=redact(turn.errors).text,
+        file=turn.file if is_safe_name(turn.file) else "",
+        line=turn.line,
+        recent=tuple(filter(is_safe_name, turn.recent)),
+        checkpoint=turn.checkpoint,
+        may_carry=turn.may_carry,
+        edited=tuple([one for one in turn.changed or () if one.lines and is_safe_name(one.path)][:MOST_EDITED]),
+        scope=replace(
+            turn.scope,
+            paths=tuple(redact(path).text for path in turn.scope.paths),
+            within=tuple(redact(path).text for path in turn.scope.within),
+        ),
+    )
 
 
 def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:

@@ -1,4 +1,4 @@
-"""The background process: one per store, whoever asks for it; it finishes what deadlines left, and then it ends."""
+"""One background process per store finishes the turns that deadlines cut short, then exits."""
 
 import os
 import resource
@@ -93,7 +93,7 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
     os.kill(pid, signal.SIGKILL)
     killed_at = time.monotonic()
     wait_until(lambda: status(flock).pid is None)
-    assert time.monotonic() - killed_at < 10  # the lease is 30 s: nobody waited for it
+    assert time.monotonic() - killed_at < 10  # well before the 30 s lease expires
     host.latency_s = 0.0
     assert wake(flock)
     assert status(flock).pid not in (None, pid)
@@ -219,7 +219,7 @@ async def test_the_repository_cannot_run_code_in_it(
 
 
 def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
-    """A heartbeat from the future counts as none; whoever wrote it learns that it was replaced."""
+    """A heartbeat from the future is ignored, and its process finds out that it was replaced."""
     with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
         before = BackgroundLease(connection, clock=lambda: 2e9)
         assert before.take()
