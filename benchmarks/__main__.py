@@ -38,8 +38,8 @@ BENCHMARKS = (
     Benchmark("judgments", "reading and writing judgments, a million of them"),
     Benchmark("calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"),
     Benchmark("decisions", "a cold turn of 8,600 memories by a decision model, against the host's limit"),
-    Benchmark("fanout", "20,000 candidates at a second a call: share of the ideal rate, CPU beyond the calls"),
-    Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
+    Benchmark("judge_list", "CPU and memory of `xscore.judge` over 100,000 items, again, and of a stream of a million"),
+    Benchmark("fanout", "50,000 candidates: share of the ideal rate, CPU beyond the calls, peak memory"),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs"),
     Benchmark("threads", "seconds and dollars of a follow-up in a thread, against its first turn"),
     Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
@@ -48,7 +48,6 @@ BENCHMARKS = (
     Benchmark("mcp_load", "`xscore mcp`: handshake, 50 calls by 4 clients at once, memory when idle"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
-    Benchmark("lexical_nonsense", "the lexical judge on nonsense", (str(CHECKOUT),)),
     Benchmark("vectors", "search among 1,000 to 100,000 vectors, and near duplicates"),
     Benchmark(
         "redaction_false_positives",

@@ -32,7 +32,7 @@ from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.lexical import lexical_priors
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
@@ -124,11 +124,13 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares)
         judge = ModelJudge(
             ScriptedProvider(score=NoisyJudge(case, gold, pool.candidates, links).score),
             PromptDrafts(JudgeModel(name="scripted"), PackProfile(), b"a secret of this benchmark"),
-            texts=lambda members: {member.id: texts[member.id] for member in members},
-            write=_nowhere,
-            slots=slots,
-            priors=lexical_priors(Turn(task=case.query), pool.candidates, lambda: pool.vectors),
-            concurrency=1,
+            JudgingPlan(
+                texts=lambda members: {member.id: texts[member.id] for member in members},
+                write=_nowhere,
+                slots=slots,
+                priors=lexical_priors(Turn(task=case.query), pool.candidates, lambda: pool.vectors),
+                concurrency=1,
+            ),
         )
         contents = {c.content_hash for c in pool.candidates if c.id in gold}
         judged = asyncio.run(judged_packs(judge, Turn(task=case.query), pool.candidates))

@@ -10,15 +10,15 @@ modules that the turn loaded. Exits 1 beyond the target.
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+
+from measuring import XSCORE, commit_tree, take
 
 TARGET_S = 0.20
 HEAVY = ("openai", "anthropic", "polars", "numpy", "aiohttp", "tree_sitter", "genai_prices")
@@ -52,19 +52,7 @@ def build(root: Path, packages: Sequence[str] = PACKAGES) -> None:
             continue
         source = Path(next(iter(spec.submodule_search_locations)))
         shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.a"))
-    identity = ("-c", "user.name=b", "-c", "user.email=b@example.invalid")
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "sources")):
-        subprocess.run(["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL)
-
-
-def cpu(code: str, cwd: Path, environment: dict[str, str]) -> float:
-    """Run Python code in a fresh process; return its CPU seconds, children counted."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise SystemExit(f"exit {done.returncode}: {done.stderr.decode()}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    commit_tree(root)
 
 
 def main() -> int:
@@ -79,19 +67,16 @@ def main() -> int:
         script = Path(folder, "script.json")
         script.write_text(json.dumps({"default": 0.05, "rules": [{"entity": "*prompt*", "score": 0.8}]}))
         arguments = ["ask", TASK, "--judge", f"scripted:{script}", "--no-answer", "--json", "--quiet"]
-        environment = {**os.environ, "HOME": str(home)}
-        turn = TURN.format(arguments=arguments, listing=listing)
-        cold = cpu(turn, root, environment)
-        done = subprocess.run(
-            [sys.executable, "-m", "xscore", *arguments], cwd=root, env=environment, capture_output=True, check=True
-        )
-        coverage = json.loads(done.stdout)["coverage"]
-        cpu(turn, root, environment)
-        anchor = ANCHOR.format(listing=listing)
+        environment = {**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": ""}  # as installed
+        turn = [sys.executable, "-c", TURN.format(arguments=arguments, listing=listing)]
+        anchor = [sys.executable, "-c", ANCHOR.format(listing=listing)]
+        cold = take(turn, root, environment).cpu_s
+        coverage = json.loads(take([*XSCORE, *arguments], root, environment).out)["coverage"]
+        take(turn, root, environment)
         turns, anchors = [], []
         for _ in range(options.runs):
-            turns.append(cpu(turn, root, environment))
-            anchors.append(cpu(anchor, root, environment))
+            turns.append(take(turn, root, environment).cpu_s)
+            anchors.append(take(anchor, root, environment).cpu_s)
         loaded = [name for name in HEAVY if name in set(Path(listing).read_text().split("\n"))]
     above = statistics.median(turns) - statistics.median(anchors)
     print(f"candidates {coverage['candidates']:,}, cached {coverage['cached']:,}, cold {cold:.2f} s CPU")

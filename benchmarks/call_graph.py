@@ -1,9 +1,10 @@
-"""The call edges of a Python tree against those that jedi finds: precision and recall.
+"""The edges of a Python tree against what others know: calls against jedi, test links against a run's coverage.
 
-    python benchmarks/call_graph.py PATH [--show 10]
+    python benchmarks/call_graph.py PATH [--show 10] [--coverage FILE]
 
-Needs jedi (not installed with xscore). Functions, methods and classes count, on both ends, and a decorator is a call.
-jedi follows each called name to its definition; a name that it cannot follow is no edge.
+The calls need jedi (not installed with xscore). Functions, methods and classes count, on both ends, and a decorator is
+a call. jedi follows each called name to its definition; a name that it cannot follow is no edge. FILE is what coverage
+wrote of the tree's tests under `dynamic_context = test_function`: a link is right if its test ran a line of the target.
 """
 
 import argparse
@@ -36,18 +37,26 @@ class Span(NamedTuple):
 Edges = set[tuple[Span, Span]]
 
 
-def own_edges(root: Path) -> tuple[list[Span], Edges]:
-    """Index the tree; return its functions and classes, and the calls between them."""
+CALLERS = "('function', 'method', 'class')"
+
+
+def own_edges(root: Path, relation: str = "calls", sources: str = CALLERS) -> tuple[list[Span], Edges]:
+    """Index the tree; return its entities, and the edges of this relation from these kinds to functions and classes."""
     with tempfile.TemporaryDirectory() as folder:
         connection: sqlite3.Connection = connect_store(Path(folder) / "memory.db")
         index_repository(connection, find_root(root), IndexSettings(), now=2e9)
-        found = connection.execute(
-            "SELECT id, path, start_line, end_line, entity FROM memory WHERE language = 'python'"
-            " AND kind IN ('function', 'method', 'class')"
-        )
-        spans = {name: Span(*row) for name, *row in found}
-        linked = connection.execute("SELECT source, target FROM edge WHERE relation = 'calls'").fetchall()
-    return list(spans.values()), {(spans[a], spans[b]) for a, b in linked if a in spans and b in spans}
+        ends = [
+            {
+                name: Span(*row)
+                for name, *row in connection.execute(
+                    "SELECT id, path, start_line, end_line, entity FROM memory"
+                    f" WHERE language = 'python' AND kind IN {kinds}"
+                )
+            }
+            for kinds in (sources, CALLERS)
+        ]
+        linked = connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,)).fetchall()
+    return list(ends[0].values()), {(ends[0][a], ends[1][b]) for a, b in linked if a in ends[0] and b in ends[1]}
 
 
 def calls_of(tree: ast.Module) -> Iterator[tuple[int, int]]:
@@ -98,13 +107,57 @@ def defined(spans: list[Span], line: int | None, name: str) -> Span | None:
     return min(held, key=lambda s: s.end - s.start, default=None)
 
 
+def lines_run(file: Path, root: Path) -> dict[str, dict[str, set[int]]]:
+    """Return the lines that each test ran, by its name, then by path."""
+    ran: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as opened:
+        for test, path, bits in opened.execute(
+            "SELECT context, path, numbits FROM line_bits JOIN context ON context.id = context_id"
+            " JOIN file ON file.id = file_id WHERE context != ''"
+        ):
+            place = Path(path)
+            if place.is_relative_to(root):
+                numbers = {8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1}
+                ran[test][str(place.relative_to(root))] |= numbers
+    return ran
+
+
+def check_tests(root: Path, file: Path, *, show: int) -> None:
+    """Print how many links of the tests that ran lead to what they ran, and how many of the tests have one."""
+    tests, edges = own_edges(root, "tests", "('test')")
+    ran = lines_run(file, root)
+    by_end = {name.rpartition(".")[2]: [one for one in ran if one.endswith(name.rpartition(".")[2])] for name in ran}
+    context: dict[Span, str] = {}
+    for test in tests:
+        written = f".{test.path.removesuffix('.py').replace('/', '.')}.{test.name}"
+        found = [one for one in by_end.get(test.name.rpartition(".")[2], ()) if written.endswith(f".{one}")]
+        context |= {test: found[0]} if found else {}
+    known = [(test, target) for test, target in sorted(edges) if test in context]
+    right = {
+        (test, target)
+        for test, target in known
+        if not ran[context[test]][target.path].isdisjoint(range(target.start, target.end + 1))
+    }
+    linked = {test for test, _ in right}
+    print(f"{root.name}: {len(context)} tests ran, {len(known)} links of theirs, {len(right)} lead to what they ran")
+    print(f"precision {len(right) / max(1, len(known)):.3f}; {len(linked)} tests have a right one")
+    for test, target in [pair for pair in known if pair not in right][:show]:
+        print(f"extra: {test.path}:{test.start} {test.name} -> {target.path}:{target.start} {target.name}")
+    for test in sorted(context.keys() - linked)[:show]:
+        print(f"none: {test.path}:{test.start} {test.name}")
+
+
 def main() -> None:
     """Print both figures, and some of the differences."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--show", type=int, default=0)
+    parser.add_argument("--coverage", type=Path)
     given = parser.parse_args()
     root = given.path.resolve()
+    if given.coverage:
+        check_tests(root, given.coverage, show=given.show)
+        return
     spans, ours = own_edges(root)
     theirs = jedi_edges(root, spans)
     both = ours & theirs

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.decisions import TASK, write_tree
 from xscore.pipeline.build import Pipeline
 from xscore.platform.text import format_dollars
-from xscore.records.reports import JudgeEstimate
+from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import (
     DecisionSettings,
@@ -34,7 +34,7 @@ from xscore.settings import (
 )
 
 KEY = Secret("sk-never-sent-0000")
-HEADS = ("memories", "decisions", "by Jev", "chat, cold", "chat, warm", "lexical")
+HEADS = ("memories", "Decisions API", "Jev", "chat, cold", "chat, warm", "lexical")
 
 
 def settings_for(home: Path, model: str) -> Settings:

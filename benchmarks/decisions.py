@@ -11,20 +11,16 @@ another task, beyond a cached one. Ends with 1 where a target is missed.
 
 import argparse
 import asyncio
-import multiprocessing
 import sys
 import tempfile
 import time
 from decimal import Decimal
-from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from measuring import Counted, Host, decision_host
 
-from tests.servers.decision_server import DecisionServer
-from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.providers.prices import call_price
 from xscore.records.calls import Usage
@@ -73,31 +69,6 @@ def write_tree(root: Path, memories: int) -> None:
         path.write_text("\n".join(lines))
 
 
-def serve(pipe: Connection, options: argparse.Namespace) -> None:
-    """Run the host until told to stop; send what it counted when asked."""
-    host = DecisionServer(
-        score=table({}, default=4),
-        latency_s=options.latency_ms / 1_000,
-        tokens_per_second=options.tokens_per_second,
-        rpm=options.rpm,
-    )
-    host.keep_bodies = False
-    with host as server:
-        pipe.send(server.url)
-        pipe.recv()
-        pipe.send(Counted(server.requests, server.refused, server.tokens, server.questions))
-        pipe.recv()
-
-
-class Counted(NamedTuple):
-    """What the host has counted so far."""
-
-    requests: int
-    refused: int
-    tokens: int
-    questions: int
-
-
 class Played(NamedTuple):
     """A cold turn, its estimate, and the same task after one edit."""
 
@@ -110,7 +81,7 @@ class Played(NamedTuple):
     after_edit: Answer
 
 
-async def play(root: Path, settings: Settings, host: Connection) -> Played:
+async def play(root: Path, settings: Settings, host: Host) -> Played:
     """Estimate and play a cold turn, then one about another task twice, edit one function and ask again."""
     turn, another = Turn(task=TASK), Turn(task=ANOTHER_TASK)
     async with Pipeline.open(root, settings) as pipeline:
@@ -118,8 +89,7 @@ async def play(root: Path, settings: Settings, host: Connection) -> Played:
         began = time.monotonic()
         answer = await pipeline.ask(turn, answer=False)
         seconds = time.monotonic() - began
-        host.send(None)
-        counted: Counted = host.recv()
+        counted = host.counted()
         cpu = []
         for _ in range(2):
             began = time.process_time()
@@ -139,20 +109,19 @@ def main() -> int:
     parser.add_argument("--rpm", type=int, default=1_200)
     parser.add_argument("--latency-ms", type=float, default=150)
     options = parser.parse_args()
-    ours, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")
-    host = context.Process(target=serve, args=(theirs, options), daemon=True)
-    host.start()
-    with tempfile.TemporaryDirectory() as home:
+    limits = {"tokens_per_second": options.tokens_per_second, "rpm": options.rpm}
+    with (
+        tempfile.TemporaryDirectory() as home,
+        decision_host({}, latency_s=options.latency_ms / 1_000, **limits) as host,
+    ):
         write_tree(Path(home, "repo"), options.memories)
         settings = Settings(
             judge=JudgeSettings(model="typesafe:jev-1.14.0", concurrency=64, probe=False),
-            decisions=DecisionSettings(hosts={"typesafe": HostAccess(ours.recv())}),
+            decisions=DecisionSettings(hosts={"typesafe": HostAccess(host.url)}),
             budget=BudgetSettings(max_usd=Decimal(1)),
             store=StoreSettings(user_data_dir=Path(home, "user")),
         )
-        played = asyncio.run(play(Path(home, "repo"), settings, ours))
-    ours.send(None)
+        played = asyncio.run(play(Path(home, "repo"), settings, host))
     requests, refused, tokens, questions = played.counted
     least_s = tokens / options.tokens_per_second
     planned, coverage, edited = played.estimate.judge, played.answer.coverage, played.after_edit.coverage.judged

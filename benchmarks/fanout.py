@@ -1,12 +1,13 @@
-"""20,000 candidates in default packs, a second a call, 64 in flight: how near to the ideal, and at what CPU?
+"""50,000 candidates in default packs: how near to the ideal rate, at what CPU, and in how much memory?
 
-    python benchmarks/fanout.py [--candidates 20000] [--latency-s 1.0] [--only-judging]
+    python benchmarks/fanout.py [--candidates 50000] [--latency-s 1.0] [--only-judging]
 
-The judging is a turn's from the open store on (`judging_load`); the controller is warm: a few hundred calls of another
-turn went through the same limits before. Ideal: calls x latency / 64. CPU beyond the calls: that of the run less that
-of as many bare SDK calls with the same bodies (median of three), divided by the candidates. Then the whole command
-once, cold: `xscore ask --no-answer` over the same tree, index and selection included, without a target.
-Ends with 1 below 85 % of the ideal or above 0.1 ms of CPU a candidate beyond the calls.
+The judging is a turn's from the open store on (`judging_load`), a second a call, 64 in flight; the controller is warm:
+a few hundred calls of another turn went through the same limits before. Ideal: calls x latency / 64. CPU beyond the
+calls: that of the run less that of as many bare SDK calls with the same bodies (median of three), divided by the
+candidates. Then the whole command, `xscore ask --no-answer` over the same tree, in a fresh process at 8, 64 and 256
+calls in flight, at a server that answers in 50 ms so that all of them are. Ends with 1 below 85 % of the ideal, above
+0.1 ms of CPU a candidate beyond the calls, above 350 MB, or where the three peaks differ by more than a tenth.
 """
 
 import argparse
@@ -14,13 +15,11 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 from judging_load import TASK, Bench, Cost, bare_calls, open_store, server, settings_for, write_tree
+from measuring import XSCORE, take
 
 from xscore.pipeline.pool import pool_among
 from xscore.records.turn import Turn
@@ -28,6 +27,8 @@ from xscore.records.turn import Turn
 IN_FLIGHT = 64
 LEAST_SHARE, MOST_CPU_MS = 0.85, 0.1
 WARM_CALLS = 256
+CONCURRENCY = (8, 64, 256)
+MOST_MB, FLAT = 350, 0.10
 
 
 async def judged(bench: Bench) -> Cost:
@@ -41,31 +42,30 @@ async def judged(bench: Bench) -> Cost:
         return await bench.judge(resources, wrapped, turn, bench.candidates)
 
 
-def whole_command(tree: Path, home: Path, url: str, latency_s: float) -> None:
-    """Run the command as a user would, and tell its wall time and CPU."""
-    command = [sys.executable, "-m", "xscore", "ask", "why is the last part lost?", "--no-answer", "--quiet"]
-    command += ["--judge", "openai:bench", "--concurrency", str(IN_FLIGHT), "--json"]
+def whole_commands(tree: Path, home: Path, url: str) -> list[float]:
+    """Ask over the indexed tree as a user would, at each number of calls in flight; return the peaks in megabytes."""
     own = {"HOME": str(home), "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "XSCORE_JUDGE_PROBE": "false"}
     own["XSCORE_STORE_USER_DATA_DIR"] = str(home / "user")
-    before, started = os.times(), time.perf_counter()
-    done = subprocess.run(command, cwd=tree, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    wall, after = time.perf_counter() - started, os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    if done.returncode:
-        print(f"whole command: exit {done.returncode}: {done.stderr[-300:]}")
-        return
-    said = json.loads(done.stdout)
-    calls = said["usage"]["judge"]["calls"]
-    print(f"whole command, cold: {wall:.1f} s wall, {cpu:.1f} s CPU, {calls:,} calls")
+    command = [*XSCORE, "ask", "--no-answer", "--quiet", "--json", "--judge", "openai:bench"]
+    peaks = []
+    for number in CONCURRENCY:
+        task = f"which part is lost with {number} calls in flight?"
+        took = take([*command, task, "--concurrency", str(number)], tree, os.environ | own)
+        calls, peak = json.loads(took.out)["usage"]["judge"]["calls"], took.peak_mb
+        peaks.append(peak)
+        print(f"`ask`, {number} in flight: {took.wall_s:.1f} s, {took.cpu_s:.1f} s CPU, {calls:,} calls, {peak:.0f} MB")
+    spread = max(peaks) / min(peaks) - 1
+    print(f"at most {MOST_MB} MB; they differ by {spread:.1%} (at most {FLAT:.0%})", flush=True)
+    return peaks
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--candidates", type=int, default=20_000)
+    parser.add_argument("--candidates", type=int, default=50_000)
     parser.add_argument("--latency-s", type=float, default=1.0)
     parser.add_argument("--only-judging", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, server(options.latency_s) as url, server(0.0) as quick:
+    with tempfile.TemporaryDirectory() as folder, server(options.latency_s) as url, server(0.05) as quick:
         home, tree = Path(folder, "home"), Path(folder, "tree")
         write_tree(tree, options.candidates)
         settings = settings_for("openai", url, home, concurrency=IN_FLIGHT)
@@ -77,10 +77,10 @@ def main() -> int:
             cost = asyncio.run(judged(bench))
             bare.append(asyncio.run(bare_calls("openai", quick, bodies, in_flight=IN_FLIGHT)))
         share, beyond = verdict(cost, bare, candidates=len(bench.candidates), latency_s=options.latency_s)
-        if not options.only_judging:
-            whole_command(tree, home, url, options.latency_s)
+        peaks = [0.0] if options.only_judging else whole_commands(tree, home, quick)
     print(f"load {os.getloadavg()[0]:.1f}")
-    return 1 if share < LEAST_SHARE or beyond > MOST_CPU_MS else 0
+    is_missed = share < LEAST_SHARE or beyond > MOST_CPU_MS
+    return 1 if is_missed or max(peaks) > MOST_MB or max(peaks) > (1 + FLAT) * min(peaks) else 0
 
 
 def verdict(cost: Cost, bare: list[Cost], *, candidates: int, latency_s: float) -> tuple[float, float]:

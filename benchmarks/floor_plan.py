@@ -16,7 +16,7 @@ HEAD = """# Floor plan
 
 Imports point down; rooms of one floor do not know each other. `make test` holds this (`lint-imports`). A plain `ask`
 loads the core alone. A command or setting that needs an extension loads it: `xscore/extension.py` names each hook,
-`cli/catalogue.py` each command.
+`cli/main.py` each command.
 
 | room | what it is for |
 |---|---|
@@ -38,8 +38,9 @@ def page() -> str:
     for layer in layers:
         for room in layer.split(" | "):
             rows.append(f"| `{room}` | {first_sentence(package / room)} |")
-    inner = sorted(path for path in (package / "extensions").iterdir() if (path / "__init__.py").exists())
-    rows += [f"| `extensions/{path.name}` | {first_sentence(path)} |" for path in inner]
+    inside = (package / "extensions").iterdir()
+    inner = sorted(path.with_suffix("") for path in inside if path.suffix == ".py" or (path / "__init__.py").exists())
+    rows += [f"| `extensions/{path.name}` | {first_sentence(path)} |" for path in inner if path.name != "__init__"]
     return HEAD + "\n".join(rows) + "\n"
 
 

@@ -11,7 +11,6 @@ target is missed.
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
 import statistics
@@ -19,23 +18,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.cached_turn import TASK, build
-from benchmarks.decisions import write_tree
-from tests.servers.decision_server import DecisionServer
-from tests.servers.scoring import table
+from cached_turn import TASK, build
+from decisions import write_tree
+from measuring import CHECKOUT, XSCORE, decision_host, take
 
 MOST_CPU_S, MOST_CLICKS, MOST_EDITED_S = 0.35, 5.0, 1.0
-HOOK = [sys.executable, "-m", "xscore", "hook", "prompt"]
+HOOK = [*XSCORE, "hook", "prompt"]
 CLICK = [sys.executable, "-c", "import click; print(click.Command)"]
 
 
-class Took(NamedTuple):
+class Answered(NamedTuple):
     """What one process took."""
 
     cpu_s: float
@@ -43,16 +38,7 @@ class Took(NamedTuple):
     answer: bytes
 
 
-def serve(pipe: Connection, latency_ms: float) -> None:
-    """Run the host until told to stop."""
-    host = DecisionServer(score=table({"prompt": 93, "order_1_": 93}, default=4), latency_s=latency_ms / 1_000)
-    host.keep_bodies = False
-    with host as server:
-        pipe.send(server.url)
-        pipe.recv()
-
-
-def take(command: list[str], environment: dict[str, str], said: dict[str, object] | None = None) -> Took:
+def answered(command: list[str], environment: dict[str, str], said: dict[str, object] | None = None) -> Answered:
     """Run a process; its time counts from its start."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -64,20 +50,20 @@ def take(command: list[str], environment: dict[str, str], said: dict[str, object
         first_byte_s = time.monotonic() - began
         answer = first + process.stdout.read()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Took(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer)
+    return Answered(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, first_byte_s, answer)
 
 
-def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Took], list[Took], list[Took]]:
+def measure(root: Path, environment: dict[str, str], runs: int) -> tuple[list[Answered], ...]:
     """Return the anchors, the hooks with nothing to judge, and the hooks after an edit."""
-    anchors, warm, edited = list[Took](), list[Took](), list[Took]()
+    anchors, warm, edited = list[Answered](), list[Answered](), list[Answered]()
     files = sorted(path for path in root.rglob("*.py") if "    return " in path.read_text())
     for number in range(-1, runs):
         said = {"cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": TASK}
-        anchors.append(take(CLICK, environment))
-        warm.append(take(HOOK, environment, {**said, "session_id": f"warm-{number}"}))
+        anchors.append(answered(CLICK, environment))
+        warm.append(answered(HOOK, environment, {**said, "session_id": f"warm-{number}"}))
         path = files[number]
         path.write_text(path.read_text().replace("    return ", f"    changed = {number}\n    return ", 1))
-        edited.append(take(HOOK, environment, {**said, "session_id": f"edited-{number}"}))
+        edited.append(answered(HOOK, environment, {**said, "session_id": f"edited-{number}"}))
     return anchors[1:], warm[1:], edited[1:]  # the first of each warms the caches of the disk
 
 
@@ -88,10 +74,8 @@ def main() -> int:
     parser.add_argument("--memories", type=int, default=0, help="make up this many; 0: the packages' sources")
     parser.add_argument("--latency-ms", type=float, default=150)
     options = parser.parse_args()
-    ours, theirs = multiprocessing.Pipe()
-    host = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, options.latency_ms), daemon=True)
-    host.start()
-    with tempfile.TemporaryDirectory() as folder:
+    words, latency_s = {"prompt": 93, "order_1_": 93}, options.latency_ms / 1_000
+    with tempfile.TemporaryDirectory() as folder, decision_host(words, latency_s=latency_s) as host:
         root = Path(folder, "tree")
         root.mkdir()
         if options.memories:
@@ -102,22 +86,20 @@ def main() -> int:
         environment = {
             **os.environ,
             "HOME": folder,
-            "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+            "PYTHONDONTWRITEBYTECODE": "",  # an installed package has its bytecode
+            "PYTHONPATH": str(CHECKOUT),
             "XSCORE_JUDGE_MODEL": "typesafe:jev-1.14.0",
             "TYPESAFE_API_KEY": "k",
             "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
-            "TYPESAFE_BASE_URL": ours.recv(),
+            "TYPESAFE_BASE_URL": host.url,
         }
-        command = [sys.executable, "-m", "xscore", "context", TASK, "--json", "--yes", "--quiet"]
-        cold = subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True)
-        coverage = json.loads(cold.stdout)["coverage"]
+        cold = take([*XSCORE, "context", TASK, "--json", "--yes", "--quiet"], root, environment)
+        coverage = json.loads(cold.out)["coverage"]
         anchors, warm, edited = measure(root, environment, options.runs)
-    ours.send(None)
-    host.join(10)
     return report(coverage, anchors, warm, edited)
 
 
-def report(coverage: dict[str, int], anchors: list[Took], warm: list[Took], edited: list[Took]) -> int:
+def report(coverage: dict[str, int], anchors: list[Answered], warm: list[Answered], edited: list[Answered]) -> int:
     """Print the figures; return 1 where a target is missed."""
     silent = sum(not one.answer for one in (*warm, *edited))
     click_s, warm_s, edited_s = (statistics.median(t.first_byte_s for t in one) for one in (anchors, warm, edited))

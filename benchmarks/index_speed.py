@@ -1,29 +1,34 @@
 """A first index of a source tree against the bare parse of its files, then a run without changes and one of an edit.
 
-    python benchmarks/index_speed.py PATH [--runs 5]
+    python benchmarks/index_speed.py PATH [--runs 5] [--first] [--growth 1000,10000,100000]
 
 The tree is copied and committed elsewhere. Each command runs in a fresh process, and CPU counts children. The anchor
 of the first index reads the indexed files, parses them with the same grammars and runs the same queries, nothing else;
-that of a run without changes is `git status`. Exits 1 beyond a target.
+that of a run without changes is `git status`. With --growth, trees of the given numbers of files are indexed instead:
+copies of the tree's small files, with function and class names of their own in each copy. Exits 1 beyond a target.
 """
 
 import argparse
 import json
 import os
-import resource
+import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
-import time
+from itertools import cycle
 from pathlib import Path
+
+from measuring import XSCORE, commit_tree, take
+
+from xscore.store.file_bodies import read_with_bodies
 
 BARE = """
 import json, sys
 from pathlib import Path
 from tree_sitter import QueryCursor
-from xscore.indexer.languages import has_grammar, language_of
+from xscore.indexer.grammars import has_grammar
+from xscore.indexer.languages import language_of
 from xscore.indexer.syntax import READ_BYTES, _loaded
 root = Path(sys.argv[1])
 for path in json.loads(Path(sys.argv[2]).read_text()):
@@ -33,39 +38,27 @@ for path in json.loads(Path(sys.argv[2]).read_text()):
         parser, query = _loaded(language)
         QueryCursor(query).matches(parser.parse(lambda at, _: data[at : at + READ_BYTES]).root_node)
 """
+MOST_GROWTH = 1.15
+SMALL_BYTES = 3_000
+"""Size below which a file is copied for --growth."""
 MOST_CPU, MOST_WALL, MOST_BYTES, MOST_STATUS, MOST_EDIT_S = 4.0, 0.6, 2.5, 3.0, 0.030
-
-
-def measured(command: list[str], cwd: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Run a command; return CPU seconds, children counted, and wall seconds."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, check=False)
-    wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise SystemExit(f"{command}: exit {done.returncode}: {done.stderr.decode()}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
-
-
-def commit(root: Path) -> None:
-    """Make a committed repository of a folder."""
-    identity = ("-c", "user.name=b", "-c", "user.email=b@example.invalid")
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "sources")):
-        subprocess.run(["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL)
 
 
 def first_index(root: Path, folder: Path, environment: dict[str, str]) -> dict[str, float]:
     """Index a tree for the first time, and parse the same files barely."""
-    index = [sys.executable, "-m", "xscore", "index", "--quiet"]
-    cpu, wall = measured(index, root, environment)
+    index = [*XSCORE, "index", "--quiet"]
+    cpu, wall, *_ = take(index, root, environment)
     database = root / ".xscore" / "memory.db"
     with sqlite3.connect(database) as store:
         store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (text, memories) = store.execute("SELECT sum(length(CAST(text AS BLOB))), count(*) FROM memory").fetchone()
+        texts = [text for *_, text in read_with_bodies(store, "id", "true")]
+        text, memories = sum(len(text.encode()) for text in texts), len(texts)
         paths = [row[0] for row in store.execute("SELECT path FROM file WHERE excluded = ''")]
     store.close()
     listing = folder / "files.json"
     listing.write_text(json.dumps(paths))
-    bare, _ = min(measured([sys.executable, "-c", BARE, str(root), str(listing)], folder, environment) for _ in "12")
+    parse = [sys.executable, "-c", BARE, str(root), str(listing)]
+    bare = min(take(parse, folder, environment).cpu_s for _ in "12")
     size = database.stat().st_size
     print(f"{len(paths):,} files, {memories:,} memories with {text:,} bytes of text")
     print(f"first index: {cpu:.2f} s CPU, {wall:.2f} s wall, {len(paths) / wall:,.0f} files/s")
@@ -77,15 +70,15 @@ def first_index(root: Path, folder: Path, environment: dict[str, str]) -> dict[s
 
 def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[str, float]:
     """Index again without a change and after an edit, each beside `git status`."""
-    index = [sys.executable, "-m", "xscore", "index", "--quiet"]
+    index = [*XSCORE, "index", "--quiet"]
     edited = max(root.rglob("*.py"), key=lambda file: (file.stat().st_size < 30_000) * file.stat().st_size)
     same, edits, status = [], [], []
     for number in range(runs):
-        status.append(measured(["git", "status", "--porcelain"], root, environment)[0])
-        same.append(measured(index, root, environment)[0])
+        status.append(take(["git", "status", "--porcelain"], root, environment).cpu_s)
+        same.append(take(index, root, environment).cpu_s)
         edited.write_text(edited.read_text() + f"\n\ndef added_{number}() -> int:\n    return {number}\n")
-        edits.append(measured(index, root, environment)[0])
-    start, _ = min(measured([sys.executable, "-m", "xscore", "--version"], root, environment) for _ in range(runs))
+        edits.append(take(index, root, environment).cpu_s)
+    start = min(take([*XSCORE, "--version"], root, environment).cpu_s for _ in range(runs))
     without, edit, git = (min(times) for times in (same, edits, status))
     print(f"`git status` {git:.3f} s CPU, `xscore --version` {start:.3f}")
     print(f"nothing changed: {without:.3f} s CPU, {without / git:.1f} times `git status` (target {MOST_STATUS:g})")
@@ -93,19 +86,56 @@ def later_runs(root: Path, environment: dict[str, str], *, runs: int) -> dict[st
     return {"nothing changed": without / git / MOST_STATUS, "edit": (edit - without) / MOST_EDIT_S}
 
 
+def write_copies(sources: Path, root: Path, count: int) -> None:
+    """Write `count` files below `root`."""
+    given = [one for one in sorted(sources.rglob("*.py")) if 100 < one.stat().st_size < SMALL_BYTES]
+    texts = {one.relative_to(sources): one.read_text("utf-8", "replace") for one in given}
+    names = {name for text in texts.values() for name in re.findall(r"^ *(?:def|class) (\w{5,})", text, re.MULTILINE)}
+    own = re.compile(rf"\b({'|'.join(sorted(names))})\b")
+    for number, path in zip(range(count), cycle(texts), strict=False):
+        copy = number // len(texts)
+        target = root / f"copy_{copy}" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(own.sub(rf"\1_{copy}", texts[path]))
+
+
+def growth(sources: Path, sizes: list[int], environment: dict[str, str]) -> dict[str, float]:
+    """Index trees of these sizes; return how the CPU to the bare parse grows from the first to each other."""
+    ratios: dict[int, float] = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder, "tree")
+            write_copies(sources, root, size)
+            commit_tree(root)
+            ratios[size] = first_index(root, Path(folder), environment)["cpu"]
+        print(f"{size:,} files: CPU to bare parse {ratios[size] / ratios[sizes[0]]:.2f} of that at {sizes[0]:,}\n")
+    return {f"growth to {size:,}": ratios[size] / ratios[sizes[0]] / MOST_GROWTH for size in sizes[1:]}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--first", action="store_true", help="the first index only")
+    parser.add_argument("--growth", default="", metavar="N,N", help="numbers of files, the smallest first")
     options = parser.parse_args()
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    if options.growth:
+        with tempfile.TemporaryDirectory() as home:
+            sizes = [int(size) for size in options.growth.split(",")]
+            return verdict(growth(options.path, sizes, environment | {"HOME": home}))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "tree")
         shutil.copytree(options.path, root, symlinks=True, ignore=shutil.ignore_patterns(".git", ".xscore"))
-        commit(root)
-        environment = {**os.environ, "HOME": str(Path(folder, "home")), "PYTHONDONTWRITEBYTECODE": ""}
+        commit_tree(root)
+        environment["HOME"] = str(Path(folder, "home"))
         found = first_index(root, Path(folder), environment)
         found |= {} if options.first else later_runs(root, environment, runs=options.runs)
+    return verdict(found)
+
+
+def verdict(found: dict[str, float]) -> int:
+    """Say which targets were missed; return the exit code."""
     missed = [name for name, share in found.items() if share > 1]
     print(f"missed: {', '.join(missed) or 'nothing'}; load {os.getloadavg()[0]:.1f}")
     return 1 if missed else 0

@@ -36,7 +36,7 @@ from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
@@ -131,9 +131,8 @@ class Bench(Struct, frozen=True):
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_resources(
-            self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little
-        ) as resources:
+        async with open_resources(self.store, self.settings, answerer=None, turn_id=turn_id) as resources:
+            resources.price_of = a_little
             seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
             line = resources.judging_provider(
                 wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency
@@ -160,20 +159,31 @@ class Bench(Struct, frozen=True):
         return ModelJudge(
             wrapped,
             seat.drafts,
-            texts=seat.texts,
-            write=resources.writer(turn.task, seat.identity),
-            claims=resources.claims(turn.task, seat.identity),
-            slots=seat.slots(pool),
-            priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
-            concurrency=workers_for(seat.concurrency),
-            stop=StopSignal(resources.hold_back),
+            JudgingPlan(
+                texts=seat.texts,
+                write=resources.writer(turn.task, seat.identity),
+                claims=resources.claims(turn.task, seat.identity),
+                slots=seat.slots(pool),
+                priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
+                concurrency=workers_for(seat.concurrency),
+                stop=StopSignal(resources.hold_back),
+            ),
         )
 
     def requests(self, turn: Turn) -> list[Request]:
         """Give the requests that judging everything sends first."""
         seat = self.seat
         slots = seat.slots(pool_among(self.candidates, self.candidates, {}))
-        planner = ModelJudge(seat.provider, seat.drafts, texts=seat.texts, write=_never, slots=slots, priors={})
+        planner = ModelJudge(
+            seat.provider,
+            seat.drafts,
+            JudgingPlan(
+                texts=seat.texts,
+                write=_never,
+                slots=slots,
+                priors={},
+            ),
+        )
         return list(planner.requests(turn, self.candidates))
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -245,7 +255,7 @@ def bare_client(vendor: str, url: str) -> Any:
 
 
 async def all_of(send: Callable[[T], Awaitable[None]], things: Sequence[T], in_flight: int) -> Cost:
-    """Send all, so many at a time."""
+    """Send all, N at a time."""
     wall, cpu = time.perf_counter(), time.process_time()
     waiting = iter(things)
 

@@ -30,7 +30,7 @@ from xscore.store.store import Store
 TARGET_S = 1.5
 """At 100,000 memories."""
 GROWTH = 1.5
-"""A memory may take so many times as long in the largest pool as in the one of 10,000."""
+"""How many times longer a memory may take in the largest pool than in the one of 10,000."""
 KINDS = (
     *[(Layer.GRAPH, Kind.FUNCTION)] * 4,
     (Layer.GRAPH, Kind.TEST),

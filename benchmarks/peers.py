@@ -1,18 +1,20 @@
-"""xscore and three peers judge the same 2,000 candidates at the same faulty server: what is lost, wrong, paid again?
+"""xscore and three peers judge the same 2,000 items at the same server: seconds, dollars, what is lost or paid again.
 
-    python benchmarks/peers.py [--only NAME …] [--rounds 3]
+    python benchmarks/peers.py [--only NAME …] [--rounds 3] [--write]
 
 LOTUS `sem_filter`, LlamaIndex `LLMRerank` and litellm `batch_completion` run from environments of their own below
-`.cache/peers/` (made here; a peer that cannot be installed is skipped with a line), each by a small driver in
-`peer_programs/` in its documented way, with 16 calls in flight where it takes a number. Four experiments:
+`.cache/peers/` (made here; a peer that cannot be installed is skipped with a line). A small driver in `peer_programs/`
+calls each in its documented way, with 16 calls in flight where it takes a number, and 4 retries of a call. RankLLM's
+pointwise judge is a model inside its own process and calls no host, so it cannot take part. Four experiments:
 
-1. faults: 5 % of the requests are answered 429 with Retry-After, 2 % with a bad reply (prose, cut short, ids missing).
-2. rate: a server that serves 60 requests a second and answers the others 429 with Retry-After; no bad replies.
-3. kill: a healthy server, SIGKILL when half of the candidates have been judged, and the same command again.
-4. error: every prompt that shows candidate 1234 is answered 500 in the first run, and none in the second.
+1. healthy: the server answers everything.
+2. faults: 5 % of the requests are answered 429 with Retry-After, 2 % with a bad reply (prose, cut short, ids missing).
+3. kill: a healthy server, SIGKILL when half of the items have been judged, and the same command again.
+4. error: every prompt that shows item 1234 is answered 500 in the first run, and none in the second.
 
-What a program says of each candidate is compared with the server's scoring function. Figures only; ends with 1 where
-xscore itself has a wrong judgment, loses one without saying so, or pays again after an error.
+What a program says of each item is compared with the server's scoring function. Dollars are the server's tokens (four
+characters each) at one price. `--write` puts the table into `docs/internals/benchmarks.md`. Ends with 1 where xscore
+itself has a wrong judgment, loses one without saying so, or pays again after an error.
 """
 
 import argparse
@@ -24,8 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -33,28 +36,37 @@ from urllib.request import Request, urlopen
 from msgspec import Struct, field
 
 PROGRAMS = Path(__file__).parent / "peer_programs"
+CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402  its folder joins sys.path above
-from environments import PEERS, python_of, versions  # noqa: E402  its folder joins sys.path above
+import candidates  # noqa: E402  can be imported only after the sys.path line above
+from environments import PEERS, python_of, versions  # noqa: E402  can be imported only after the sys.path line above
 
-CACHE = Path(__file__).parent.parent / ".cache" / "peers"
+CACHE = CHECKOUT / ".cache" / "peers"
+PAGE = CHECKOUT / "docs" / "internals" / "benchmarks.md"
+BEGIN, END = "<!-- peers -->\n", "<!-- /peers -->\n"
 WORKERS = 16
 FAULTS = {"rate_limited": 0.05, "bad": 0.02}
-RATE = {"per_second": 60}
 BROKEN = 1234
 TIMEOUT_S = 300
-TEN_POINT = ("llama_index",)
+INPUT_USD, OUTPUT_USD = 0.25, 2.00
+"""A million tokens, at the list price of gpt-5-mini."""
+HEADS = (
+    *("program", "wall", "CPU", "calls", "dollars"),
+    *("with faults: wall", "dollars", "lost, said", "lost, unsaid", "wrong"),
+    *("paid again after a kill", "after an error"),
+)
 
 
 class Program(Struct, frozen=True):
-    """A way to have the candidates judged."""
+    """A way to have the items judged."""
 
     name: str
     dialect: str
-    command: list[str]
-    """`{url}`, `{result}`, `{home}` and `{workers}` are filled in."""
-    is_variant: bool = False
+    command: tuple[str, ...]
+    """Without the base URL, the result file and the calls in flight."""
+    variant: tuple[str, ...] = ()
+    is_cached: bool = False
     """Its cache is on, which is not the default: it takes part where something is run again."""
 
 
@@ -68,52 +80,70 @@ class Run(Struct):
     found: dict[int, Any] = field(default_factory=dict)
     last_line: str = ""
 
+    @property
+    def dollars(self) -> float:
+        """What the tokens cost that the server billed."""
+        tokens = self.counts["tokens"]
+        return (tokens["prompt_tokens"] * INPUT_USD + tokens["completion_tokens"] * OUTPUT_USD) / 1e6
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="lotus, llama_index, litellm or xscore")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of the first experiment, interleaved; medians")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of the first two experiments, interleaved; medians")
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
     options = parser.parse_args()
-    programs = [program for program in all_programs() if not options.only or program.dialect in options.only]
-    print(f"{candidates.COUNT:,} candidates, {WORKERS} calls in flight, load {os.getloadavg()[0]:.1f}")
+    programs, shown = all_programs(options.only)
+    load = os.getloadavg()[0]
+    print(f"{candidates.COUNT:,} items, {WORKERS} calls in flight, load {load:.1f}")
     with server() as url:
-        plain = [program for program in programs if not program.is_variant]
-        with_faults: dict[str, list[Run]] = {program.name: [] for program in plain}
+        rounds: dict[str, tuple[list[Run], list[Run]]] = {}
         for seed in range(1, options.rounds + 1):
-            for program in plain:
-                with fresh(program, url, {"seed": seed, **FAULTS}) as home:
-                    with_faults[program.name].append(run(program, url, home))
-        bad = [tell_faults("faults", program, with_faults[program.name]) for program in plain]
-        for program in plain:
-            with fresh(program, url, RATE) as home:
-                bad.append(tell_faults("rate", program, [run(program, url, home)]))
+            for program in programs:
+                if not program.is_cached:
+                    healthy, faulty = rounds.setdefault(program.name, ([], []))
+                    healthy.append(once(program, url, {}))
+                    faulty.append(once(program, url, {"seed": seed, **FAULTS}))
+        rows, bad = [], []
         for program in programs:
-            tell_again("kill", program, *killed(program, url))
-        bad += [tell_again("error", program, *met_an_error(program, url)) for program in programs]
-        print(f"load at the end {os.getloadavg()[0]:.1f}")
-    return 1 if any(bad) else 0
+            cells, is_bad = as_cells(program, *rounds.get(program.name, ((), ())))
+            kill, error = killed(program, url), met_an_error(program, url)
+            again = [tell_again(name, *runs) for name, runs in (("kill", kill), ("error", error))]
+            rows.append([program.name, *cells, *(f"{count:,}" for count in again)])
+            bad.append(program.dialect == "xscore" and (is_bad or again[1] > 0))
+            print(" | ".join(rows[-1]), flush=True)
+    said = f"{', '.join(shown)}. {date.today():%d %B %Y}, rounds: {options.rounds}, load at the start {load:.1f}."
+    lines = [f"| {' | '.join(cells)} |" for cells in (HEADS, ["---"] * len(HEADS), *rows)]
+    text = "\n".join([*lines, "", said, ""])
+    print(text)
+    if options.write:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", "utf-8")
+    return int(any(bad))
 
 
-def all_programs() -> list[Program]:
-    """Name xscore and those peers that can be installed."""
-    xscore = [sys.executable, "-m", "xscore", "ask", candidates.TASK, "--no-answer", "--judge", "openai:bench"]
-    xscore += ["--concurrency", "{workers}", "--all-scores", "{result}", "--quiet"]
+def all_programs(only: Sequence[str]) -> tuple[list[Program], list[str]]:
+    """Name xscore and those peers that can be installed, and the versions."""
+    command = (sys.executable, str(PROGRAMS / "xscore_judge.py"))
     found = [
-        Program("xscore, packs", "xscore", xscore),
-        Program("xscore, one a prompt", "xscore", [*xscore, "--pack-size", "1"]),
+        Program("xscore `judge`", "xscore", command),
+        Program("the same, one item a prompt", "xscore", command, ("single",)),
     ]
+    shown = []
     CACHE.mkdir(parents=True, exist_ok=True)
     for peer in PEERS:
+        if only and peer.name not in only:
+            continue
         python = python_of(peer, CACHE)
         if isinstance(python, str):
             print(f"skipped: {peer.name} cannot be installed: {python}")
             continue
-        print(f"{peer.name}: {versions(peer, python)}")
-        command = [str(python), str(PROGRAMS / peer.driver), "{url}", "{result}", "{workers}"]
-        found.append(Program(peer.name, peer.name, command))
-        if peer.name != "llama_index":
-            found.append(Program(f"{peer.name}, its cache on", peer.name, [*command, "cached"], is_variant=True))
-    return found
+        shown.append(versions(peer, python))
+        command = (str(python), str(PROGRAMS / peer.driver))
+        found.append(Program(peer.title, peer.name, command))
+        if peer.has_cache:
+            found.append(Program("the same, its cache on", peer.name, command, ("cached",), is_cached=True))
+    return [program for program in found if not only or program.dialect in only], shown
 
 
 @contextmanager
@@ -131,9 +161,8 @@ def server() -> Iterator[str]:
 
 @contextmanager
 def fresh(program: Program, url: str, plan: dict[str, Any]) -> Iterator[Path]:
-    """Give a program a home, a tree without a store, and a server that knows nothing yet."""
+    """Give a program a home, and a server that knows nothing yet."""
     with tempfile.TemporaryDirectory() as folder:
-        candidates.write_tree(Path(folder, "tree"))
         begin(url, {"program": program.dialect, **plan})
         yield Path(folder)
 
@@ -148,17 +177,21 @@ def counted(url: str) -> dict[str, Any]:
         return counts
 
 
+def once(program: Program, url: str, plan: dict[str, Any]) -> Run:
+    """Run a program in a new home."""
+    with fresh(program, url, plan) as home:
+        return run(program, url, home)
+
+
 def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -> Run:
-    """Run a program to its end, or until the server has judged `kill_at` candidates for it."""
+    """Run a program to its end, or until the server has judged `kill_at` items for it."""
     result = home / "result"
     result.unlink(missing_ok=True)
-    filled = {"url": url, "result": str(result), "home": str(home), "workers": str(WORKERS)}
-    command = [part.format(**filled) if part.startswith("{") else part for part in program.command]
     before, started = os.times(), time.perf_counter()
     process = subprocess.Popen(
-        command,
-        cwd=home / "tree",
-        env=environment(home, url),
+        [*program.command, url, str(result), str(WORKERS), *program.variant],
+        cwd=home,
+        env=environment(home),
         stdout=subprocess.DEVNULL,
         stderr=(home / "stderr").open("wb"),
         start_new_session=True,
@@ -176,36 +209,23 @@ def run(program: Program, url: str, home: Path, *, kill_at: int | None = None) -
     wall, after = time.perf_counter() - started, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     said = (home / "stderr").read_text("utf-8", "replace").strip().splitlines() or [""]
-    return Run(wall, cpu, code, counted(url), findings(result), said[-1][:160])
+    found = json.loads(result.read_text("utf-8")) if result.exists() else {}
+    scores = {int(number): score for number, score in found.items()}
+    return Run(wall, cpu, code, counted(url), scores, said[-1][:160])
 
 
-def environment(home: Path, url: str) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     """Nothing of the user's own settings or stores, and no look-ups of price lists on the network."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    own = {"HOME": str(home), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    return {**kept, **own}
-
-
-def findings(result: Path) -> dict[int, Any]:
-    """Read what a program found: candidate -> score, yes or no, or None for one it says it has no score for."""
-    if not result.exists():
-        return {}
-    text = result.read_text("utf-8")
-    if not text.startswith('{"id"'):
-        return {int(number): found for number, found in json.loads(text).items()}
-    lines = [json.loads(line) for line in text.splitlines()]
-    raw = {line["entity"]: line["raw_score"] for line in lines}
-    return {
-        int(name.removeprefix("candidate_")): None if score is None else round(score * 100)
-        for name, score in raw.items()
-    }
+    own = {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "none"}
+    return {**kept, **own, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def right(program: Program, number: int) -> int | bool:
     """What the server's scoring function says, on the program's scale."""
     if program.dialect == "lotus":
         return candidates.is_relevant(number)
-    return candidates.out_of_ten(number) if program.dialect in TEN_POINT else candidates.score(number)
+    return candidates.out_of_ten(number) if program.dialect == "llama_index" else candidates.score(number)
 
 
 def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
@@ -218,21 +238,26 @@ def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     return said, silent, wrong
 
 
-def tell_faults(experiment: str, program: Program, runs: list[Run]) -> bool:
-    """Print a line of the first two experiments; say whether xscore broke its promise."""
-    judged = [verdicts(program, ran) for ran in runs]
-    refused = [ran.counts["statuses"].get("429", 0) for ran in runs]
-    bad = [sum(ran.counts["spoiled"].values()) for ran in runs]
-    said, silent, wrong = zip(*judged, strict=True)
-    wall, cpu = (statistics.median(values) for values in zip(*((ran.wall_s, ran.cpu_s) for ran in runs), strict=True))
-    print(
-        f"{experiment:7} {program.name:22} wall {wall:6.2f} s  CPU {cpu:6.2f} s"
-        f"  requests {[ran.counts['requests'] for ran in runs]}"
-        f"  429s {refused}  bad {bad}  lost, said {said}  in silence {silent}  wrong {wrong}"
-        f"  exit {[ran.code for ran in runs]}",
-        flush=True,
-    )
-    return any(silent + wrong) and program.dialect == "xscore"
+def as_cells(program: Program, healthy: Sequence[Run], faulty: Sequence[Run]) -> tuple[list[str], bool]:
+    """Return the cells of the first two experiments, and whether something was wrong or lost in silence."""
+    if not healthy:
+        return [""] * 9, False
+    for name, runs in (("healthy", healthy), ("faults", faulty)):
+        for ran in runs:
+            print(f"{name:8}{program.name}: exit {ran.code}, {ran.counts}, {verdicts(program, ran)}, {ran.last_line}")
+    amiss = [verdicts(program, ran)[1:] for ran in (*healthy, *faulty)]
+    lost = [middle([verdicts(program, ran)[at] for ran in faulty]) for at in range(3)]
+    cells = [
+        *(f"{middle([ran.wall_s for ran in healthy]):.1f} s", f"{middle([ran.cpu_s for ran in healthy]):.1f} s"),
+        f"{middle([ran.counts['requests'] for ran in healthy]):,.0f}",
+        *(f"${middle([ran.dollars for ran in healthy]):.3f}", f"{middle([ran.wall_s for ran in faulty]):.1f} s"),
+        *(f"${middle([ran.dollars for ran in faulty]):.3f}", *(f"{count:,.0f}" for count in lost)),
+    ]
+    return cells, any(map(any, amiss))
+
+
+def middle(values: Sequence[float]) -> float:
+    return statistics.median(values)
 
 
 def killed(program: Program, url: str) -> tuple[Run, Run]:
@@ -243,28 +268,21 @@ def killed(program: Program, url: str) -> tuple[Run, Run]:
 
 
 def met_an_error(program: Program, url: str) -> tuple[Run, Run]:
-    """Have one candidate's prompts fail in the first run, and none in the second."""
+    """Have one item's prompts fail in the first run, and none in the second."""
     with fresh(program, url, {"broken": [BROKEN]}) as home:
         first = run(program, url, home)
         begin(url, {"program": program.dialect, "keep_bills": True})
-        second = run(program, url, home)
-        second.counts["requests"] += first.counts["requests"]
-        return first, second
+        return first, run(program, url, home)
 
 
-def tell_again(experiment: str, program: Program, first: Run, second: Run) -> bool:
-    """Print what two runs took together; say whether xscore paid twice."""
-    again = second.counts["good_again"]
-    lost = [sum(verdicts(program, ran)[:2]) for ran in (first, second)]
-    judged, requests = first.counts["judged"], first.counts["requests"]
+def tell_again(experiment: str, first: Run, second: Run) -> int:
+    """Print what two runs took together; return how many items were paid for twice."""
+    again: int = second.counts["good_again"]
     print(
-        f"{experiment:7} {program.name:22} judged when it ended {judged:5,}  exit {first.code}, {second.code}"
-        f"  requests {requests:5,} then {second.counts['requests'] - requests:5,}"
-        f"  paid twice {again:5,}  without a score {lost[0]:5,} then {lost[1]}"
-        f"  {first.last_line if first.code else ''}",
-        flush=True,
+        f"{experiment:8}judged when it ended {first.counts['judged']:,}, exit {first.code}, then {second.code};"
+        f" paid twice {again:,}  {first.last_line if first.code else ''}"
     )
-    return bool(again) and program.dialect == "xscore"
+    return again
 
 
 if __name__ == "__main__":

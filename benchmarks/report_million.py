@@ -12,12 +12,12 @@ import argparse
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from measuring import XSCORE, take
 
 from xscore.platform import database
 from xscore.platform.paths import find_root, user_data_dir
@@ -80,17 +80,6 @@ def fill(root: Path, calls: int, turns: int) -> None:
             store.connection.execute(FIGURES, (*figures, *seconds, each - 1, each * 5_000, each * 280, each * 10**8))
 
 
-def measure(root: Path, arguments: tuple[str, ...]) -> tuple[float, float, int]:
-    """Run one report; return its CPU seconds, peak MB and bytes written."""
-    with tempfile.TemporaryFile() as out:
-        child = subprocess.Popen([sys.executable, "-m", "xscore", "-C", str(root), "report", *arguments], stdout=out)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise SystemExit(f"report ended with {child.returncode}")
-        return used.ru_utime + used.ru_stime, used.ru_maxrss / 1_024, out.seek(0, os.SEEK_END)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=1_000_000)
@@ -108,8 +97,9 @@ def main() -> int:
             f"{options.calls:,} calls of {options.turns:,} turns, written in {time.process_time() - started:.0f} CPU-s"
         )
         for name, arguments in FORMS.items():
-            runs = [measure(root, arguments) for _ in range(RUNS)]
-            cpu_s, megabytes, size = min(run[0] for run in runs), max(run[1] for run in runs), runs[0][2]
+            runs = [take([*XSCORE, "-C", str(root), "report", *arguments]) for _ in range(RUNS)]
+            cpu_s, megabytes = min(run.cpu_s for run in runs), max(run.peak_mb for run in runs)
+            size = len(runs[0].out)
             print(f"{name:22}{cpu_s:6.2f} CPU-s {megabytes:6.0f} MB peak {size:12,} bytes", flush=True)
             if name in HELD and (cpu_s > MOST_CPU_S or megabytes > MOST_MB):
                 missed.append(name)

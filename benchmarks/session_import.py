@@ -137,7 +137,7 @@ SHAPES: dict[str, tuple[Lines, Callable[[Path, Path, str], Path], int]] = {
 
 
 def write(name: str, home: Path, root: Path, mb: int, largest_mb: int) -> int:
-    """Write files of about so many MB; return their bytes."""
+    """Write files of about N MB; return their bytes."""
     lines, place, each_mb = SHAPES[name]
     written, session, total = 0, 0, mb * 10**6
     while written < total:

@@ -39,7 +39,7 @@ TASKS = (
     "Make the timeout of a request settable from the environment.",
     "A streamed response that is not read to its end leaks its connection; close it.",
     "Which checks does a URL pass before it is requested? List them with their errors.",
-    "Proxies named by NO_PROXY are used all the same for hosts with a port. Find out why and mend it.",
+    "Proxies named by NO_PROXY are used all the same for hosts with a port. Find out why and fix it.",
     "Add a limit of bytes to what a response may decode to, with an error of its own.",
     "Document how authentication flows see each request and response, with an example.",
     "The command line prints a response as text although it is an image: show its type and size instead.",

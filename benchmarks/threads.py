@@ -11,9 +11,10 @@ The second form replays recorded scores of a strong model, `judgments.jsonl` bes
 were given for; DIR/OWNER+NAME is a clone. No second wording of a task was recorded. So a pair is two tasks of the same
 repository: the second follows the first on its tree, functions that are the same text in both have both scores, and
 this is harder than a follow-up, since most pairs share no file. Which memories are judged again is worked out by the
-pipeline over the whole index; tests, documents and what else has no score stay out of the top 15. A reworded task is
-simulated: its score is the recorded one, and the earlier one that with noise. Ends with 1 where the pairs keep less
-than 90 % of the full re-judgment's top 15, or judge more than 20 % of what could be carried.
+pipeline over the whole index; tests, documents and what else has no score stay out of the top 15, and their earlier
+score is 0. "Drawn" rows give them one drawn from those recorded, so that they compete as real ones would. A reworded
+task is simulated: its score is the recorded one, and the earlier one that with noise. Ends with 1 where the pairs keep
+less than 90 % of the full re-judgment's top 15, or judge more than 20 % of what could be carried.
 """
 
 import argparse
@@ -149,13 +150,18 @@ def kept_by_carrying(bench: Path, repositories: Path) -> int:
     pairs = list(pairs_of(cases))
     near = [pair for pair in pairs if pair[0].files & pair[1].files]
     large = [pair for pair in pairs if len(pair[1].priors) >= 1_000]
+    halves = [[pair for pair in pairs if cases.index(pair[1]) % 2 == half] for half in (0, 1)]
     report("two tasks, all pairs", pairs)
+    for half, name in zip(halves, ("first", "other"), strict=True):
+        report(f"… the {name} half", half)
+    report("… drawn", [with_drawn_scores(pair) for pair in pairs])
     report("… that changed the same file", near)
     report("… of 1,000 memories or more", large)
     for spread in NOISE:
         draw = random.Random(7)
         noisy = [(one, one, {id_: said + draw.gauss(0, spread) for id_, said in one.scores.items()}) for one in cases]
         report(f"reworded, noise {spread}", noisy)
+        report("… drawn", [with_drawn_scores(pair) for pair in noisy])
     kept, share = summary(pairs)[0][0], summary(pairs)[1]
     return int(kept < KEPT or share > JUDGED)
 
@@ -214,6 +220,13 @@ def pairs_of(cases: Sequence[Case]) -> Iterator[Pair]:
                 yield first, second, earlier
 
 
+def with_drawn_scores(pair: Pair) -> Pair:
+    """Give each memory without an earlier score one of those recorded in the pair."""
+    first, second, earlier = pair
+    draw, recorded = random.Random(first.task + second.task), sorted(earlier.values())
+    return first, second, {id_: earlier.get(id_, draw.choice(recorded)) for id_ in second.priors} | dict(earlier)
+
+
 def replay(pair: Pair) -> tuple[list[tuple[int, int]], float]:
     """Return what is kept of how many, from each of `LEAST` up, and the share of the pool that is judged again."""
     _, case, earlier = pair
@@ -221,7 +234,8 @@ def replay(pair: Pair) -> tuple[list[tuple[int, int]], float]:
     kept = [id_ for id_ in order if earlier[id_] >= PASSES][:K]
     rest = [id_ for id_ in order if id_ not in kept]
     shown = [*kept, *(id_ for place, id_ in enumerate(rest) if place < FEWEST_NEAR or earlier[id_] >= NEAR)]
-    again = likely_memories(shown, Counter(end for id_ in shown for end in case.links.get(id_, ())), case.priors)
+    ties = Counter(end for id_ in shown for end in case.links.get(id_, ()))
+    again = likely_memories(shown, ties, case.priors, earlier)
     carried = {id_: said if id_ in again else earlier.get(id_, said) for id_, said in case.scores.items()}
     full, found = top(case.scores, case.priors), set(top(carried, case.priors))
     wanted = [[id_ for id_ in full if case.scores[id_] >= least] for least in LEAST]

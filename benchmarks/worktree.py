@@ -10,16 +10,14 @@ counted on both sides. Exits 1 beyond a target.
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 from cached_turn import PACKAGES, TASK, build
+from measuring import XSCORE, take
 
 MOST_CPU = MOST_DISK = 0.05
 """Share of the first worktree's."""
@@ -27,15 +25,8 @@ MOST_CPU = MOST_DISK = 0.05
 
 def run(root: Path, home: Path, *arguments: str) -> tuple[float, float, dict[str, object]]:
     """Run `xscore … --json` in a fresh process; return CPU seconds (children counted), wall seconds and its JSON."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    environment = {**os.environ, "HOME": str(home)}
-    command = [sys.executable, "-m", "xscore", *arguments, "--json", "--quiet"]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise SystemExit(f"exit {done.returncode}: {done.stderr.decode()}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu, time.monotonic() - began, json.loads(done.stdout)
+    took = take([*XSCORE, *arguments, "--json", "--quiet"], root, os.environ | {"HOME": str(home)})
+    return took.cpu_s, took.wall_s, json.loads(took.out)
 
 
 def store_bytes(root: Path) -> int:

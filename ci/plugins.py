@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from xscore.extensions.agents.clients import (
-    ABOUT,
     CLIENTS,
+    INSTRUCTIONS,
     KEY_VARIABLES,
     SERVER,
     Client,
-    agents_md_text,
     hook_entries,
     server_entry,
     skill_text,
@@ -27,6 +26,7 @@ CHECKOUT = Path(__file__).parents[1]
 FOLDER = "plugins"
 REGISTRY_NAME = f"io.github.xscore/{SERVER}"
 """In the MCP registry; the part before the slash has to be shown to be ours when it is published."""
+ABOUT = "A small model judges every memory of this repository against the task; what matters joins the prompt."
 _SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _OWNER = {"name": "the xscore maintainers"}
 _SKILL = f"skills/{SERVER}/SKILL.md"
@@ -60,7 +60,7 @@ def plugin_files() -> dict[str, str]:
         f"{FOLDER}/gemini/gemini-extension.json": {**about, **_servers(CLIENTS["gemini"])},
         # an MCP server of a plugin has another name than one of the settings
         f"{FOLDER}/claude-code/agents/{SERVER}.md": subagent_text(tool=f"mcp__plugin_{SERVER}_{SERVER}__context"),
-        f"{FOLDER}/agents-md-section.md": agents_md_text(),
+        f"{FOLDER}/agents-md-section.md": f"## Context\n\n{INSTRUCTIONS}",
         "server.json": _registry_entry(version),
         **_marketplaces(),
     }

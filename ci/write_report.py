@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def together(report: str, printed: str, most: int) -> str:
-    """Return the report, of which nothing is active, and what was printed, whole; at most so many bytes."""
+    """Return the report, with nothing active in it, and everything printed, within the size limit in bytes."""
     return f"{bounded(passive(report).rstrip(), most - len(printed.encode()) - 2)}\n\n{printed}"
 
 
@@ -87,7 +87,7 @@ def passive(markdown: str) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """Return text of at most so many bytes of UTF-8, cut at the end of a line where it is longer."""
+    """Return text within a limit of UTF-8 bytes, cut at the end of a line."""
     if len(text.encode()) <= most:
         return text
     kept = text.encode()[: most - len(CUT.encode())].decode("utf-8", "ignore")

@@ -1,14 +1,19 @@
-"""Fixtures for the whole suite: nothing leaves this machine; every user file lands in a folder of the test's own."""
+"""Fixtures for the whole suite: no connection leaves this machine, and every user file is in a test folder."""
 
 import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+
+if TYPE_CHECKING:
+    from tests.servers import OpenAIServer
+    from xscore.store.store import Store
 
 hypothesis_settings.register_profile("same", derandomize=True, deadline=None, database=None)
 hypothesis_settings.register_profile("search", deadline=None)
@@ -20,7 +25,7 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 @pytest.fixture(autouse=True)
 def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make any connection that is not to loopback an error, in this process."""
+    """Fail any non-loopback connection in this process."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
@@ -33,13 +38,14 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give each test a home of its own and an environment without keys."""
+    """Give each test its own home, without keys or a keyring."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
-        if name.startswith(("XSCORE_", "OPENAI_", "ANTHROPIC_", "XDG_", "GIT_")):
+        if name.startswith(("XSCORE_", "XDG_", "GIT_")) or name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")  # read once a process
     yield home
 
 
@@ -69,3 +75,63 @@ def make_repo(tmp_path: Path) -> MakeRepo:
         return root
 
     return make
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A committed repository of a few files."""
+    from tests.pipeline.conftest import FILES
+
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def server() -> Iterator["OpenAIServer"]:
+    """A loopback host of the OpenAI dialect, well-behaved by default."""
+    from tests.servers import OpenAIServer
+
+    with OpenAIServer() as running:
+        yield running
+
+
+@pytest.fixture
+def user_dir(tmp_path: Path) -> Path:
+    """Return the folder of the user's secret."""
+    return tmp_path / "user"
+
+
+@pytest.fixture
+def store(tmp_path: Path, user_dir: Path) -> Iterator["Store"]:
+    """Open a new, empty, trusted store."""
+    yield from _opened_store(tmp_path / "project", user_dir)
+
+
+@pytest.fixture
+def other(tmp_path: Path, user_dir: Path) -> Iterator["Store"]:
+    """Open another empty store of the same user."""
+    yield from _opened_store(tmp_path / "other", user_dir, clock=lambda: 1_000.0)
+
+
+def _opened_store(folder: Path, user_dir: Path, **how: Any) -> Iterator["Store"]:
+    from xscore.platform.paths import find_root
+    from xscore.store.store import Store
+
+    folder.mkdir()
+    with Store.open(find_root(folder), user_data_dir=user_dir, **how) as opened:
+        yield opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a database."""
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[Connection]:
+    """Open a new database."""
+    from xscore.store.opening import connect_store
+
+    opened = connect_store(path)
+    yield opened
+    opened.close()

@@ -1,4 +1,4 @@
-"""What work costs, told so that a busy machine cannot fail a test and worse code still does.
+"""Measures CPU so that a busy machine cannot fail a test and slower code still does.
 
 Time is CPU of this very thread, with garbage left lying meanwhile, and one run of a few has to keep to the limit:
 whatever else the machine does can only add to a run. The limit is never a second of some machine, but what other work
@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 ADDITIONS = 1_000_000
 ATTEMPTS = 5
-"""So often work is measured until it once keeps to its limit."""
+"""How often work is measured until one run keeps to its limit."""
 
 
 def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_most: float) -> None:
-    """Let the work cost at most so many times what the other costs, in the best of a few runs of both."""
+    """Allow the work N times the CPU of the other, in the best of a few runs of both."""
     found: list[float] = []
     while not found or (min(found) > at_most and len(found) < ATTEMPTS):
         least_s = min(_cpu_s(than) for _ in range(2))
@@ -26,17 +26,17 @@ def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_m
 
 
 def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_most: float) -> None:
-    """Let the large size cost at most so many times what the small one costs."""
+    """Allow the large size N times the CPU of the small one."""
     assert_costs(lambda: work(large), than=lambda: work(small), at_most=at_most)
 
 
 def assert_cheap(work: Callable[[], object], *, loops: float) -> None:
-    """Let the work cost at most so many plain loops of a million additions."""
+    """Allow the work the CPU of N plain loops of a million additions."""
     assert_costs(work, than=_additions, at_most=loops)
 
 
 def calls(work: Callable[[], object]) -> int:
-    """Count the functions that the work calls, built-in ones included; the same in every run."""
+    """Count the function calls of the work, built-in ones included; the same in every run."""
     made = 0
 
     def count(_frame: object, event: str, _of: object) -> None:

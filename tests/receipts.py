@@ -1,4 +1,4 @@
-"""A plain receipt and a chosen memory; a test replaces what it is about."""
+"""A plain receipt and a chosen memory; tests replace fields."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Short ways to say something to a store, and to read it back."""
+"""Short ways to store a statement and read it back."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from xscore.store.store import Store
 def say(
     store: Store, text: str, *, citations: Iterable[Citation] = (), now: float | None = None, **fields: Any
 ) -> StoredStatement:
-    """Store a fact of the project."""
+    """Store a project fact."""
     inferred = fields.get("source") is MemorySource.INFERRED
     usual: dict[str, Any] = {
         "confidence": store.settings.inferred_confidence if inferred else 1.0,
@@ -32,7 +32,7 @@ def decide(store: Store, text: str, **fields: Any) -> StoredStatement:
 
 
 def prefer(store: Store, key: str, text: str, **fields: Any) -> StoredStatement:
-    """Store a preference of the user."""
+    """Store a user preference."""
     return say(store, text, kind=Kind.PREFERENCE, layer=Layer.USER, key=key, **fields)
 
 
@@ -48,14 +48,14 @@ def preferences(store: Store) -> list[Memory]:
 
 
 def list_decisions(store: Store, *, superseded: bool = False) -> list[Memory]:
-    """Return the decisions in force, newest first; superseded: include those that were replaced."""
+    """Return the decisions in force, newest first; superseded: include replaced ones."""
     statuses = () if superseded else LIVE_STATUSES
     found = filter_memories(store, MemoryFilter(kinds=(Kind.DECISION,), statuses=statuses))
     return sorted(found, key=lambda memory: (-memory.created_at, memory.id))
 
 
 class Event(NamedTuple):
-    """One happening."""
+    """One event."""
 
     name: EventName
     subject: str
@@ -63,7 +63,7 @@ class Event(NamedTuple):
 
 
 def list_events(connection: sqlite3.Connection, *, subject: str | None = None) -> list[Event]:
-    """Return what happened, oldest first, of one subject or of all."""
+    """Return events, oldest first, of one subject or all."""
     rows = connection.execute(
         "SELECT name, subject, payload FROM event WHERE ? IS NULL OR subject = ? ORDER BY id", (subject, subject)
     )

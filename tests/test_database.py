@@ -1,4 +1,4 @@
-"""One way to open SQLite."""
+"""Opening SQLite databases."""
 
 import os
 import sqlite3
@@ -15,7 +15,7 @@ from xscore.store.opening import connect_store
 
 
 def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
-    """Database and side files are 0600 in a 0700 folder that ignores itself, whatever the umask."""
+    """Database and side files are 0600 in a 0700 folder that ignores itself, under any umask."""
     old = os.umask(0o000)
     try:
         connection = connect_store(tmp_path / ".xscore" / "memory.db")
@@ -31,7 +31,7 @@ def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
 
 
 def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
-    """WAL, NORMAL, secure_delete, foreign keys and a patient lock hold on the first and on each later connection."""
+    """WAL, NORMAL, secure_delete, foreign keys and a busy timeout are set on every connection."""
     for _ in range(2):
         connection = connect_store(tmp_path / "memory.db")
         found = [
@@ -43,7 +43,7 @@ def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
 
 
 def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
-    """What is deleted is overwritten, not only unlinked."""
+    """Deleted data is overwritten, not only unlinked."""
     connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('k', 'planted-words-to-find')")
     connection.execute("DELETE FROM meta WHERE key = 'k'")
@@ -53,7 +53,7 @@ def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
-    """An exception takes back all of it and leaves the connection usable."""
+    """An exception rolls everything back and leaves the connection usable."""
     connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(KeyError), database.transaction(connection):
         connection.execute("INSERT INTO meta VALUES ('a', 'b')")
@@ -82,7 +82,7 @@ def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
     "content", [b"not a database at all, but long enough to be one" * 100, b"SQLite format 3\0junk" * 99]
 )
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path, content: bytes) -> None:
-    """Foreign bytes are refused as damage, with a hint on how to go on."""
+    """Foreign bytes are refused as damage, with a remedy."""
     (tmp_path / "memory.db").write_bytes(content)
     with pytest.raises(StoreDamaged) as caught:
         connect_store(tmp_path / "memory.db")
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_database_is_damage(tmp_path: Path, content: bytes) ->
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    """A database of another program is not migrated over."""
+    """Another program's database is not migrated."""
     other = sqlite3.connect(tmp_path / "memory.db")
     other.execute("CREATE TABLE memory (a)")
     other.close()
@@ -99,7 +99,7 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_header_that_lost_its_version_is_damage(tmp_path: Path) -> None:
-    """Tables without a schema's number are not migrated over."""
+    """Tables without a schema version are not migrated."""
     connection = connect_store(tmp_path / "memory.db")
     for version in (0, -5):
         connection.execute(f"PRAGMA user_version = {version}")
@@ -109,7 +109,7 @@ def test_a_header_that_lost_its_version_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
-    """What SQLite calls a plain error of its own, for a byte of the header, is damage to us."""
+    """SQLite's plain error for a byte of the header is damage to us."""
     connect_store(tmp_path / "memory.db").close()
     data = bytearray((tmp_path / "memory.db").read_bytes())
     data[44:48] = b"\0\0\0\x63"
@@ -119,7 +119,7 @@ def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
-    """A statement of ours that does not fit the schema it finds tells of damage, in reading and in writing."""
+    """A statement of ours that does not match the schema means damage, in reading and in writing."""
     connection = connect_store(tmp_path / "memory.db")
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
@@ -129,7 +129,7 @@ def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 in SQLite's own message raise nothing of Python's."""
+    """Non-UTF-8 bytes in SQLite's own message raise no Python error."""
     connect_store(tmp_path / "memory.db").close()
     data = (tmp_path / "memory.db").read_bytes()
     (tmp_path / "memory.db").write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
@@ -138,7 +138,7 @@ def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A store of a newer xscore is left alone."""
+    """A newer xscore's store is left alone."""
     connection = connect_store(tmp_path / "memory.db")
     connection.execute("PRAGMA user_version = 9999")
     connection.close()
@@ -147,7 +147,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_link_is_refused(tmp_path: Path) -> None:
-    """A database is a file of its own, never a link to another."""
+    """A database is never a link to another file."""
     (tmp_path / "memory.db").symlink_to(tmp_path / "elsewhere.db")
     with pytest.raises(StoreError, match="symbolic link"):
         connect_store(tmp_path / "memory.db")
@@ -155,7 +155,7 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
-    """Pages overwritten behind an open store surface as StoreDamaged from the cursor, not as rows."""
+    """Pages overwritten behind an open store raise StoreDamaged from the cursor and return no rows."""
     path = tmp_path / "memory.db"
     connection = connect_store(path)
     with database.transaction(connection):
@@ -169,7 +169,7 @@ def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_lost_table_is_damage(tmp_path: Path) -> None:
-    """A schema from which something was dropped is damage and not a crash."""
+    """A schema with something dropped is damage, not a crash."""
     connection = connect_store(tmp_path / "memory.db")
     connection.execute("DROP TABLE judgment")
     with pytest.raises(StoreDamaged):
@@ -178,7 +178,7 @@ def test_a_lost_table_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_does_not_fall_says_so(tmp_path: Path) -> None:
-    """A store held by another process for too long is a StoreError that names the lock."""
+    """A store locked by another process for too long is a StoreError that names the lock."""
     first, second = (connect_store(tmp_path / "memory.db") for _ in range(2))
     second.execute("PRAGMA busy_timeout = 20")
     with database.transaction(first), pytest.raises(StoreError, match="locked"), database.transaction(second):
@@ -188,14 +188,14 @@ def test_a_lock_that_does_not_fall_says_so(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
-    """A store below a file cannot be, and the message says where."""
+    """A store cannot be below a file, and the message says where."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be created"):
         connect_store(tmp_path / "file" / "memory.db")
 
 
 def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None:
-    """A constraint that our own statement breaks ends like other damage, with what to do, and not as a bug."""
+    """A constraint broken by our own statement ends like other damage, with a remedy, not as a bug."""
     connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
@@ -205,7 +205,7 @@ def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None
 
 
 def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
-    """A statement that is no SQL, or lacks a value, is our mistake and is not dressed up as damage."""
+    """An invalid statement, or a missing value, is our bug and is not reported as damage."""
     connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(sqlite3.OperationalError):
         connection.execute("SELEC 1")

@@ -1,4 +1,4 @@
-"""The drawn floor plan is that of the import contracts."""
+"""The drawn floor plan matches the import contracts."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Git is asked without ever running what a repository configures."""
+"""Git is called without ever running what a repository configures."""
 
 import os
 import time
@@ -14,7 +14,7 @@ from xscore.platform.paths import find_root
 
 
 def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
-    """Staged and unstaged changes both show, with plain prefixes."""
+    """Staged and unstaged changes are both shown, with plain prefixes."""
     root = make_repo({"a.py": "one = 1\n", "b.py": "two = 2\n"})
     (root / "a.py").write_text("one = 11\n")
     (root / "b.py").write_text("two = 22\n")
@@ -25,7 +25,7 @@ def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
 
 
 def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A repository that arrives with its .git/config cannot run code through us."""
+    """A repository that brings its own .git/config cannot run code through us."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil diff=evil\n"})
     trap = tmp_path / "trap"
     for key in ("filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.external", "core.fsmonitor"):
@@ -42,7 +42,7 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".mailmap", ".git/config", ".git/info/exclude"])
 def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> None:
-    """Where git would read from a pipe or a device it is not asked, and what is known without it is told at once."""
+    """If git would read from a pipe or a device it is not called, and what is known without it is returned at once."""
     root = make_repo({"a.py": "one = 1\n"})
     (root / name).unlink(missing_ok=True)
     os.mkfifo(root / name)
@@ -56,7 +56,7 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
 
 
 def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
-    """A process that has to end at once takes its git along."""
+    """A process that must end at once ends its git too."""
     root = make_repo({"a.py": "one = 1\n", "sub/b.py": "two = 2\n"})
     os.mkfifo(root / "sub" / ".gitignore")
     (root / "sub" / "new.py").touch()
@@ -69,7 +69,7 @@ def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])
 def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, tmp_path: Path, name: bytes) -> None:
-    """A filter whose name a command line cannot carry as it is stays off too."""
+    """A filter whose name cannot be passed on a command line stays off too."""
     root = make_repo({"a.py": "one = 1\n"})
     trap = tmp_path / "trap"
     with (root / ".git" / "config").open("ab") as config:
@@ -81,7 +81,7 @@ def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, tmp_path: Pat
 
 
 def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """Git reads a second file of settings where the first says so; filters in it stay off as well."""
+    """Git reads a second settings file that the first includes; its filters stay off too."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil\n"})
     trap = tmp_path / "trap"
     git(root, "config", "extensions.worktreeConfig", "true")
@@ -92,7 +92,7 @@ def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, tmp_pa
 
 
 def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A submodule brings settings of its own; the diff does not go into it."""
+    """A submodule has its own settings; the diff does not enter it."""
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "b.py").write_text("two = 2\n")
@@ -114,7 +114,7 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
 
 
 def test_signatures_are_not_checked_by_a_program_of_the_repository(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """`log.showSignature` would run the `gpg.program` of the repository on a signed commit."""
+    """`log.showSignature` would run the repository's `gpg.program` on a signed commit."""
     root = make_repo({"a.py": "one = 1\n"})
     trap, program, commit = tmp_path / "trap", tmp_path / "evil.sh", tmp_path / "commit"
     program.write_text(f"#!/bin/sh\ntouch {trap}\n")
@@ -151,7 +151,7 @@ def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path) ->
 
 
 def test_recent_commits_name_each_path_once_with_its_newest_time(make_repo: MakeRepo) -> None:
-    """A file touched twice has the time of the later commit; names with spaces survive."""
+    """A file changed twice has the time of the later commit; names with spaces work."""
     root = make_repo({"a b.py": "1\n", "c.py": "1\n"})
     (root / "a b.py").write_text("2\n")
     git(root, "commit", "-qam", "again")
@@ -168,7 +168,7 @@ def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
 
 
 def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo) -> None:
-    """Settings that change or drop `a/` and `b/` change nothing here: names are read from those lines."""
+    """Settings that change or drop `a/` and `b/` have no effect: names are read from those lines."""
     root = make_repo({"a.py": "one = 1\n"})
     (root / "a.py").write_text("one = 11\n")
     for key in ("diff.noprefix", "diff.mnemonicPrefix"):

@@ -39,13 +39,13 @@ def _repository(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """Another repository of this machine, whose text must never be seen."""
+    """Another repository on this machine, whose text must never be shown."""
     return _repository(tmp_path / "private", {"a.py": f"words = '{PRIVATE}'\n", "b.py": f"{PRIVATE}\n"})
 
 
 @pytest.fixture
 def crafted(tmp_path: Path) -> Path:
-    """An unpacked folder with an own repository in it."""
+    """An unpacked folder with its own repository."""
     return _repository(tmp_path / "unpacked", {"a.py": "one = 1\n"})
 
 
@@ -98,7 +98,7 @@ REDIRECTIONS: dict[str, Callable[[Path, Path], None]] = {
 def test_a_git_folder_that_leads_elsewhere_is_not_asked(
     crafted: Path, private: Path, way: str, run_index: RunIndex
 ) -> None:
-    """The folder is read as a plain one, and the report says so; nothing of the other repository is read."""
+    """The folder is read as a plain one, with a note; nothing of the other repository is read."""
     REDIRECTIONS[way](crafted, private)
     root = find_root(crafted)
     assert (root.path, root.is_git, root.git_dir) == (crafted, False, None)
@@ -110,7 +110,7 @@ def test_a_git_folder_that_leads_elsewhere_is_not_asked(
 
 
 def test_another_work_tree_is_not_read(crafted: Path, private: Path) -> None:
-    """`core.worktree` may name any folder: git lists and compares the files of this one."""
+    """`core.worktree` may name any folder: git lists and compares this folder's files."""
     git(crafted, "config", "core.worktree", str(private))
     assert "a.py" in discover_files(find_root(crafted)).paths
     assert working_diff(crafted) == ""
@@ -122,7 +122,7 @@ def test_another_work_tree_is_not_read(crafted: Path, private: Path) -> None:
 def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
     make_repo: MakeRepo, private: Path, tmp_path: Path
 ) -> None:
-    """A git folder elsewhere counts when its own files name this folder; so do worktrees of a submodule."""
+    """A git folder elsewhere counts if its own files name this folder; so do worktrees of a submodule."""
     root = make_repo({"a.py": "one = 1\n"})
     git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(private), "deps/sub")
     git(root, "commit", "-qm", "second")
@@ -139,7 +139,7 @@ def test_a_plain_repository_a_worktree_and_a_submodule_are_asked(
 
 
 def test_a_copied_worktree_is_a_plain_folder(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """Its git folder names another place, and one that names nothing is no better."""
+    """Its git folder names another place, or nothing."""
     root = make_repo({"a.py": "one = 1\n"})
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
     (tmp_path / "copy").mkdir()
@@ -150,7 +150,7 @@ def test_a_copied_worktree_is_a_plain_folder(make_repo: MakeRepo, tmp_path: Path
 
 
 def test_the_check_costs_little(make_repo: MakeRepo) -> None:
-    """It is made once a process, not once a call: a repository of many objects is not walked each time."""
+    """The check runs once a process, not once a call: a large repository is not walked each time."""
     root = make_repo({f"f{number}.py": f"{number}\n" for number in range(50)})
     git_folder(root)
     start = time.process_time()
@@ -160,7 +160,7 @@ def test_the_check_costs_little(make_repo: MakeRepo) -> None:
 
 
 def test_branch_files_that_lead_elsewhere_are_not_read(make_repo: MakeRepo, private: Path) -> None:
-    """A link, or a branch name that climbs, would show another file's first words as the branch."""
+    """A link, or a branch name with `..`, would show another file's first words as the branch."""
     folder = make_repo({"a.py": "1\n"}) / ".git"
     commit = git(folder.parent, "rev-parse", "HEAD")
     (folder / "HEAD").write_text(commit)
@@ -179,7 +179,7 @@ def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
 
 
 def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
-    """H28: a bisect counts as its branch, a detached head as none, and both are told by files alone."""
+    """H28: a bisect counts as its branch, a detached head as none; both are read from files alone."""
     root = make_repo({"a.py": "1\n"})
     assert working_branch(root / ".git") == "main"
     git(root, "bisect", "start")
@@ -190,7 +190,7 @@ def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
 
 
 def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None:
-    """H28: while a rebase waits for a conflict to be resolved, its branch is worked on."""
+    """H28: during a rebase conflict its branch is the current one."""
     root = make_repo({"a.py": "1\n"})
     for name, text in (("feat/x", "2\n"), ("main", "3\n")):
         git(root, "checkout", "-q", *(("-b",) if name != "main" else ()), name)
@@ -203,7 +203,7 @@ def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None
 
 
 def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """H28: by the reflog, latest first, in a worktree too; a branch that was never renamed has none."""
+    """H28: earlier names come from the reflog, latest first, also in a worktree; most branches have none."""
     root = make_repo({"a.py": "1\n"})
     git(root, "checkout", "-q", "-b", "one")
     git(root, "branch", "-m", "feat/two")
@@ -216,7 +216,7 @@ def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path:
 
 
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
-    """A folder that only looks like a repository is a plain one, and has no branch."""
+    """A folder that only looks like a repository is a plain one without a branch."""
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git" / "HEAD")
     assert head_branch(tmp_path / ".git") == ""
@@ -224,6 +224,6 @@ def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_branch_name_that_is_not_utf8_is_still_a_name(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 are replaced, so that the name can be stored and shown."""
+    """Non-UTF-8 bytes are replaced, so that the name can be stored and shown."""
     (tmp_path / "HEAD").write_bytes(b"ref: refs/heads/caf\xe9\n")
     assert head_branch(tmp_path) == "caf\ufffd"

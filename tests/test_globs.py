@@ -1,4 +1,4 @@
-"""Globs as in .gitignore, in time that no glob can stretch."""
+"""Globs as in .gitignore, matched in linear time."""
 
 import re
 import time
@@ -28,20 +28,20 @@ from xscore.platform.globs import MAX_GLOB_CHARS, GlobList
     ],
 )
 def test_a_glob_means_what_git_means(glob: str, matched: str, others: str) -> None:
-    """Stars stay within a part of the path; a match of a folder holds for all below it."""
+    """Stars stay within a path segment; a matched folder includes everything below it."""
     rule = GlobList([glob])
     assert [path for path in matched.split() if not rule.verdict(path)] == []
     assert [path for path in others.split() if rule.verdict(path)] == []
 
 
 def test_the_last_glob_about_a_path_decides() -> None:
-    """`!` takes back; comments and blank lines say nothing; without any the verdict is open."""
+    """`!` negates; comments and blank lines are skipped; without a match there is no verdict."""
     rule = GlobList(["# all", "", "*.py", "!keep.py", "keep.py/x"])
     assert [rule.verdict(path) for path in ("a.py", "keep.py", "keep.py/x", "b.md")] == [True, False, True, None]
 
 
 def test_no_glob_stretches_the_time() -> None:
-    """Ten stars in a name, ten in a path, and a thousand globs: seconds at most, where minutes were possible."""
+    """Ten stars in a name, ten in a path, and a thousand globs take seconds at most, instead of minutes."""
     start = time.process_time()
     hard = GlobList(["*a*a*a*a*a*a*a*a*a*b", "**/a/" * 10 + "b", "a*/" * 9 + "b"])
     assert hard.verdict("a" * 250) is None
@@ -53,6 +53,6 @@ def test_no_glob_stretches_the_time() -> None:
 
 @pytest.mark.parametrize("glob", ["!", "[z-a]", "a\\", "x" * (MAX_GLOB_CHARS + 1)])
 def test_what_is_no_glob_is_an_error(glob: str) -> None:
-    """The caller says which setting or option it stood in."""
+    """The caller names the setting or option."""
     with pytest.raises((ValueError, re.error)):
         GlobList([glob])

@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Where files and folders are."""
 
 import os
 import tempfile
@@ -24,7 +24,7 @@ def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
 
 
 def test_a_worktree_has_a_store_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A linked worktree is its own root; its git folder is the one its `.git` file names."""
+    """A linked worktree is its own root; its git folder is the one in its `.git` file."""
     root = make_repo({"a.py": "x = 1\n"})
     git(root, "worktree", "add", "-q", str(tmp_path / "second"))
     found = find_root(tmp_path / "second")
@@ -34,7 +34,7 @@ def test_a_worktree_has_a_store_of_its_own(make_repo: MakeRepo, tmp_path: Path) 
 
 
 def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
-    """The nearest repository wins over the one around it."""
+    """The nearest repository precedes the outer one."""
     outer = make_repo({"a.py": "x = 1\n"})
     inner = outer / "vendor" / "lib"
     inner.mkdir(parents=True)
@@ -43,7 +43,7 @@ def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
 
 
 def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
-    """Without git, and without a store above, the folder given is the root."""
+    """Without git or a store above, the given folder is the root."""
     (tmp_path / "sub").mkdir()
     assert find_root(tmp_path / "sub") == RepositoryRoot(
         tmp_path / "sub", False, None, tmp_path / "sub" / ".xscore", False
@@ -51,20 +51,20 @@ def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
 
 
 def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
-    """In plain folders, a store of this user's further up makes that folder the root."""
+    """In plain folders, a store of this user in a parent folder makes that folder the root."""
     connect_store(tmp_path / ".xscore" / "memory.db").close()
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     assert find_root(tmp_path / "sub" / "deep").path == tmp_path
 
 
 def test_a_git_file_with_a_null_byte_names_nothing(tmp_path: Path) -> None:
-    """What no path can hold is no path, and no fault."""
+    """An invalid path is no path, and no crash."""
     (tmp_path / ".git").write_bytes(b"gitdir: x\0y\n")
     assert not find_root(tmp_path).is_git
 
 
 def test_a_git_folder_without_a_head_is_no_repository(tmp_path: Path) -> None:
-    """An empty `.git` folder, or a `.git` file that names none, does not make a root."""
+    """An empty `.git` folder, or a `.git` file without a target, does not make a root."""
     (tmp_path / "a" / ".git").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / ".git").write_text("hello\n")
@@ -82,14 +82,14 @@ def test_a_linked_start_resolves_to_the_real_root(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_ground() -> Iterator[Path]:
-    """Give a folder that other users may enter."""
+    """Make a folder that other users may enter."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(os.path.realpath(name))
 
 
 def test_a_read_only_root_keeps_its_store_in_the_cache_folder(open_ground: Path, own_home: Path) -> None:
-    """A root that cannot be written gets a store in the user's cache, one for each real path."""
+    """A read-only root has its store in the user's cache, one for each real path."""
     roots = [open_ground / name for name in ("one", "two")]
     for root in roots:
         root.mkdir(mode=0o555)
@@ -107,7 +107,7 @@ def test_a_read_only_root_keeps_its_store_in_the_cache_folder(open_ground: Path,
 
 
 def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path: Path) -> None:
-    """The user's folders are the platform's, unless the setting names another."""
+    """The user's folders are the platform's, unless a setting names others."""
     assert own_home in user_data_dir(None).parents
     assert user_data_dir(tmp_path / "x") == tmp_path / "x"
     assert user_config_file().name == "config.toml"
@@ -115,14 +115,14 @@ def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path:
 
 
 def test_a_home_of_no_one_is_said() -> None:
-    """`~name` of a user who does not exist is a usage error, and no folder of that name is made."""
+    """`~name` of an unknown user is a usage error, and no such folder is made."""
     with pytest.raises(UsageError, match="names an unknown user"):
         user_data_dir(Path("~no-such-user/x"))
 
 
 @given(st.binary(max_size=40))
 def test_a_portable_name_is_utf8_and_comes_back(name: bytes) -> None:
-    """Every file name becomes UTF-8 text, two names never the same one, and the name comes back byte for byte."""
+    """Every file name becomes unique UTF-8 text that converts back byte for byte."""
     text = portable_name(name)
     text.encode("utf-8")
     assert os.fsencode(native_name(text)) == name
@@ -130,7 +130,7 @@ def test_a_portable_name_is_utf8_and_comes_back(name: bytes) -> None:
 
 
 def test_an_ordinary_name_stays_as_it_is() -> None:
-    """UTF-8 names are not touched, per cent signs included; others show their bytes."""
+    """UTF-8 names are unchanged, percent signs included; others show their bytes."""
     assert portable_name("src/größe 100%.py") == "src/größe 100%.py"
     assert portable_name(b"caf\xe9.py") == "caf%E9.py"
     assert portable_name("caf%E9.py") == "caf%25E9.py"

@@ -1,4 +1,4 @@
-"""Whether a process that named itself in a store is still there."""
+"""Whether a process named in a store is still running."""
 
 import subprocess
 import sys
@@ -9,13 +9,13 @@ from xscore.platform.processes import ELSEWHERE_S, is_process_at_work, process_i
 
 
 def test_this_process_is_at_work() -> None:
-    """However long ago it began."""
+    """However long ago it started."""
     assert is_process_at_work(process_identity(), age_s=0.0)
     assert is_process_at_work(process_identity(), age_s=10 * ELSEWHERE_S)
 
 
 def test_a_process_that_has_ended_is_not() -> None:
-    """Its id is gone, here and at this start of the machine."""
+    """Its id is gone, on this machine since this boot."""
     done = subprocess.run(
         [sys.executable, "-c", "from xscore.platform.processes import process_identity; print(process_identity())"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The README is executed: its commands parse, its example runs, its links lead somewhere."""
+"""The README is executed: its commands parse, its example runs, its links work."""
 
 import os
 import re
@@ -22,11 +22,11 @@ BLOCKS = FENCES.findall(README)
 SHOWING = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 STANDS_FOR = {'"$began"': "2026-11-01T08:00:00Z", "../other": ".."}
-"""What a page leaves to the reader, and something that is there."""
+"""Placeholders in a page, with real values."""
 
 
 def commands() -> list[str]:
-    """Every `xscore …` that these pages show in a block, without redirections, pipes and comments."""
+    """Return every `xscore …` command in these pages' blocks, without redirections, pipes and comments."""
     found = []
     for _, block in FENCES.findall("".join(page.read_text("utf-8") for page in SHOWING)):
         for line in block.splitlines():
@@ -38,7 +38,7 @@ def commands() -> list[str]:
 
 
 def parse(line: str) -> None:
-    """Find the command of a line, through its groups, and parse its arguments. Raises click's errors."""
+    """Find a line's command, through its groups, and parse its arguments. Raises click's errors."""
     name, *arguments = shlex.split(re.sub("|".join(map(re.escape, STANDS_FOR)), lambda it: STANDS_FOR[it[0]], line))
     context = xscore_command.make_context("xscore", ["status"])
     command = xscore_command.get_command(context, name)
@@ -53,13 +53,13 @@ def parse(line: str) -> None:
 
 @pytest.mark.parametrize("line", dict.fromkeys(commands()))
 def test_every_command_shown_parses(line: str) -> None:
-    """Commands, those within groups too, and options in the README and the documents exist."""
+    """Commands, including those in groups, and options in the README and the docs exist."""
     parse(line)
 
 
 @pytest.mark.parametrize("line", ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"])
 def test_what_is_not_there_does_not_parse(line: str) -> None:
-    """The test above can fail: for a command, one within a group, an option, an argument that is missing."""
+    """The test above can fail: for a command, one in a group, an option, a missing argument."""
     with pytest.raises(click.UsageError):
         parse(line)
 
@@ -70,21 +70,21 @@ def test_the_readme_shows_commands() -> None:
 
 
 def test_the_python_example_runs(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example runs as written, in a repository of its own, without a key."""
+    """The example runs as written, in its own repository, without a key."""
     monkeypatch.chdir(make_repo(FILES))
     block = next(code for language, code in BLOCKS if language == "python")
     exec(block, {})
 
 
 def test_links_lead_somewhere() -> None:
-    """Every relative link of the documents names a file that is there."""
+    """Every relative link in the docs names an existing file."""
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
-    """The first row is computed anew, but for the seconds of this machine; the others hold its price a memory."""
+    """The first row is recomputed, except for seconds; the others keep its price per memory."""
     program = [sys.executable, str(ROOT / "benchmarks" / "cost_table.py"), "--sizes", "1000"]
     done = subprocess.run(
         program, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True
@@ -100,5 +100,5 @@ def test_the_table_of_costs_is_what_estimate_says(tmp_path: Path) -> None:
 
 
 def test_the_readme_lists_every_manual() -> None:
-    """No page of the manual can be found by its file's name alone."""
+    """Every page of the manual is linked from another."""
     assert [page.name for page in SHOWING[1:] if f"(docs/{page.name})" not in README] == []

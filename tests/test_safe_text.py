@@ -1,4 +1,4 @@
-"""Text out of a repository on a terminal."""
+"""Repository text on a terminal."""
 
 import json
 import unicodedata
@@ -13,7 +13,7 @@ anything = st.text(alphabet=st.characters(categories=None))
 
 
 def test_escapes_are_shown_not_sent() -> None:
-    """Colour codes, title changes, carriage returns and bidirectional overrides lose their power."""
+    """Colour codes, title changes, carriage returns and bidirectional overrides are made harmless."""
     hostile = f"a\x1b[31m\x1b]0;title\x07\rb\x9b2J{BIDI}c"
     assert escape_controls(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
 
@@ -25,7 +25,7 @@ def test_lines_and_tabs_of_a_block_stay() -> None:
 
 @given(anything)
 def test_one_line_is_one_line(text: str) -> None:
-    """Whatever a path or reason contains, it takes one line, can be encoded and holds no control character."""
+    """Any path or reason becomes one encodable line without control characters."""
     line = one_line(text)
     assert len(line.splitlines()) <= 1
     assert line.encode("utf-8").decode("utf-8") == line
@@ -34,7 +34,7 @@ def test_one_line_is_one_line(text: str) -> None:
 
 @given(anything, st.integers(min_value=1, max_value=40))
 def test_brief_is_short(text: str, limit: int) -> None:
-    """A text of any length takes one line of so many characters at most, harmless, and says where it was cut."""
+    """A text of any length becomes one harmless line of at most N characters, with a mark where it was cut."""
     line = ellipsize(text, limit)
     assert len(line) <= limit
     assert len(line.splitlines()) <= 1
@@ -43,13 +43,13 @@ def test_brief_is_short(text: str, limit: int) -> None:
 
 
 def test_what_is_no_character_is_shown() -> None:
-    """Separators of lines that end no line, and code points that no text may hold, are escapes in a block too."""
+    """Unusual line separators and invalid code points are escaped in a block too."""
     assert escape_controls("a\u2028b\ufffec\ufdd0") == "a\\u2028b\\ufffec\\ufdd0"
 
 
 @given(anything)
 def test_json_survives_and_is_safe(text: str) -> None:
-    """JSON reads back as it was and holds no raw control character, whatever the terminal."""
+    """JSON round-trips and has no raw control character, on any terminal."""
     rendered = safe_json({"text": text})
     assert json.loads(rendered)["text"] == text
     assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in rendered if letter != "\n")

@@ -19,7 +19,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_later_sources_win_and_say_where_a_value_came_from(tmp_path: Path) -> None:
-    """Defaults < user file < repository file < environment < flags, and each value names its source."""
+    """Defaults < user file < repository file < environment < flags, and each value has its source."""
     user = write(tmp_path / "user.toml", "[selection]\nthreshold = 0.6\ntop_k = 5\nmin_keep = 1\n[judge]\nrpm = 100\n")
     write(tmp_path / ".xscore.toml", "[selection]\nthreshold = 0.65\ntop_k = 6\n")
     loaded = load_settings(
@@ -62,7 +62,7 @@ def test_a_repository_cannot_redirect_or_spend(tmp_path: Path, line: str, name: 
 
 
 def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
-    """A typo names its source, and the names there are: no command could show them while it stands."""
+    """A typo is reported with its source and the valid names, since no command can list them meanwhile."""
     user = write(tmp_path / "user.toml", "[judge]\nmodle = 'lexical'\n")
     with pytest.raises(UsageError, match=r"user\.toml: there is no setting `judge\.modle`") as caught:
         load_settings(repo_root=None, user_file=user, environ={})
@@ -81,7 +81,7 @@ def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
 
 
 def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
-    """Every kind of memory may have its own, in a file or the environment; a word that is no kind is refused."""
+    """Each kind of memory may have its own, in a file or the environment; an unknown kind is refused."""
     table = "[selection.threshold]\ncode = 0.7\n'typesafe/doc' = 0.6\n"
     read = load_settings(repo_root=None, user_file=write(tmp_path / "user.toml", table), environ={})
     assert read.settings.selection.threshold == {"code": 0.7, "typesafe/doc": 0.6}
@@ -97,7 +97,7 @@ def test_a_threshold_is_a_number_or_a_table_by_kind(tmp_path: Path) -> None:
 
 
 def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:
-    """P01: the key is masked in any print of the settings, and refused in a file."""
+    """P01: the key is masked when settings are printed, and refused in a file."""
     loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
     assert loaded.settings.openai.api_key.reveal() == "k-123456"
     assert "k-123456" not in repr(loaded)
@@ -109,7 +109,7 @@ def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path
 
 
 def test_flags_as_text_are_validated_too() -> None:
-    """`--max-usd` arrives as text and is exact."""
+    """`--max-usd` is parsed exactly from text."""
     loaded = load_settings(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "0.10"})
     assert loaded.settings.budget.max_usd == Decimal("0.10")
     with pytest.raises(UsageError, match="flag"):
@@ -126,7 +126,7 @@ def test_what_a_repository_may_set_changes_no_destination() -> None:
 
 @pytest.mark.parametrize("value", ["[" * 100_000, "9" * 5_000], ids=["nested", "huge"])
 def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, value: str) -> None:
-    """Endless nesting and endless numbers are unreadable files, not faults of ours; a foreign one is left alone."""
+    """Endless nesting and endless numbers are unreadable files, not bugs; a foreign one is left alone."""
     write(tmp_path / "pyproject.toml", f"a = {value}\n")
     assert load_settings(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
     write(tmp_path / ".xscore.toml", f"a = {value}\n")
@@ -135,7 +135,7 @@ def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, valu
 
 
 def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
-    """A clone's settings of more than 1 MB are not read, and more than 1,000 globs are refused; both are named."""
+    """A clone's settings over 1 MB are not read, and more than 1,000 globs are refused; both are named."""
     own = write(tmp_path / ".xscore.toml", "# " + "x" * 1_000_000)
     with pytest.raises(UsageError, match=r"\.xscore\.toml cannot be read: it has more than 1,000,000 bytes"):
         load_settings(repo_root=tmp_path, user_file=None, environ={})
@@ -149,7 +149,7 @@ def test_settings_files_and_lists_of_globs_are_bounded(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
-    """A variable that sets nothing is a warning with the name that was meant, and changes nothing."""
+    """A variable that sets nothing is a warning with the nearest name, and changes nothing."""
     loaded = load_settings(repo_root=None, user_file=None, environ={"XSCORE_JUDGE_MODLE": "lexical", "XSCOREX": "1"})
     (warning,) = loaded.warnings
     assert "XSCORE_JUDGE_MODLE" in warning and warning.endswith("XSCORE_JUDGE_MODEL")
@@ -157,14 +157,14 @@ def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
 
 
 def test_a_size_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    """A clone cannot ask for more bytes than a read can take."""
+    """A clone cannot request more bytes than a read allows."""
     write(tmp_path / ".xscore.toml", "[index]\nmax_file_bytes = 99999999999999999999\n")
     with pytest.raises(UsageError, match=r"index\.max_file_bytes"):
         load_settings(repo_root=tmp_path, user_file=None, environ={})
 
 
 def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
-    """TOML that does not parse names the file; a foreign pyproject.toml that does not parse is left alone."""
+    """Invalid TOML is named by file; an invalid pyproject.toml of another tool is left alone."""
     user = write(tmp_path / "user.toml", "[judge\n")
     with pytest.raises(UsageError, match=r"user\.toml cannot be read"):
         load_settings(repo_root=None, user_file=user, environ={})
@@ -173,7 +173,7 @@ def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
 
 
 def test_lists_and_tables_fit_into_the_environment() -> None:
-    """`a,b` is a list and `name=value,…` a table; a table that makes no sense names its variable."""
+    """`a,b` is a list and `name=value,…` a table; an invalid table names its variable."""
     environ = {"XSCORE_INDEX_EXCLUDE": "dist/, *.min.js", "XSCORE_BUNDLE_CEILINGS": "session=0.5,project=0.1"}
     settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert settings.index.exclude == ("dist/", "*.min.js")
@@ -183,7 +183,7 @@ def test_lists_and_tables_fit_into_the_environment() -> None:
 
 
 def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp_path: Path) -> None:
-    """A table names layers that exist, and only what differs from the default."""
+    """A table names existing layers, and only changed values."""
     user = write(tmp_path / "user.toml", "[memory.max_rows]\nuser = 9\n")
     rows = load_settings(repo_root=None, user_file=user, environ={}).settings.memory.max_rows
     assert (rows[Layer.USER], rows[Layer.SESSION]) == (9, 20_000)
@@ -198,20 +198,20 @@ def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp
     [("BUDGET_MAX_USD", "inf"), ("BUDGET_MAX_USD", "-1"), ("BUDGET_MAX_USD", "1e9"), ("BUDGET_DEADLINE_S", "inf")],
 )
 def test_money_and_time_are_bounded(name: str, value: str) -> None:
-    """An endless cap or deadline is refused."""
+    """An infinite cap or deadline is refused."""
     with pytest.raises(UsageError, match=f"XSCORE_{name}"):
         load_settings(repo_root=None, user_file=None, environ={f"XSCORE_{name}": value})
 
 
 def test_a_constant_of_the_program_is_no_setting() -> None:
-    """What is marked `Fixed` can be set by no file; the settings stay few enough to read."""
+    """No file can set what is marked `Fixed`; the settings stay few enough to read."""
     with pytest.raises(UsageError, match="there is no setting"):
         load_settings(repo_root=None, user_file=None, environ={}, flags={"bundle.w_rel": 2})
     assert len(setting_names()) <= 75
 
 
 def test_the_default_model_can_be_chosen() -> None:
-    """Naming the default model is a choice: no other model stands in for it."""
+    """Naming the default model is a choice: no other model replaces it."""
     flags = {"judge.model": Settings().judge.model}
     assert load_settings(repo_root=None, user_file=None, environ={}, flags=flags).settings.judge.is_named
     assert not load_settings(repo_root=None, user_file=None, environ={}).settings.judge.is_named
@@ -221,7 +221,7 @@ def test_the_default_model_can_be_chosen() -> None:
     ("text", "expected"), [("yes", True), ("ON", True), ("True", True), ("0", False), ("no", False)]
 )
 def test_a_switch_in_the_environment(text: str, expected: bool) -> None:
-    """A switch takes the usual words."""
+    """A switch accepts the usual words."""
     loaded = load_settings(
         repo_root=None, user_file=None, environ={"XSCORE_STORE_TRUST": "x", "XSCORE_TRUST_STORE": text}
     )
@@ -229,7 +229,7 @@ def test_a_switch_in_the_environment(text: str, expected: bool) -> None:
 
 
 def test_every_setting_is_read_somewhere() -> None:
-    """Outside of `settings` an attribute of each name is read, so that a forgotten setting is noticed."""
+    """Every setting is read outside `settings`, so that a forgotten one is noticed."""
     package = Path(xscore.__file__).parent
     sources = [path.read_text("utf-8") for path in package.rglob("*.py") if "settings" not in path.parts]
     unread = [
@@ -239,7 +239,7 @@ def test_every_setting_is_read_somewhere() -> None:
 
 
 def test_what_of_a_repository_is_not_read_is_said(tmp_path: Path) -> None:
-    """A settings file that is a link, or a table in a file that cannot be read, is ignored with a warning."""
+    """A settings file that is a link, or a table in an unreadable file, is ignored with a warning."""
     (tmp_path / "other.toml").write_text("[selection]\nthreshold = 0.5\n")
     (tmp_path / ".xscore.toml").symlink_to(tmp_path / "other.toml")
     (tmp_path / "pyproject.toml").write_text("[tool.xscore.selection]\nthreshold = 0.5\n" + "#" * 1_000_000)

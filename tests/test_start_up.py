@@ -1,4 +1,4 @@
-"""What a start loads: counts of modules, never times."""
+"""What a start imports: counts of modules, never times."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "nump
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small indexed repository, with a script that judges it."""
+    """A small indexed repository with a script as its judge."""
     home = tmp_path_factory.mktemp("start_up")
     (home / "repo").mkdir()
     (home / "repo" / "cart.py").write_text('def total(items):\n    """Sum prices."""\n    return sum(items)\n')
@@ -35,7 +35,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def modules_loaded(repository: Path, *arguments: str, **variables: str) -> set[str]:
-    """Run a command in a process and a home of its own; return the modules it has loaded at its end."""
+    """Run a command in a new process and home; return the modules loaded at its end."""
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
     environ |= variables
     done = subprocess.run(
@@ -58,33 +58,33 @@ def own_modules(modules: set[str]) -> int:
 
 
 def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> None:
-    """`--help` knows the commands by name."""
+    """`--help` lists the commands without importing them."""
     modules = modules_loaded(repository, "--help")
     assert own_modules(modules) <= 10
     assert not HEAVY & modules
 
 
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
-    """`status` counts what the store holds without a model, a server or a table of numbers."""
+    """`status` counts the store's contents without a model, a server or an array library."""
     modules = modules_loaded(repository, "status")
     assert own_modules(modules) <= 58
     assert not HEAVY & modules
 
 
 def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
-    """A turn whose judgments are all stored opens nothing that could send or score."""
+    """A turn with all judgments stored imports nothing that sends or scores."""
     script = f"scripted:{repository.parent / 'script.json'}"
     ask = ["ask", "Where are prices summed?", "--judge", script, "--no-answer", "--json", "-q", "-y"]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
     assert own_modules(modules) <= 102
-    assert not HEAVY & modules
+    assert not (HEAVY | {"importlib.metadata", "tomllib"}) & modules  # no package is searched, no rule parsed
     assert "xscore.scorer.model_judge" not in modules
     assert "xscore.pipeline.resources" not in modules
 
 
 def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
-    """Looking for a key imports no provider, and judging by words makes no call."""
+    """Looking for a key imports no provider, and lexical judging makes no call."""
     modules = modules_loaded(repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q")
     assert own_modules(modules) <= 106
     assert not (HEAVY - {"asyncio", "numpy"}) & modules
@@ -93,7 +93,7 @@ def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
 
 
 def test_an_mcp_server_starts_without_pipeline_or_event_loop(repository: Path) -> None:
-    """Agents start it with every session, so it loads nothing that only a call needs."""
+    """Agents start it with every session, so it imports nothing that only a call needs."""
     modules = modules_loaded(repository.parent, "mcp")
     assert own_modules(modules) <= 62
     assert not (HEAVY - {"random"} | {"mcp", "xscore.pipeline.build"}) & modules  # the version's module takes random
@@ -101,7 +101,7 @@ def test_an_mcp_server_starts_without_pipeline_or_event_loop(repository: Path) -
 
 @pytest.mark.parametrize("judge", ["openai-chat:small", "anthropic:small", "decisions:small"])
 def test_judging_loads_no_sdk(repository: Path, judge: str) -> None:
-    """A turn that only judges, on any wire, takes an HTTP client and no vendor's package."""
+    """A turn that only judges, by any API, imports an HTTP client and no vendor's package."""
     with OpenAIServer() as chat, AnthropicServer() as messages, DecisionServer() as decisions:
         urls = {
             "OPENAI_BASE_URL": chat.url,
@@ -113,3 +113,14 @@ def test_judging_loads_no_sdk(repository: Path, judge: str) -> None:
         assert chat.counts.requests or messages.counts.requests or decisions.requests
     assert "aiohttp" in modules
     assert not {"openai", "anthropic", "httpx2"} & modules
+
+
+def test_an_index_of_an_edit_loads_one_grammar_and_starts_no_process(repository: Path) -> None:
+    """Without a change no rule of redaction is loaded; after one, the compiled part of one grammar and no more."""
+    unchanged = modules_loaded(repository, "index")
+    assert own_modules(unchanged) <= 68
+    assert not {"xscore.store.redaction", "xscore.indexer.languages", "tree_sitter"} & unchanged
+    (repository / "cart.py").write_text('def total(items):\n    """Sum all prices."""\n    return sum(items)\n')
+    edited = modules_loaded(repository, "index")
+    assert {name for name in edited if name.startswith("tree_sitter_")} == {"tree_sitter_python._binding"}
+    assert not {"multiprocessing", "importlib.resources", "tomllib", "xscore.indexer.workers"} & edited

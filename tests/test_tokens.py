@@ -1,10 +1,11 @@
-"""Tokens are guessed from length alone, and reservations err upwards."""
+"""Tokens are estimated from length alone, and reservations err upwards."""
 
 from xscore.platform import tokens
 from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
 from xscore.records.memory import Kind
 from xscore.records.turn import Turn
+from xscore.settings import PrimarySettings
 
 
 def test_a_character_that_takes_several_bytes_counts_as_several() -> None:
@@ -15,14 +16,14 @@ def test_a_character_that_takes_several_bytes_counts_as_several() -> None:
 
 
 def test_a_reservation_holds_for_scripts_of_a_token_a_character() -> None:
-    """What is reserved for a Chinese prompt is no less than one token a character."""
+    """The reservation for a Chinese prompt is at least one token a character."""
     turn = Turn(task="修复丢失的写入" * 1_000)
-    request = answer_request(turn, Bundle("", (), (), 0), model="m", max_output_tokens=10)
+    request = answer_request(turn, Bundle("", (), (), 0), model="m", settings=PrimarySettings(max_output_tokens=10))
     assert request.reserved_input_tokens >= len(turn.task)
 
 
 def test_a_language_has_its_own_ratio_and_prose_is_cheaper_than_unknown_code() -> None:
-    """The ratio follows the language where it is known, else the kind."""
+    """The ratio depends on the language if known, else on the kind."""
     assert tokens.estimate(390, kind=Kind.FUNCTION, language="python") == 100
     assert tokens.estimate(420, kind=Kind.EXCHANGE) == 100
     assert tokens.chars_per_token(Kind.FUNCTION, "cobol") < tokens.chars_per_token(Kind.DOC)

@@ -1,4 +1,4 @@
-"""Days by one rule, whatever the clock says."""
+"""Days by one rule, whatever the clock shows."""
 
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ def test_a_day_ends_before_midnight() -> None:
 
 @pytest.mark.parametrize(("at", "day"), [(-1e15, "0001-01-01"), (1e15, "9999-12-31"), (0, "1970-01-01")])
 def test_every_moment_has_a_day(at: float, day: str) -> None:
-    """What no calendar has falls on the first or the last day."""
+    """Times outside the calendar fall on the first or the last day."""
     assert day_of(at) == day
 
 

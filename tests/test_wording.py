@@ -39,24 +39,24 @@ FIGURES: dict[Callable[..., str], dict[Any, str]] = {
     format_bytes: {812: "812 B", 4_096: "4.1 kB", 38_000_000: "38 MB", 2_500_000_000: "2.5 GB"},
     format_time: {1_795_348_800.0: "2026-11-22 12:00", 1e18: DASH},
 }
-"""Nothing charged is $0, and a small price is never rounded to nothing; times are UTC."""
+"""Nothing charged is $0, and a small price is never rounded to zero; times are UTC."""
 
 
 @pytest.mark.parametrize("write", FIGURES, ids=lambda write: write.__name__)
 def test_figures(write: Callable[..., str]) -> None:
-    """Each kind of figure keeps two or three digits, in the unit one would say it in."""
+    """Each kind of figure keeps two or three digits, in its natural unit."""
     for figure, words in FIGURES[write].items():
         assert write(figure) == words
 
 
 def test_only_an_estimate_is_marked_as_one() -> None:
-    """`~` is for what nobody counted; nothing charged and no known price are neither."""
+    """`~` marks estimates; nothing charged and no known price have none."""
     amounts = (Decimal("0.0114"), Decimal(0), None)
     assert [format_dollars(amount, estimated=True) for amount in amounts] == ["~$0.011", "$0", "unpriced"]
 
 
 def test_shares_and_differences() -> None:
-    """99,999 of 100,000 are not shown as all, nor 1 as none; nothing has no share."""
+    """99,999 of 100,000 is not shown as all, nor 1 as none; zero of zero has no percentage."""
     shares = [format_share(part, 100_000) for part in (0, 1, 50_000, 99_999, 100_000)]
     assert shares == ["0 %", "0.1 %", "50 %", "99.9 %", "100 %"]
     assert [format_difference(actual, 100) for actual in (104, 88, 100.2)] == ["+4 %", "−12 %", "0 %"]
@@ -64,7 +64,7 @@ def test_shares_and_differences() -> None:
 
 
 def test_counts_and_places() -> None:
-    """Plural and line ranges; a path cannot drive the terminal."""
+    """Plurals and line ranges; a path cannot control the terminal."""
     assert (counted(1, "call"), counted(1_024, "call"), counted(0, "memory", "memories")) == (
         "1 call",
         "1,024 calls",

@@ -3,30 +3,63 @@
 The names below are imported when they are first used: `import xscore` itself costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # type checkers take it for true; importing `typing` would double the start
 if TYPE_CHECKING:
-    from xscore.pipeline.build import Pipeline, ask_sync
+    from xscore.extensions.lists.interface import JudgeOptions, judge, judge_async, judge_stream
+    from xscore.extensions.lists.results import JudgedItem, JudgedItems, ListReceipt
+    from xscore.pipeline.build import Pipeline
+    from xscore.pipeline.open_folder import OpenFolder
+    from xscore.pipeline.open_folder import open_folder as open  # noqa: A004  a name of this module, as in `gzip.open`
     from xscore.platform.errors import XscoreError
+    from xscore.platform.portal import Interrupted
     from xscore.records.receipt import Answer
     from xscore.records.turn import Scope, Turn
     from xscore.settings import Settings
 
-__all__ = ["Answer", "Pipeline", "Scope", "Settings", "Turn", "XscoreError", "ask_sync"]
+__all__ = [
+    "Answer",
+    "Interrupted",
+    "JudgeOptions",
+    "JudgedItem",
+    "JudgedItems",
+    "ListReceipt",
+    "OpenFolder",
+    "Pipeline",
+    "Scope",
+    "Settings",
+    "Turn",
+    "XscoreError",
+    "judge",
+    "judge_async",
+    "judge_stream",
+    "open",
+]
 
 _HOMES = {
-    "Answer": "xscore.records.receipt",
-    "Pipeline": "xscore.pipeline.build",
-    "Scope": "xscore.records.turn",
-    "Settings": "xscore.settings",
-    "Turn": "xscore.records.turn",
-    "XscoreError": "xscore.platform.errors",
-    "ask_sync": "xscore.pipeline.build",
+    "Answer": "xscore.records.receipt:Answer",
+    "Interrupted": "xscore.platform.portal:Interrupted",
+    "JudgeOptions": "xscore.extensions.lists.interface:JudgeOptions",
+    "JudgedItem": "xscore.extensions.lists.results:JudgedItem",
+    "JudgedItems": "xscore.extensions.lists.results:JudgedItems",
+    "ListReceipt": "xscore.extensions.lists.results:ListReceipt",
+    "OpenFolder": "xscore.pipeline.open_folder:OpenFolder",
+    "Pipeline": "xscore.pipeline.build:Pipeline",
+    "Scope": "xscore.records.turn:Scope",
+    "Settings": "xscore.settings:Settings",
+    "Turn": "xscore.records.turn:Turn",
+    "XscoreError": "xscore.platform.errors:XscoreError",
+    "judge": "xscore.extensions.lists.interface:judge",
+    "judge_async": "xscore.extensions.lists.interface:judge_async",
+    "judge_stream": "xscore.extensions.lists.interface:judge_stream",
+    "open": "xscore.pipeline.open_folder:open_folder",
 }
+"""Name -> where it is, `module:name`."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'xscore' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    from importlib import import_module
+
+    module, _, own_name = _HOMES[name].partition(":")
+    return getattr(import_module(module), own_name)

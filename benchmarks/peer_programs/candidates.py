@@ -1,17 +1,16 @@
-"""The 2,000 candidates that xscore and its peers judge, and what the server's scoring function says of each.
+"""The 2,000 items that xscore and its peers judge, and what the server's scoring function says of each.
 
-Imports the standard library alone, because every program's own Python loads it. A candidate is known by its number,
-which its text carries; the rest of the text is filler of the length of a usual function.
+Imports the standard library alone, because every program's own Python loads it. An item is known by its number, which
+its text carries; the rest of the text is filler of the length of a usual function.
 """
 
 import random
 import re
 from hashlib import blake2b
-from pathlib import Path
 
 COUNT = 2_000
-A_FILE = 20
-"""Candidates in each file of the tree that xscore indexes."""
+RETRIES = 4
+"""Of one call, by each program itself: as many as xscore has by default."""
 TASK = "Why does the upload queue drop its last batch when the limit is reached?"
 NUMBERED = re.compile(r"def candidate_(\d{4})\(")
 _WORDS = ("batch", "limit", "queue", "upload", "part", "chunk", "total", "index", "retry", "state", "reader", "buffer")
@@ -46,11 +45,3 @@ def out_of_ten(number: int) -> int:
 def numbers_in(prompt: str) -> list[int]:
     """Return the candidates that a prompt shows, in its order."""
     return [int(found) for found in NUMBERED.findall(prompt)]
-
-
-def write_tree(root: Path) -> None:
-    """Write the candidates as Python files of a folder that is no git repository."""
-    root.mkdir(parents=True)
-    for start in range(0, COUNT, A_FILE):
-        members = (text(number) for number in range(start, start + A_FILE))
-        (root / f"module_{start // A_FILE:02}.py").write_text("\n\n\n".join(members) + "\n", "utf-8")

@@ -18,31 +18,38 @@ class Peer(Struct, frozen=True):
     """A program to compare with."""
 
     name: str
+    title: str
     driver: str
     packages: tuple[str, ...]
     without_dependencies: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     """Whose versions are told."""
+    has_cache: bool = True
+    """It has one that outlives its process, off by default."""
 
 
 PEERS = (
     Peer(
         "lotus",
+        "LOTUS `sem_filter`",
         "lotus_filter.py",
-        (LITELLM, "numpy<2", "pandas<3", "backoff", "tqdm", "tiktoken", "faiss-cpu", "pillow"),
+        (LITELLM, "tenacity", "numpy<2", "pandas<3", "backoff", "tqdm", "tiktoken", "faiss-cpu", "pillow"),
         ("lotus-ai==1.2.4",),
         ("lotus-ai", "litellm"),
     ),
     Peer(
         "llama_index",
+        "LlamaIndex `LLMRerank`",
         "llama_index_rerank.py",
         ("llama-index-core==0.14.25", "llama-index-llms-openai-like==0.8.1"),
         shown=("llama-index-core", "llama-index-llms-openai-like", "openai"),
+        has_cache=False,
     ),
     Peer(
         "litellm",
+        "litellm `batch_completion`",
         "litellm_batch.py",
-        (LITELLM, "diskcache", "fastapi", "orjson", "soundfile"),
+        (LITELLM, "tenacity", "diskcache", "fastapi", "orjson", "soundfile"),
         shown=("litellm", "openai"),
     ),
 )

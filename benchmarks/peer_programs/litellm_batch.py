@@ -25,7 +25,12 @@ prompts = [
     for number in range(candidates.COUNT)
 ]
 replies = litellm.batch_completion(
-    model="openai/bench", messages=prompts, api_base=url, api_key="none", max_workers=workers
+    model="openai/bench",
+    messages=prompts,
+    api_base=url,
+    api_key="none",
+    max_workers=workers,
+    num_retries=candidates.RETRIES,
 )
 scores: dict[str, int | None] = {}
 for number, reply in enumerate(replies):

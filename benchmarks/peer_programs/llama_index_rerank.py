@@ -15,7 +15,14 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.llms.openai_like import OpenAILike
 
 url, result = sys.argv[1], Path(sys.argv[2])
-model = OpenAILike(model="bench", api_base=url, api_key="none", is_chat_model=True, context_window=128_000)
+model = OpenAILike(
+    model="bench",
+    api_base=url,
+    api_key="none",
+    is_chat_model=True,
+    context_window=128_000,
+    max_retries=candidates.RETRIES,
+)
 nodes = [
     NodeWithScore(node=TextNode(text=candidates.text(number), id_=str(number))) for number in range(candidates.COUNT)
 ]

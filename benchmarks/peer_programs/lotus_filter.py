@@ -17,9 +17,9 @@ for name in ("torch", "sentence_transformers"):
     stand_in.__dict__.update(Tensor=object, CrossEncoder=object, SentenceTransformer=object)
     sys.modules[name] = stand_in
 
-import lotus  # noqa: E402  lotus imports torch, replaced above
-from lotus.cache import CacheConfig, CacheFactory, CacheType  # noqa: E402  lotus imports torch, replaced above
-from lotus.models import LM  # noqa: E402  lotus imports torch, replaced above
+import lotus  # noqa: E402  importing it loads torch, so the stand-in above comes first
+from lotus.cache import CacheConfig, CacheFactory, CacheType  # noqa: E402  importing it loads torch, so the stand-in above comes first
+from lotus.models import LM  # noqa: E402  importing it loads torch, so the stand-in above comes first
 
 url, result, workers = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 cached = "cached" in sys.argv[4:]
@@ -27,7 +27,14 @@ cache = None
 if cached:
     config = CacheConfig(cache_type=CacheType.SQLITE, max_size=10_000, cache_dir=str(result.parent / "lotus"))
     cache = CacheFactory.create_cache(config)
-model = LM(model="openai/bench", api_base=url, api_key="none", max_batch_size=workers, cache=cache)
+model = LM(
+    model="openai/bench",
+    api_base=url,
+    api_key="none",
+    max_batch_size=workers,
+    cache=cache,
+    num_retries=candidates.RETRIES,
+)
 lotus.settings.configure(lm=model, enable_cache=cached)
 numbers = list(range(candidates.COUNT))
 frame = pd.DataFrame({"number": numbers, "code": [candidates.text(number) for number in numbers]})

@@ -10,8 +10,7 @@ Trade-off: a reply takes 100 ms and 20 ms a judgment, a guess at a small model's
 
 import asyncio
 import json
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
@@ -38,12 +37,11 @@ class Server:
         if not plan.get("keep_bills"):
             self.paid: Counter[int] = Counter()
             self.good: Counter[int] = Counter()
+            self.tokens: Counter[str] = Counter()
         self.program = plan.get("program", "")
         self.seed = plan.get("seed", 0)
         self.rate_limited, self.bad = plan.get("rate_limited", 0.0), plan.get("bad", 0.0)
         self.broken = set(plan.get("broken", ()))
-        self.per_second = plan.get("per_second", 0)
-        self.arrivals: deque[float] = deque()
         self.seen: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.spoiled: Counter[str] = Counter()
@@ -55,6 +53,7 @@ class Server:
             "requests": self.statuses.total(),
             "statuses": dict(self.statuses),
             "spoiled": dict(self.spoiled),
+            "tokens": dict(self.tokens),
             "judged": len(self.paid),
             "good_again": again,
         }
@@ -67,7 +66,7 @@ class Server:
         drawn, kind = self._draw(shown)
         if self.broken & set(shown):
             return self._problem(500, "The server had an error.")
-        if shown and (drawn < self.rate_limited or self._is_over_rate()):
+        if shown and drawn < self.rate_limited:
             return self._problem(429, "Rate limit reached.")
         await asyncio.sleep(FIRST_TOKEN_S + A_JUDGMENT_S * max(1, len(shown)))
         spoiled = kind if shown and self.rate_limited <= drawn < self.rate_limited + self.bad else ""
@@ -77,7 +76,9 @@ class Server:
             self.spoiled[spoiled] += 1
         else:
             self.good.update(shown)
-        return web.json_response(_envelope(body, self._reply(body, prompt, shown, spoiled)))
+        answer = _envelope(body, self._reply(body, prompt, shown, spoiled))
+        self.tokens.update(answer["usage"])
+        return web.json_response(answer)
 
     def _draw(self, shown: list[int]) -> tuple[float, str]:
         """Draw a number in 0..1 and a kind of bad reply for this prompt's next arrival."""
@@ -86,16 +87,6 @@ class Server:
         named = f"{self.seed}|{key}|{self.seen[key]}"
         drawn = int.from_bytes(blake2b(named.encode(), digest_size=8).digest())
         return drawn / 2**64, KINDS[drawn % len(KINDS)]
-
-    def _is_over_rate(self) -> bool:
-        """Whether this request is one too many within a second; those refused are not counted."""
-        now = time.monotonic()
-        while self.arrivals and now - self.arrivals[0] >= 1:
-            self.arrivals.popleft()
-        if self.per_second and len(self.arrivals) >= self.per_second:
-            return True
-        self.arrivals.append(now)
-        return False
 
     def _problem(self, status: int, message: str) -> web.Response:
         self.statuses[str(status)] += 1

@@ -13,11 +13,9 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "cost_table": ("--sizes", "100"),
     "calls_cpu": ("--calls", "40", "--rounds", "1"),
     "fanout": ("--candidates", "200", "--latency-s", "0.01"),
-    "fanout_memory": ("--candidates", "200"),
     "hook": ("--memories", "80", "--runs", "1"),
     "house": ("--fast",),
     "layers": ("--sizes", "100,200", "--runs", "1"),
-    "lexical_nonsense": ("benchmarks",),
     "mcp_load": ("--memories", "40", "--calls", "4", "--clients", "2"),
     "redaction_false_positives": ("benchmarks",),
     "report_million": ("--calls", "200", "--turns", "4"),
@@ -28,7 +26,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "worktree": ("--runs", "1", "--packages", "click"),
 }
 ONLY_IMPORTED = {"anytime", "call_graph", "definitions", "judgments", "lexical_docstrings", "peers"}
-"""They need packages or programs that may not be there, or have one size, a large one."""
+"""Benchmarks that need packages or programs that may be missing, or that have one large size only."""
 
 
 LONG = {"cached_turn"}
@@ -38,7 +36,7 @@ LONG = {"cached_turn"}
     "name", [pytest.param(name, marks=pytest.mark.nightly if name in LONG else pytest.mark.verify) for name in PROGRAMS]
 )
 def test_it_runs(name: str, tmp_path: Path) -> None:
-    """It ends with 0, or with 1 where a target is missed, and never with a traceback."""
+    """A benchmark exits with 0, or 1 for a missed target, never with a traceback."""
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
     program = CHECKOUT / "benchmarks" / f"{name}.py"
     command = [sys.executable, str(program), *PROGRAMS[name]]
@@ -50,7 +48,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.verify
 @pytest.mark.parametrize("name", sorted(ONLY_IMPORTED))
 def test_it_can_be_imported(name: str) -> None:
-    """Everything that it takes from the package is there."""
+    """Every name that a benchmark imports from the package exists."""
     run = "import runpy, sys; sys.path.insert(0, 'benchmarks'); runpy.run_path(sys.argv[1], run_name='imported')"
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-c", run, f"benchmarks/{name}.py"]

@@ -1,4 +1,4 @@
-"""The harness of agents' sessions, end to end with an agent that has no model; no real agent is run."""
+"""The session benchmark, end to end, with a scripted agent that has no model; no real agent is run."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.conftest import MakeRepo, git
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT))  # the benchmarks are no installed package
 
-from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  its folder joins sys.path above
+from benchmarks.sessions.agents import AGENTS, CONDITIONS, Session  # noqa: E402  can be imported only after the sys.path line above
 
 PROMPT = "The discounted total of the prices is higher than their sum: the discount is added and not taken off."
 PARTS = {
@@ -54,7 +54,7 @@ def task_list(folder: Path, repository: Path, *, correction: str) -> str:
 
 @pytest.mark.verify
 def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Path) -> None:
-    """Every condition is run from the pinned files; the context arrives; the repository stays; the replay agrees."""
+    """Each condition runs from pinned files, gets the context, leaves the repository unchanged and replays alike."""
     tasks = task_list(tmp_path, repository, correction="1 - rate")
     done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -74,7 +74,7 @@ def test_sessions_are_run_recorded_and_told_again(repository: Path, tmp_path: Pa
 
 
 def test_a_task_that_is_not_done_is_not_passed(repository: Path, tmp_path: Path) -> None:
-    """The check decides, not what the agent says; what it said stands in the file."""
+    """The check decides success, not the agent's own claim; the claim is recorded in the file."""
     tasks = task_list(tmp_path, repository, correction="2 - rate")
     done = run("--agent", "scripted", "--tasks", tasks, "--out", "out", "--conditions", "bare", cwd=tmp_path)
     assert done.stdout.splitlines()[1].split()[:3] == ["bare", "1", "0"]
@@ -82,7 +82,7 @@ def test_a_task_that_is_not_done_is_not_passed(repository: Path, tmp_path: Path)
 
 
 def test_an_agent_that_is_not_there_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its program nothing is run, exit 2."""
+    """If the agent's program is missing, nothing runs and the exit code is 2."""
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run("--agent", "codex", cwd=tmp_path)
     assert done.returncode == 2
@@ -104,7 +104,7 @@ def test_the_published_tasks_are_whole() -> None:
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_a_session_is_told_of_xscore_and_nothing_else(agent: str, condition: str, tmp_path: Path) -> None:
-    """The server in the one condition, the hook in the other, neither in the bare one; Codex's values are TOML."""
+    """One condition has the server, one the hook, the baseline neither; Codex's values are TOML."""
     (tmp_path / "beside").mkdir()
     command = AGENTS[agent].command(Session(PROMPT, condition, tmp_path, tmp_path / "beside"))
     options = [word for word in command if word.startswith(("mcp_servers.", "hooks."))]
@@ -127,5 +127,5 @@ def test_a_session_is_told_of_xscore_and_nothing_else(agent: str, condition: str
     ],
 )
 def test_tokens_are_those_that_the_agent_counted(agent: str, lines: list[dict[str, object]]) -> None:
-    """Cached tokens count once, and lines without counts not at all."""
+    """Cached tokens are counted once; lines without counts are skipped."""
     assert AGENTS[agent].tokens(lines) == 7

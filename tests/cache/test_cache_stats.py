@@ -1,4 +1,4 @@
-"""What the cache holds, told also of a store that is damaged."""
+"""Cache statistics, also for a damaged store."""
 
 from pathlib import Path
 from sqlite3 import Connection
@@ -14,7 +14,7 @@ DAY = 86_400.0
 
 
 def figures(connection: Connection, turn: str, candidates: int, cached: int, *, is_model: int = 1) -> None:
-    """Keep what a turn came to."""
+    """Store the figures of a turn."""
     connection.execute(
         "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
         " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
@@ -24,12 +24,12 @@ def figures(connection: Connection, turn: str, candidates: int, cached: int, *, 
 
 
 def look(connection: Connection, path: Path, judge: str | None = "j1") -> CacheStats:
-    """Look now."""
+    """Compute the statistics now."""
     return cache_stats(connection, path, judge=judge, now=NOW)
 
 
 def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
-    """Judgments by judge, those of gone contents, those in quarantine, and bytes that add up to pages."""
+    """Judgments by judge, of removed contents and in quarantine; bytes add up to pages."""
     memories = remembered(connection, 3)
     judged(connection, "a", [*memories, function("gone")])
     judged(connection, "b", memories)
@@ -52,7 +52,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
 
 
 def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
-    """Turns of models count, by when they were asked; jobs count beside them."""
+    """Model turns are counted by the time they were asked; jobs are counted separately."""
     for turn, days, candidates, cached in (("a", 1, 10, 9), ("b", 20, 10, 0), ("c", 100, 20, 20)):
         asked(connection, turn, NOW - days * DAY)
         figures(connection, f"t_{turn}j1", candidates, cached)
@@ -68,7 +68,7 @@ def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
 
 
 def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path) -> None:
-    """What lies elsewhere is told, and what could not be read is named."""
+    """Parts stored elsewhere are reported, and unreadable parts are named."""
     judged(connection, "a", remembered(connection, 2))
     (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'reason'").fetchone()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -1,4 +1,4 @@
-"""What is remembered of hosts: what was written comes back, and nothing odd is believed."""
+"""What the cache remembers about hosts: values survive the round trip, and implausible ones are ignored."""
 
 import json
 from sqlite3 import Connection
@@ -35,7 +35,7 @@ def test_what_was_found_is_remembered(connection: Connection) -> None:
 
 
 def test_the_latest_finding_holds(connection: Connection) -> None:
-    """A host has one row, which is replaced, and can be forgotten."""
+    """A host has one row, which can be replaced or deleted."""
     write_capability(connection, FOUND, at=1.0)
     write_capability(connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0)
     found = read_capability(connection, **NAMES)
@@ -47,7 +47,7 @@ def test_the_latest_finding_holds(connection: Connection) -> None:
 
 
 def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
-    """Limits learned while judging stand beside what a probe found, or alone as something never probed."""
+    """Limits learned while judging are stored with a probe's findings, or alone if the host was never probed."""
     limits = RateLimits(50, 50_000)
     write_host_limits(connection, **NAMES, limits=limits, at=1.0)
     alone = read_capability(connection, **NAMES)
@@ -70,7 +70,7 @@ def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
     ids=str,
 )
 def test_what_is_odd_is_not_remembered(connection: Connection, change: dict[str, Any]) -> None:
-    """A row with one field that cannot be ours, or of another version, is no memory, and no error."""
+    """A row with one implausible field, or of another version, is ignored without an error."""
     write_capability(connection, FOUND, at=1.0)
     (text,) = connection.execute("SELECT body FROM capability").fetchone()
     version, body = json.loads(text)

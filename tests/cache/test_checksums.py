@@ -1,4 +1,4 @@
-"""A judgment whose row changed by itself is damage, whatever it changed into."""
+"""A judgment row that was altered outside xscore is detected as damage."""
 
 from sqlite3 import Connection
 
@@ -26,7 +26,7 @@ from xscore.records.judgment import Judgment
     ],
 )
 def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, change: str) -> None:
-    """Score, prior, place or content changed into another valid value: damage, never another judgment."""
+    """A score, prior, place or content altered to another valid value is damage, never another judgment."""
     write_judgments(connection, judgments(0, 5))
     connection.execute("INSERT INTO content (id, hash) VALUES (9, 'ff')")
     assert len(read_judgments(connection, NAMES)) == 5
@@ -37,7 +37,7 @@ def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, ch
 
 
 def test_a_judgment_does_not_pass_for_another_turns(connection: Connection) -> None:
-    """A row filed under another turn, or a turn whose number slipped, is damage."""
+    """A row moved to another turn, or a turn whose number changed, is damage."""
     write_judgments(connection, judgments(0, 5))
     write_judgments(connection, judgments(5, 6), ("turn 2", judge_key(JUDGE), 0))
     connection.execute("UPDATE query SET turn_key = CASE turn_key WHEN 'turn' THEN 'x' ELSE 'turn' END")

@@ -1,4 +1,4 @@
-"""Claims: who pays for which content, and what becomes of the claims of the dead, the stuck and the remote."""
+"""Claims: who pays for which content, and what happens to claims of dead, stuck and remote processes."""
 
 import asyncio
 import os
@@ -21,18 +21,18 @@ FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]
 
 
 class Clock(Struct):
-    """A wall clock that jumps."""
+    """A wall clock that can jump."""
 
     now: float = 1_000_000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
 @pytest.fixture
 async def commits(path: Path, connection: Connection) -> AsyncIterator[GroupCommit]:
-    """A writing thread on the store."""
+    """A writer thread on the store."""
     async with GroupCommit(path) as opened:
         yield opened
 
@@ -43,17 +43,17 @@ async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -
 
 
 def shares(found: Sequence[ClaimResult]) -> list[ClaimState]:
-    """Whose the packs are."""
+    """Return who owns each pack."""
     return [one.share for one in found]
 
 
 def rows(connection: Connection) -> list[str]:
-    """Contents that are claimed."""
+    """Return the claimed contents."""
     return [row[0] for row in connection.execute("SELECT content FROM claim ORDER BY content")]
 
 
 async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
-    """A pack with one claimed content is theirs as a whole; what nobody claimed can be had."""
+    """A pack with one content claimed by another runner belongs to that runner; unclaimed packs can be claimed."""
     async with (
         StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
         StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
@@ -68,7 +68,7 @@ async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connect
 
 
 async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connection: Connection) -> None:
-    """Judgments that another runner wrote come with the claim, and their claims are gone with their commit."""
+    """A claim returns judgments that another runner already wrote; that runner's commit releases its own claims."""
     found = judgments(0, 2)
     hashes = [one.content_hash for one in found]
     async with (
@@ -87,7 +87,7 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
 
 
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
-    """Contents given up without a judgment go to whoever asks next, while the runner works on."""
+    """Contents released without a judgment go to the next runner that asks, while the first one keeps working."""
     async with (
         StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
         StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
@@ -99,14 +99,14 @@ async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
 
 
 async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connection: Connection) -> None:
-    """Of several free packs so many are taken as there are workers; the others stay free for others."""
+    """A runner claims as many free packs as it has workers and leaves the rest for others."""
     async with StoredClaims(commits, turn_key="t", judge=JUDGE) as one:
         assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [ClaimState.OURS, ClaimState.FREE]
         assert rows(connection) == FIRST
 
 
 async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit) -> None:
-    """A runner without a sign of life is gone after the lease; with signs of life it is not."""
+    """A runner without a heartbeat loses its claims after the lease; one with a heartbeat keeps them."""
     clock = Clock()
     one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
     two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
@@ -121,17 +121,17 @@ async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit
 
 
 async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
-    """A runner that waits long for one reply still lives."""
+    """A runner that waits long for one reply still counts as alive."""
     async with StoredClaims(commits, turn_key="t", judge=JUDGE, heartbeat_s=0.01) as one:
         await claim(one, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
-        while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  another thread writes it and sets no event
+        while connection.execute("SELECT seen_at FROM runner").fetchone()[0] <= first:  # noqa: ASYNC110  a thread writes the row to the database; there is no event to await
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("jump_s", [-3_600.0, 3_600.0])
 async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, jump_s: float) -> None:
-    """A wall clock set back or forth never leaves a claim that nobody can take."""
+    """Setting the wall clock back or forward never leaves a claim that cannot be taken."""
     clock = Clock()
     one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
     two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
@@ -143,7 +143,7 @@ async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, ju
 
 @pytest.fixture
 def ended() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has ended and that nobody has waited for."""
+    """A process that has ended and has not been reaped."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     yield process
@@ -151,7 +151,7 @@ def ended() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_that_has_ended_is_not_alive(ended: subprocess.Popen[bytes]) -> None:
-    """It is not, whether or not anybody has waited for it; this one is."""
+    """An ended process is not alive, reaped or not; this process is."""
     assert is_alive(os.getpid())
     assert not is_alive(ended.pid)
     ended.wait()
@@ -161,7 +161,7 @@ def test_a_process_that_has_ended_is_not_alive(ended: subprocess.Popen[bytes]) -
 async def test_a_dead_process_is_taken_over_at_once(
     commits: GroupCommit, connection: Connection, ended: subprocess.Popen[bytes]
 ) -> None:
-    """The claims of a process of this place that is no longer there are free."""
+    """Claims of a process on this machine that has ended are free."""
     one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?", (ended.pid,))
@@ -169,7 +169,7 @@ async def test_a_dead_process_is_taken_over_at_once(
 
 
 async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, connection: Connection) -> None:
-    """In another container or on another host only the lease tells; its process ids mean nothing here."""
+    """For another container or host only the lease counts; its process ids mean nothing here."""
     one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}"))
@@ -177,7 +177,7 @@ async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, 
 
 
 async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
-    """A runner whose end could not be written (a full disk) holds nothing in a process that lives on."""
+    """A runner whose end could not be written (full disk) holds no claims, even if its process lives on."""
     async with GroupCommit(path) as commits:
         one = StoredClaims(commits, turn_key="t", judge=JUDGE)
         await claim(one, FIRST)

@@ -21,7 +21,7 @@ scores = st.floats(0, 1)
 
 
 def test_what_was_judged_is_known(connection: Connection) -> None:
-    """X28: score, pack, position and prior come back by content hash; the reason when asked for."""
+    """X28: score, pack, position and prior are found by content hash; the reason is read on request."""
     write_judgments(connection, [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)])
     assert read_judgments(connection, NAMES) == {
         "aa": Judgment("aa", 0.92, "", "p_1", 3, 0.25),
@@ -31,7 +31,7 @@ def test_what_was_judged_is_known(connection: Connection) -> None:
 
 
 def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
-    """A judgment answers one turn by one judge in one sample."""
+    """A judgment is valid for one turn, one judge and one sample."""
     write_judgments(connection, judgments(0, 3))
     other = msgspec.structs.replace(JUDGE, model="other")
     assert (
@@ -46,7 +46,7 @@ def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
 
 
 def test_the_first_judgment_stands(connection: Connection) -> None:
-    """A committed judgment is never changed; judging again adds nothing."""
+    """A committed judgment is never changed; judging again adds no row."""
     write_judgments(connection, [Judgment("aa", 0.2, "first")])
     write_judgments(connection, [Judgment("aa", 0.9, "second")])
     assert read_judgments(connection, NAMES)["aa"].score == 0.2
@@ -56,7 +56,7 @@ def test_the_first_judgment_stands(connection: Connection) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.text("0123456789abcdef", min_size=1), scores, max_size=30))
 def test_scores_come_back_exactly(found: dict[str, float]) -> None:
-    """Every score in 0..1 survives the store bit for bit."""
+    """Every score in 0..1 is stored and read back bit for bit."""
     with TemporaryDirectory() as place:
         connection = connect_store(Path(place) / "memory.db")
         write_judgments(connection, [Judgment(digest, score) for digest, score in found.items()])
@@ -66,7 +66,7 @@ def test_scores_come_back_exactly(found: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("planted", [7.0, -1.0, math.inf])
 def test_an_impossible_score_is_damage(connection: Connection, planted: float) -> None:
-    """A score that cannot be one, written around the checks, is damage and never a score."""
+    """An invalid score written around the checks is reported as damage, never as a score."""
     write_judgments(connection, judgments(0, 3))
     connection.execute("PRAGMA ignore_check_constraints = ON")
     connection.execute("UPDATE judgment SET score = ? WHERE content_id = 2", (planted,))
@@ -75,7 +75,7 @@ def test_an_impossible_score_is_damage(connection: Connection, planted: float) -
 
 
 def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection, path: Path) -> None:
-    """Whichever page is overwritten with rubbish, reading raises StoreDamaged or gives true scores only."""
+    """Whichever page is overwritten with garbage, reading raises StoreDamaged or returns only true scores."""
     write_judgments(connection, judgments(0, 2000, score=0.25))
     connection.close()
     sound = path.read_bytes()
@@ -102,7 +102,7 @@ def _read(path: Path) -> str:
 
 
 def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> None:
-    """Where the index of turns is torn, judgments are refused rather than put under nothing."""
+    """If the turn index is torn, judgments are refused instead of being filed under the wrong turn."""
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
     with pytest.raises(StoreDamaged, match="the index of turns"):
         write_judgments(connection, [Judgment("aa", 0.5)])

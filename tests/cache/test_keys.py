@@ -1,4 +1,4 @@
-"""What a judgment is filed under."""
+"""What makes up the key of a judgment."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ runs = st.fixed_dictionaries(
 
 @given(runs, runs)
 def test_two_runs_of_one_command_share_a_key(one: dict[str, object], other: dict[str, object]) -> None:
-    """Addresses, temporary paths, times, durations and line numbers of frames do not reach the key."""
+    """Addresses, temporary paths, times, durations and line numbers of stack frames are kept out of the key."""
     assert turn_key(TEMPLATE.format(source="store", **one)) == turn_key(TEMPLATE.format(source="store", **other))
 
 
@@ -71,18 +71,18 @@ def test_two_runs_of_one_command_share_a_key(one: dict[str, object], other: dict
     ],
 )
 def test_what_a_person_chose_stays_in_the_key(one: str, other: str) -> None:
-    """Numbers, places and dates that are the task itself tell two tasks apart."""
+    """Numbers, places and dates that belong to the task make a different task."""
     assert turn_key(one) != turn_key(other)
 
 
 @given(st.one_of(st.text(), st.text("/tmp:0123456789.xps()\n at<>-T pytest")))
 def test_normalising_twice_changes_nothing(text: str) -> None:
-    """A normalised turn is its own normal form."""
+    """Normalising a normalised turn changes nothing."""
     assert normalise_turn_text(normalise_turn_text(text)) == normalise_turn_text(text)
 
 
 def test_every_part_of_a_judge_is_in_its_key() -> None:
-    """Another provider, host, model, reasoning, prompt version, order or packing is another judge."""
+    """Another provider, host, model, reasoning effort, prompt version, order or packing is another judge."""
     keys = {judge_key(JUDGE)}
     for field in msgspec.structs.fields(JUDGE):
         change: dict[str, Any] = {field.name: False if field.name == "packed" else "other"}
@@ -91,7 +91,7 @@ def test_every_part_of_a_judge_is_in_its_key() -> None:
 
 
 def test_keys_do_not_drift() -> None:
-    """The keys of paid judgments are pinned: a change here re-pays every cache in the world, so it must be meant."""
+    """The keys of paid judgments are pinned: changing them here would make every user pay again."""
     assert turn_key("<turn>\n<task>fix it</task>\n</turn>") == "268496029136718f96f83f44e003e8ab"
     assert judge_key(JUDGE) == "ff5852742200651bab66bfb6df01952b"
 
@@ -101,5 +101,5 @@ def test_keys_do_not_drift() -> None:
 )
 @pytest.mark.verify
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
-    """Eight times the text takes about eight times the CPU, whatever it repeats: a paste cannot hang a turn."""
+    """Eight times the text takes about eight times the CPU, whatever it repeats, so a paste cannot hang a turn."""
     assert_growth(lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24)

@@ -1,4 +1,4 @@
-"""Sweeping judgments nobody can reach."""
+"""Pruning judgments that no memory can reach."""
 
 from sqlite3 import Connection
 
@@ -13,7 +13,7 @@ from xscore.store import memory_writer
 
 
 def test_only_unreachable_judgments_go(connection: Connection) -> None:
-    """Judgments of contents that a memory shows stay; those of edited or removed memories go with their reasons."""
+    """Judgments of current memories stay; those of edited or removed memories are deleted with their reasons."""
     memory = function()
     with database.transaction(connection):
         memory_writer.put_memories(connection, [memory])
@@ -25,7 +25,7 @@ def test_only_unreachable_judgments_go(connection: Connection) -> None:
 
 
 def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) -> None:
-    """Whole turns leave, oldest use first, until the cap holds."""
+    """Whole turns are deleted, least recently used first, until the cap is met."""
     memories = [function(f"f{number}") for number in range(10)]
     with database.transaction(connection):
         memory_writer.put_memories(connection, memories)
@@ -49,7 +49,7 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
 
 
 def test_an_indexed_repository_may_be_empty(connection: Connection) -> None:
-    """Once indexed, a repository whose last memory was removed is swept, and its judgments go."""
+    """An indexed repository whose last memory was removed is pruned of all its judgments."""
     connection.execute("INSERT INTO meta VALUES ('index_profile', 'x')")
     write_judgments(connection, judgments(0, 5))
     assert prune_judgments(connection) == PruneResult(unreachable=5, contents=5)

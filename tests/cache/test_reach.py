@@ -1,4 +1,4 @@
-"""What a sweep leaves: parts of memories that are not judged as a whole, and all of what nobody can place yet."""
+"""What pruning keeps: parts of memories not yet judged as a whole, and everything that cannot be attributed yet."""
 
 from pathlib import Path
 from sqlite3 import Connection
@@ -21,7 +21,7 @@ PARTS = [
 
 
 def test_what_was_imported_before_the_index_stays(connection: Connection, path: Path) -> None:
-    """Where nothing is indexed a sweep is refused and removes nothing, and none counts as unreachable."""
+    """Pruning before the first index is refused and removes nothing; no judgment counts as unreachable."""
     judged(connection, "a", [function("f"), function("g")])
     for sweep in (preview_prune, prune_judgments):
         with pytest.raises(UsageError) as refused:
@@ -32,7 +32,7 @@ def test_what_was_imported_before_the_index_stays(connection: Connection, path: 
 
 
 def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: Path) -> None:
-    """Then they are to spare; they are told apart from what was edited, before and after."""
+    """Leftover parts can be pruned; they are counted apart from edited memories, before and after."""
     large = function("large", text="def large():\n" + "    total = total + 1\n" * 500)
     with database.transaction(connection):
         memory_writer.put_memories(connection, [large])

@@ -1,4 +1,4 @@
-"""Sweeps that were asked for: of old turns, of other judges, and never of what is under way."""
+"""Pruning on request: old turns, other judges, never work in progress."""
 
 import os
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ DAY = 86_400.0
 
 
 def remembered(connection: Connection, count: int) -> list[Memory]:
-    """Put functions into the store."""
+    """Add functions to the store."""
     memories = [function(f"f{number}") for number in range(count)]
     with database.transaction(connection):
         memory_writer.put_memories(connection, memories)
@@ -30,7 +30,7 @@ def remembered(connection: Connection, count: int) -> list[Memory]:
 
 
 def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1") -> None:
-    """Judge memories for a turn."""
+    """Store judgments of memories for a turn."""
     with database.transaction(connection):
         insert_judgments(
             connection, [Judgment(memory.content_hash, 0.5, "why") for memory in memories], (turn_key, judge, 0)
@@ -38,7 +38,7 @@ def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], ju
 
 
 def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1", state: str = "done") -> None:
-    """Let a turn have asked for it."""
+    """Record that a turn asked for these judgments."""
     connection.execute(
         "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
         " VALUES (?, '', ?, ?, '', json_object('process', ?), ?, ?)",
@@ -47,14 +47,14 @@ def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1"
 
 
 def left(connection: Connection) -> set[tuple[str, str]]:
-    """What has judgments, as turn key and judge key."""
+    """Return the remaining judgments as turn key and judge key."""
     return set(
         connection.execute("SELECT DISTINCT turn_key, judge FROM query JOIN judgment ON query_id = id").fetchall()
     )
 
 
 def enter(connection: Connection, table: str, **values: object) -> None:
-    """Enter a row; what must be there and does not matter is 0."""
+    """Insert a row; required columns that do not matter are 0."""
     columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
     row = {name: 0 for _, name, _, needed, default, _ in columns if needed and default is None} | values
     connection.execute(
@@ -63,14 +63,14 @@ def enter(connection: Connection, table: str, **values: object) -> None:
 
 
 def job(connection: Connection, turn_key: str, *, ended_at: float | None = None) -> None:
-    """Enter a job with one question."""
+    """Insert a job with one question."""
     name, made = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
     enter(connection, "job", id=name, command="submit", judge_spec="openai:m", judge="j1", plan="{}", **made)
     enter(connection, "job_question", job=name, name="one", context="{}", turn_key=turn_key)
 
 
 def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> None:
-    """Age is when a turn was last asked; what an import brought has none until someone asks."""
+    """Age is counted from the last time a turn was asked; an imported turn has no age until it is asked."""
     memories = remembered(connection, 3)
     for turn_key, at in (("old", NOW - 91 * DAY), ("new", NOW - DAY), ("imported", None)):
         judged(connection, turn_key, memories)
@@ -87,7 +87,7 @@ def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> N
 
 
 def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
-    """The others keep theirs."""
+    """Other judges keep their judgments."""
     memories = remembered(connection, 2)
     for judge in ("aaaaaaaa11", "aaaaaaaa22", "bb33"):
         judged(connection, "turn", memories, judge)
@@ -106,7 +106,7 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     ("judge", "error"), [("", UsageError), ("a", UsageError), ("aaaaaaa", UsageError), ("openai:n", NothingMatched)]
 )
 def test_a_slip_of_the_hand_names_no_judge(connection: Connection, judge: str, error: type[Exception]) -> None:
-    """Less than eight characters of a key would name many, and what names none is said; nothing goes."""
+    """A key prefix under eight characters is refused as ambiguous, an unknown one is reported; nothing is deleted."""
     judged(connection, "turn", remembered(connection, 1), "aaaaaaaa11")
     with pytest.raises(error):
         prune_judgments(connection, PruneOptions(judges=[judge]), now=NOW)
@@ -114,7 +114,7 @@ def test_a_slip_of_the_hand_names_no_judge(connection: Connection, judge: str, e
 
 
 def test_what_begins_during_the_sweep_stays(connection: Connection) -> None:
-    """A turn that is asked again after the sweep was planned keeps its judgments."""
+    """A turn asked again after the pruning was planned keeps its judgments."""
     memories = remembered(connection, 2)
     for turn_key in ("first", "second"):
         judged(connection, turn_key, memories)
@@ -128,7 +128,7 @@ def test_what_begins_during_the_sweep_stays(connection: Connection) -> None:
 
 
 def test_what_is_under_way_stays(connection: Connection) -> None:
-    """Neither age nor cap nor judge takes a judgment that a running turn or an open job rests on."""
+    """Neither age, cap nor judge deletes a judgment that a running turn or an open job needs."""
     memories = remembered(connection, 2)
     for turn_key in ("running", "job", "ended", "idle"):
         judged(connection, turn_key, [*memories, function("gone")])
@@ -143,7 +143,7 @@ def test_what_is_under_way_stays(connection: Connection) -> None:
 
 
 def test_a_turn_whose_process_is_gone_is_not_under_way(connection: Connection) -> None:
-    """A killed turn holds nothing back for ever."""
+    """A killed turn does not keep judgments for ever."""
     judged(connection, "killed", remembered(connection, 1))
     asked(connection, "killed", NOW - DAY, state="running")
     gone = process_identity().replace(str(os.getpid()), "4194304", 1)
@@ -152,7 +152,7 @@ def test_a_turn_whose_process_is_gone_is_not_under_way(connection: Connection) -
 
 
 def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection) -> None:
-    """The same figures, whatever is asked; and a second sweep finds nothing."""
+    """Plan and run report the same figures, and a second run finds nothing to do."""
     memories = remembered(connection, 4)
     for turn_key in ("a", "b", "c"):
         judged(connection, turn_key, [*memories, function("x"), function("y")])

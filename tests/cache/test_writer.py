@@ -1,4 +1,4 @@
-"""Write-through: what is acknowledged is committed."""
+"""Write-through: acknowledged means committed."""
 
 import asyncio
 import signal
@@ -44,7 +44,7 @@ asyncio.run(main(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
 
 
 async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
-    """Many tasks at once share commits; nobody's judgments are missing."""
+    """Many concurrent tasks share commits, and every judgment is stored."""
     async with GroupCommit(path) as commits:
         writer = StoredJudgments(commits).writer("turn", JUDGE)
         await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
@@ -55,7 +55,7 @@ async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
 
 
 async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
-    """A posted job is committed with or before every job handed over after it."""
+    """A posted job is committed with or before every job queued after it."""
     order: list[int] = []
     async with GroupCommit(path) as commits:
         for number in range(50):
@@ -66,7 +66,7 @@ async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
 
 
 async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None:
-    """Items that queue for the same bulk come in one call of it, in their order, with what was posted among them."""
+    """Items queued for one bulk write arrive in one call, in order, together with what was posted among them."""
     calls: list[list[int]] = []
 
     def note(items: Sequence[int], connection: Connection) -> None:
@@ -91,7 +91,7 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
 
 
 async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) -> None:
-    """After `caught_up` all that was handed over before is committed; where nothing is left it returns at once."""
+    """After `caught_up`, everything queued before is committed; with an empty queue it returns at once."""
     async with GroupCommit(path) as commits:
         reader = connect_store(path)
         for number in range(20):
@@ -105,7 +105,7 @@ async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) ->
 
 
 async def test_closing_commits_what_is_queued(path: Path) -> None:
-    """Leaving the writer loses nothing that was posted, also when an exception leads out."""
+    """Closing the writer loses no posted item, even after an exception."""
     with pytest.raises(KeyError):
         async with GroupCommit(path) as commits:
             for number in range(100):
@@ -117,7 +117,7 @@ async def test_closing_commits_what_is_queued(path: Path) -> None:
 
 
 async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> None:
-    """What was paid is kept even if nobody waits for it any more."""
+    """A paid judgment is stored even if its caller no longer waits for it."""
     async with GroupCommit(path) as commits:
         writer = StoredJudgments(commits).writer("turn", JUDGE)
         waiting = asyncio.ensure_future(writer(judgments(0, 5)))
@@ -132,7 +132,7 @@ async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> 
 
 @pytest.mark.parametrize("replaced", [True, False])
 async def test_a_store_that_was_moved_is_not_written_on(path: Path, *, replaced: bool) -> None:
-    """When the database is no longer at its path, who would keep or spend something is told so; nothing is kept."""
+    """If the database file is gone, writing and spending raise an error, and nothing is stored."""
     with pytest.raises(StoreError, match="moved or replaced"):
         async with GroupCommit(path) as commits:
             await commits.submit(_insert_meta("before"))
@@ -151,7 +151,7 @@ async def test_a_store_that_was_moved_is_not_written_on(path: Path, *, replaced:
 
 
 async def test_a_failed_commit_stops_everyone(path: Path) -> None:
-    """A commit that fails is raised to all who wait, and to all who come later: what cannot be kept is not bought."""
+    """A failed commit is raised to all current and later callers: nothing more is bought if it cannot be stored."""
     commits = GroupCommit(path)
     with pytest.raises(StoreError):
         async with commits:
@@ -165,7 +165,7 @@ async def test_a_failed_commit_stops_everyone(path: Path) -> None:
 
 
 async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
-    """A store that cannot grow raises StoreError with what to do, and what was committed before stays."""
+    """A store that cannot grow raises StoreError with a remedy; what was committed before stays."""
     with pytest.raises(StoreError, match="disk is full"):
         async with GroupCommit(path) as commits:
             writer = StoredJudgments(commits).writer("turn", JUDGE)
@@ -179,7 +179,7 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
 
 @pytest.mark.verify
 def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
-    """Killed at six arbitrary points while eight tasks write, the store has every judgment it acknowledged."""
+    """Killed at six arbitrary points while eight tasks write, the store has every acknowledged judgment."""
     acknowledged: set[str] = set()
     for run in range(6):
         process = subprocess.Popen(

@@ -28,14 +28,14 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8")
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 REPOSITORY = "someone/shop"
 NOT_HERE = "/dev/null/of/the/host"
-"""Where an expression says that the machine's folders are; nobody can make it."""
+"""The value of expressions for folders of the machine; the path cannot be created."""
 _TOKEN = re.compile(r"'[^']*'|&&|\|\||==|!=|[()]|[A-Za-z_][\w.-]*")
 _WORDS = {"&&": "and", "||": "or"}
 _COMMAND = re.compile(r"::([\w-]+)(?: title=([^:]*))?::(.*)")
 
 
 class Annotation(Struct, frozen=True):
-    """What the runner shows beside the run."""
+    """An annotation shown beside the run."""
 
     level: str
     title: str
@@ -43,21 +43,21 @@ class Annotation(Struct, frozen=True):
 
 
 class Ran(Struct):
-    """How one use of the action went."""
+    """The result of one use of the action."""
 
     code: int = 0
-    """Of the first step that failed."""
+    """The exit code of the first failed step."""
     cancelled: bool = False
-    """While the command ran."""
+    """Whether the job was cancelled while the command ran."""
     log: str = ""
     summary: str = ""
     steps: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    """Of each step that ran, `outputs`."""
+    """The `outputs` of each step that ran."""
     outputs: dict[str, str] = field(default_factory=dict)
 
     @property
     def annotations(self) -> list[Annotation]:
-        """What the runner takes from the log."""
+        """Return the annotations in the log."""
         return list(annotations(self.log))
 
     def titles(self, level: str) -> list[str]:
@@ -66,22 +66,22 @@ class Ran(Struct):
 
 
 class Runner(Struct):
-    """One machine with a checkout, and what GitHub keeps for its repository."""
+    """One machine with a checkout, and what GitHub stores for its repository."""
 
     workspace: Path
     temp: Path
     environ: dict[str, str] = field(default_factory=dict)
-    """Of the step that uses the action: keys, settings."""
+    """The environment of the step that uses the action: keys and settings."""
     caches: dict[str, Path] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     api_url: str = "http://127.0.0.1:9"
     really_installs: bool = False
     cancel_when: Callable[[], bool] | None = None
-    """When somebody cancels the job, asked while the command runs."""
+    """Whether the job is to be cancelled; asked while the command runs."""
 
     @property
     def runner_temp(self) -> Path:
-        """What RUNNER_TEMP says, emptied before each job."""
+        """The value of RUNNER_TEMP, emptied before each job."""
         return self.temp / "runner"
 
     def use(
@@ -92,7 +92,7 @@ class Runner(Struct):
         event: Mapping[str, Any] | None = None,
         goes_on: bool = False,
     ) -> Ran:
-        """Run the action once, in a job of its own; goes_on: in the job of the use before."""
+        """Run the action once in a new job; goes_on: in the job of the previous use."""
         ran = Ran()
         if not goes_on:
             shutil.rmtree(self.runner_temp, ignore_errors=True)
@@ -171,7 +171,7 @@ class Runner(Struct):
         return dict(outputs_of(output.read_text("utf-8")))
 
     def _is_interrupted(self, running: "subprocess.Popen[bytes]") -> bool:
-        """Interrupt the step as the runner does, once the time has come; whether it has before the step's end."""
+        """Interrupt the step as the runner does when the time has come; return whether that was before its end."""
         while self.cancel_when and running.poll() is None:
             if self.cancel_when():
                 running.send_signal(signal.SIGINT)
@@ -180,7 +180,7 @@ class Runner(Struct):
         return False
 
     def _environment(self, step: dict[str, Any], context: dict[str, Any], event_name: str) -> dict[str, str]:
-        """What a step sees: the machine's, the job's, GitHub's, its own."""
+        """Return the environment of a step: machine, job, GitHub and its own variables."""
         return {
             **{name: one for name, one in os.environ.items() if name != "PYTHONPATH"},
             **self.environ,
@@ -202,12 +202,12 @@ class Runner(Struct):
 
 
 def interpolate(text: str, context: Mapping[str, Any]) -> str:
-    """Put the values of expressions into a text."""
+    """Replace the expressions in a text by their values."""
     return re.sub(r"\$\{\{(.*?)\}\}", lambda found: str(value(found[1], context)), text)
 
 
 def value(expression: str, context: Mapping[str, Any]) -> object:
-    """Return what an expression comes to; what is not there is an empty text."""
+    """Return the value of an expression; a missing one is an empty string."""
     tokens = _TOKEN.findall(expression.replace("always()", "'yes'"))
     assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), expression
     words = [_WORDS.get(one, one) if one[0] in "'&|=!()" else repr(_look_up(one, context)) for one in tokens]
@@ -215,7 +215,7 @@ def value(expression: str, context: Mapping[str, Any]) -> object:
 
 
 def outputs_of(text: str) -> Iterator[tuple[str, str]]:
-    """Read a file of outputs, in both of its forms."""
+    """Read an output file, in both of its forms."""
     lines = iter(text.splitlines())
     for line in lines:
         name, fence, end = line.partition("<<")
@@ -232,7 +232,7 @@ def outputs_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def annotations(log: str) -> Iterator[Annotation]:
-    """Read the commands in a log, and none between `stop-commands` and its word."""
+    """Read the workflow commands in a log, except between `stop-commands` and its token."""
     word = ""
     for line in log.splitlines():
         if word:

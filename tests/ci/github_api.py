@@ -1,4 +1,4 @@
-"""A loopback server with the few paths of GitHub's REST API that keep a comment: users, and comments page by page."""
+"""A loopback server with the paths of GitHub's REST API for comments: users, and pages of comments."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ PERSON = {"login": "ada", "type": "User"}
 
 
 class GitHubApi(Threaded):
-    """One repository's comments; a test may plan what is refused."""
+    """The comments of one repository; a test may plan refusals."""
 
     def __init__(self, *, writer: dict[str, str] = BOT, status: int = 200, moved_to: str = "") -> None:
         super().__init__()
         self.writer = writer
         self.status = status
-        """What every path of comments answers; 200: as it should."""
+        """The status that every comment path returns; 200: normal."""
         self.moved_to = moved_to
         self.comments: list[dict[str, Any]] = []
         self.asked: list[str] = []
@@ -26,11 +26,11 @@ class GitHubApi(Threaded):
 
     @property
     def url(self) -> str:
-        """What GITHUB_API_URL says."""
+        """The value of GITHUB_API_URL."""
         return f"http://{self.host}"
 
     def say(self, user: dict[str, str], body: str) -> None:
-        """Let someone write a comment."""
+        """Add a comment by some user."""
         number = len(self.comments) + 1
         self.comments.append({"id": number, "user": user, "body": body, "html_url": f"https://github.invalid/{number}"})
 

@@ -1,4 +1,4 @@
-"""What happens between two runs of the action: a commit, a new machine, a baseline that somebody writes."""
+"""Events between two runs of the action: a commit, a new machine, a hand-written baseline."""
 
 import json
 import os
@@ -17,13 +17,13 @@ FORK = {"pull_request": {"number": 5, "head": {"repo": {"full_name": "mallory/sh
 
 
 def report_of(ran: Ran) -> dict[str, Any]:
-    """Return the report that a run gives as its output."""
+    """Return the report that a run has as its output."""
     found: dict[str, Any] = json.loads(Path(ran.outputs["report"]).read_text("utf-8"))
     return found
 
 
 def judged_on_main(runner: Runner) -> None:
-    """Put a store with every judgment of the questions into the cache, as a run on the default branch does."""
+    """Cache a store with every judgment of the questions, as a run on the default branch does."""
     words = [sys.executable, "-m", "xscore", *EVAL["command"].split()]
     subprocess.run(words, cwd=runner.workspace, env=os.environ | runner.environ, check=True, capture_output=True)
     kept = runner.temp / "caches/main"
@@ -32,7 +32,7 @@ def judged_on_main(runner: Runner) -> None:
 
 
 def without_key(runner: Runner) -> None:
-    """Give the job what a fork's has: a secret that is an empty text."""
+    """Give the job what a fork gets: an empty secret."""
     runner.environ["OPENAI_API_KEY"] = ""
 
 
@@ -44,7 +44,7 @@ def edit(runner: Runner) -> None:
 
 
 def baseline_of(runner: Runner, **changed: Any) -> Path:
-    """Write the figures of the newest run as a baseline, with some of them changed."""
+    """Write the figures of the latest run as a baseline, some of them changed."""
     path = runner.temp / "baseline.json"
     words = [sys.executable, "-m", "xscore", "report", "--baseline", str(path), "--update-baseline"]
     environ = {**os.environ, "XSCORE_TRUST_STORE": "1"}

@@ -1,4 +1,4 @@
-"""The comment of the action, against a server that speaks GitHub's API: one, found again, and never a failure."""
+"""The action's comment, against a server with GitHub's API: one comment, found again, never a failed job."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ def api() -> Iterator[GitHubApi]:
 
 
 class Step:
-    """The step that keeps the comment."""
+    """The step that writes the comment."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
@@ -34,7 +34,7 @@ class Step:
         self.code = -1
 
     def run(self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str) -> None:
-        """Run it once."""
+        """Run the step once."""
         (self.folder / "report.md").write_text(markdown, "utf-8")
         (self.folder / "event.json").write_text(json.dumps(event))
         environ = {
@@ -57,18 +57,18 @@ class Step:
 
     @property
     def levels(self) -> list[str]:
-        """Of the annotations."""
+        """Return the levels of the annotations."""
         return [one.level for one in annotations(self.log)]
 
 
 @pytest.fixture
 def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Step:
-    """The step, in a folder of its own."""
+    """The step, in a new folder."""
     return Step(tmp_path, monkeypatch, capsys)
 
 
 def test_it_is_made_once_and_then_changed(step: Step, api: GitHubApi) -> None:
-    """The second run changes the comment of the first, and writes no other."""
+    """The second run updates the first run's comment and writes no other."""
     step.run(api.url, markdown="first")
     step.run(api.url, markdown="second")
     assert step.code == 0, step.log
@@ -77,7 +77,7 @@ def test_it_is_made_once_and_then_changed(step: Step, api: GitHubApi) -> None:
 
 
 def test_a_person_who_writes_our_mark_keeps_their_comment(step: Step, api: GitHubApi) -> None:
-    """A comment of somebody else is never changed, whatever it begins with."""
+    """Another user's comment is never changed, whatever it begins with."""
     api.say(PERSON, f"{MARK}\nmine")
     step.run(api.url)
     assert api.comments[0]["body"] == f"{MARK}\nmine"
@@ -85,7 +85,7 @@ def test_a_person_who_writes_our_mark_keeps_their_comment(step: Step, api: GitHu
 
 
 def test_with_a_token_of_a_person_it_is_theirs(step: Step) -> None:
-    """A personal token finds the comment that it wrote, and not one of a bot."""
+    """A personal token finds its own comment and ignores a bot's."""
     with GitHubApi(writer=PERSON) as api:
         api.say(BOT, f"{MARK}\nthe bot's")
         step.run(api.url, markdown="first")
@@ -106,7 +106,7 @@ def test_what_the_token_may_not_is_a_line_in_the_log(status: int, step: Step) ->
 
 @pytest.mark.parametrize("status", [500])
 def test_what_goes_wrong_at_github_is_a_warning(status: int, step: Step) -> None:
-    """An error of the host is told, and the job goes on."""
+    """A host error is reported, and the job continues."""
     with GitHubApi(status=status) as api:
         step.run(api.url)
     assert step.code == 0
@@ -119,7 +119,7 @@ def test_what_goes_wrong_at_github_is_a_warning(status: int, step: Step) -> None
     ids=["reset", "cut", "another-protocol", "no-text"],
 )
 def test_a_connection_that_breaks_is_a_warning(sent: bytes, step: Step) -> None:
-    """A reset, half an answer or none that can be read does not fail the job."""
+    """A connection reset, a truncated answer or an unreadable one does not fail the job."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_answer_and_reset, args=(server, sent), daemon=True).start()
         step.run(f"http://127.0.0.1:{server.getsockname()[1]}")
@@ -137,7 +137,7 @@ def _answer_and_reset(server: socket.socket, sent: bytes) -> None:
 
 
 def test_the_token_follows_no_redirection(step: Step) -> None:
-    """A host that points elsewhere gets no second request with the token."""
+    """A redirecting host gets no second request with the token."""
     with GitHubApi() as elsewhere, GitHubApi(moved_to=f"{elsewhere.url}/repos/someone/shop/issues/5/comments") as api:
         step.run(api.url)
         assert elsewhere.asked == []
@@ -145,7 +145,7 @@ def test_the_token_follows_no_redirection(step: Step) -> None:
 
 
 def test_without_a_token_nothing_is_asked(step: Step, api: GitHubApi) -> None:
-    """Without a token GitHub hears nothing."""
+    """Without a token no request is sent to GitHub."""
     step.run(api.url, TOKEN="")
     assert (step.code, api.asked) == (0, [])
 
@@ -156,13 +156,13 @@ def test_without_a_token_nothing_is_asked(step: Step, api: GitHubApi) -> None:
     ids=["push", "none", "gone", "fork"],
 )
 def test_without_a_pull_request_of_ours_nothing_is_asked(event: object, step: Step, api: GitHubApi) -> None:
-    """A push has no place for a comment, and a pull request of a fork, or one that is gone, none that we may write."""
+    """A push, a fork's pull request and a closed one have no comment that we may write."""
     step.run(api.url, event=event)
     assert (step.code, api.asked) == (0, [])
 
 
 def test_the_mark_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workflow named like the end of a comment does not end it."""
+    """A workflow whose name looks like the end of a comment does not end it."""
     monkeypatch.setenv("GITHUB_WORKFLOW", "a --> <b>")
     monkeypatch.setenv("GITHUB_JOB", "j")
     assert mark() == "<!-- xscore a.b..j -->"

@@ -1,4 +1,4 @@
-"""The action and the workflow as files: valid, pinned, no text of others in a shell, no more rights than needed."""
+"""The action and the workflow as files: valid, pinned, no foreign text in a shell, minimal rights."""
 
 import re
 import shutil
@@ -21,18 +21,18 @@ OURS = re.compile(r"^(\./|OWNER/xscore@TAG$)")
 
 
 def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool of this environment."""
+    """Run a tool from this environment."""
     words = [str(Path(sys.executable).with_name(name)), *arguments]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def valid(schema: str, *paths: Path) -> bool:
-    """Whether GitHub's schema has nothing against files."""
+    """Whether files are valid by GitHub's schema."""
     return tool("check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *map(str, paths)).returncode == 0
 
 
 def used(of: Any) -> list[str]:
-    """Return all that is named by `uses`."""
+    """Return every value of `uses`."""
     if isinstance(of, dict):
         return [one for key, held in of.items() for one in ([held] if key == "uses" else used(held))]
     return [one for held in of for one in used(held)] if isinstance(of, list) else []
@@ -52,7 +52,7 @@ def test_the_workflows_are_some(tmp_path: Path) -> None:
 
 
 def test_the_shell_is_clean() -> None:
-    """shellcheck has nothing to say of the scripts, nor of the lines in the action."""
+    """shellcheck reports nothing for the scripts and the lines in the action."""
     for script in sorted((ROOT / "ci").glob("*.sh")):
         done = tool("shellcheck", str(script))
         assert done.returncode == 0, done.stdout
@@ -75,18 +75,18 @@ def test_a_stranger_gets_nothing_of_it(name: str, tmp_path: Path) -> None:
 
 
 def test_no_expression_is_in_a_shell() -> None:
-    """Whatever is given reaches the shell by the environment."""
+    """Every input reaches the shell through the environment."""
     assert [step["id"] for step in STEPS if "${{" in step.get("run", "")] == []
 
 
 def test_no_expression_names_a_folder_of_the_machine() -> None:
-    """In a container an expression has the host's folder, which is not there: the shell reads its own variable."""
+    """In a container an expression names the host's folder, missing there: the shell reads its own variable."""
     assert re.findall(r"\b(?:runner\.\w+|github\.(?:action_path|workspace|event_path))\b", str(STEPS)) == []
 
 
 @pytest.mark.parametrize("name", ["action", *WORKFLOWS])
 def test_what_is_used_is_pinned(name: str) -> None:
-    """Actions of others are named by a commit, which nobody can move."""
+    """Actions of others are pinned by commit, which cannot be moved."""
     text = WORKFLOWS.get(name) or (ROOT / "action.yml").read_text("utf-8")
     found = used(yaml.safe_load(text))
     assert found
@@ -95,7 +95,7 @@ def test_what_is_used_is_pinned(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_has_no_rights_to_spare(name: str) -> None:
-    """Nothing by default, reading in the job, writing for the comment alone; no token stays in the checkout."""
+    """No rights by default, read for the job, write for the comment only; no token stays in the checkout."""
     read = yaml.safe_load(WORKFLOWS[name])
     triggers = read[True]  # YAML takes `on` for a truth
     assert "pull_request_target" not in triggers
@@ -111,7 +111,7 @@ def test_a_workflow_has_no_rights_to_spare(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_gives_what_the_action_takes(name: str) -> None:
-    """Each input that is given exists, and each that is required is given."""
+    """Each given input exists, and each required one is given."""
     for job in yaml.safe_load(WORKFLOWS[name])["jobs"].values():
         for step in (one for one in job["steps"] if OURS.match(one.get("uses", ""))):
             assert set(step["with"]) <= set(ACTION["inputs"])
@@ -119,14 +119,14 @@ def test_a_workflow_gives_what_the_action_takes(name: str) -> None:
 
 
 def test_the_manual_names_every_input_and_output() -> None:
-    """docs/ci.md has a row for each."""
+    """docs/ci.md has a row for each input and output."""
     manual = MANUAL.read_text("utf-8")
     names = [*ACTION["inputs"], *ACTION["outputs"]]
     assert [name for name in names if f"| `{name}` |" not in manual] == []
 
 
 def test_our_questions_have_answers() -> None:
-    """Each gold entity of our own questions is in our source."""
+    """Each gold entity of our own questions exists in our source."""
     for case in run.read_qrels(ROOT / ".github/questions.jsonl").cases:
         for gold in case.gold:
             source = (ROOT / gold.path).read_text("utf-8")
@@ -134,7 +134,7 @@ def test_our_questions_have_answers() -> None:
 
 
 def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
-    """Where no Python is new enough, the installation says so in an annotation and ends."""
+    """If no Python is recent enough, the installation says so in an annotation and ends."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
     for name in ("bash", "mkdir"):

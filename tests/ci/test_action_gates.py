@@ -1,4 +1,4 @@
-"""A baseline given to the action: what fails is annotated and ends the job, once everything is kept."""
+"""A baseline given to the action: a failed gate is annotated and fails the job after everything is saved."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from xscore.cost_reports import gate
 
 @pytest.mark.verify
 def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
-    """Each failed gate is an error, the job ends with 5, and summary, page and store are kept all the same."""
+    """Each failed gate is an error, the job exits with 5, and summary, page and store are still saved."""
     path = runner.temp / "baseline.json"
     gate.write_baseline(path, MEASURED)
     ran = runner.use({**EVAL, "baseline": str(path)})
@@ -23,7 +23,7 @@ def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
 
 @pytest.mark.verify
 def test_a_gate_that_a_run_without_a_key_fails_is_a_warning(runner: Runner) -> None:
-    """What a fork cannot judge is not held against it."""
+    """What a fork cannot judge does not fail the gate."""
     runner.use(EVAL)
     path = baseline_of(runner)
     edit(runner)
@@ -37,7 +37,7 @@ def test_a_gate_that_a_run_without_a_key_fails_is_a_warning(runner: Runner) -> N
 
 @pytest.mark.verify
 def test_a_baseline_that_is_none_fails_with_its_report_kept(runner: Runner) -> None:
-    """A malformed baseline is exit code 2, and the figures are told all the same."""
+    """A malformed baseline exits with 2, and the figures are still shown."""
     (runner.workspace / "baseline.json").write_text("{")
     ran = runner.use({**EVAL, "baseline": "baseline.json"})
     assert ran.code == 2, ran.log

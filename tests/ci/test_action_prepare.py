@@ -1,4 +1,4 @@
-"""Before the store is restored: whose run it is, and that no store came with the code."""
+"""Before the store is restored: who started the run, and that no store came with the code."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ from tests.conftest import MakeRepo, git
 def test_who_may_save(
     event_name: str, head: str | None, saves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No event that brings a stranger's code may write a cache that the default branch reads."""
+    """No event that runs a stranger's code may write a cache that the default branch reads."""
     payload = {"pull_request": {"number": 5, "head": {"repo": head and {"full_name": head}}}}
     (tmp_path / "event.json").write_text(json.dumps(payload))
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
@@ -42,7 +42,7 @@ def test_who_may_save(
 
 @pytest.fixture
 def prepared(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout in which the first step can be run, and what that needs."""
+    """A checkout in which the first step can run, and its inputs."""
     root = make_repo({"a.py": "A = 1\n"})
     (tmp_path / "event.json").write_text("{}")
     for name, value in {
@@ -62,7 +62,7 @@ def prepared(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", [".xscore", ".XSCORE"])
 def test_a_store_that_came_with_the_code_is_refused(name: str, prepared: Path) -> None:
-    """A committed store, or a link in its place, ends the job before anything is restored."""
+    """A committed store, or a link in its place, fails the job before anything is restored."""
     (prepared / name).mkdir()
     (prepared / name / "memory.db").write_bytes(b"scores")
     git(prepared, "add", "-f", name)
@@ -70,7 +70,7 @@ def test_a_store_that_came_with_the_code_is_refused(name: str, prepared: Path) -
 
 
 def test_a_link_in_the_place_of_the_store_is_refused(prepared: Path, tmp_path: Path) -> None:
-    """A link in the place of the store is refused, committed or not."""
+    """A link in place of the store is refused, committed or not."""
     (prepared / ".xscore").symlink_to(tmp_path)
     assert prepare.main() == 2
 
@@ -79,7 +79,7 @@ def test_a_link_in_the_place_of_the_store_is_refused(prepared: Path, tmp_path: P
 def test_where_no_git_can_say_a_store_is_not_believed(
     git_is: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A checkout without git may bring no store; one that this job made is believed by its second use."""
+    """A checkout without git may bring no store; a store that this job made is trusted by its second use."""
     if git_is == "missing":
         monkeypatch.setenv("PATH", str(tmp_path / "machine"))
     else:

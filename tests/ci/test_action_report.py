@@ -1,4 +1,4 @@
-"""What the summary and the comment show: bounded, closed, and of what others wrote nothing active."""
+"""Summary and comment: bounded, well closed, and without active content from others."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ NO_SURROGATES = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(text=NO_SURROGATES, most=st.integers(100, 400))
 def test_what_is_bounded_is_bounded(text: str, most: int) -> None:
-    """A text is whole, or at most so many bytes with a word that it was cut."""
+    """A text is complete, or cut to N bytes with a note."""
     kept = bounded(text, most)
     assert kept == text or (len(kept.encode()) <= most and "cut here" in kept)
 
@@ -23,7 +23,7 @@ def test_what_is_bounded_is_bounded(text: str, most: int) -> None:
     ["`" * 30, "ä line", "x" * 30_000, "```", "\r```\r@ada", "</details>\n# kept 9", "\n\n\na", "\x0b\x0c\u2028- a"],
 )
 def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> None:
-    """Whatever an answer holds and wherever it is cut, nothing of it stands outside, and a comment has room for it."""
+    """Whatever an answer holds and wherever it is cut, it stays inside its fence and fits into a comment."""
     (tmp_path / "out").write_text(f"{line}\n" * (60_000 // len(line)), "utf-8")
     text = together("# kept 3\n" * 20_000, as_it_was(tmp_path / "out"), COMMENT_BYTES)
     assert len(text.encode()) <= COMMENT_BYTES
@@ -57,7 +57,7 @@ def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> 
     ],
 )
 def test_what_others_wrote_is_passive(text: str, active: str) -> None:
-    """A name notifies nobody; an address, an image and HTML stay text, and read as before."""
+    """A name mentions no user; addresses, images and HTML stay text and read as before."""
     shown = passive(text)
     assert active in text and active not in shown
     assert shown.replace(NOTHING, "") == text
@@ -65,7 +65,7 @@ def test_what_others_wrote_is_passive(text: str, active: str) -> None:
 
 @given(text=NO_SURROGATES)
 def test_what_is_passive_stays_so(text: str) -> None:
-    """Nothing active is left, whatever stood beside it."""
+    """No active content remains, whatever surrounds it."""
     assert ACTIVE.search(passive(text)) is None
 
 
@@ -73,5 +73,5 @@ def test_what_is_passive_stays_so(text: str) -> None:
     "text", ["recall@8 is 0.9", "| kept | ---: |", "## xscore report: turn t_1", "at 08:55: 3 × 429"]
 )
 def test_our_own_figures_stay_as_they_are(text: str) -> None:
-    """A measure, a table and a heading are not touched."""
+    """Numbers, tables and headings are unchanged."""
     assert passive(text) == text

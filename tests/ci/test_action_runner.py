@@ -1,4 +1,4 @@
-"""What a step tells the runner is read as it was meant, whatever it holds."""
+"""What a step tells the runner is read as intended, whatever it contains."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 @settings(max_examples=60)
 @given(title=LINES, message=LINES)
 def test_an_annotation_is_read_as_it_was_meant(title: str, message: str) -> None:
-    """Title and message come out as they went in: commas, colons, percent signs, line ends, other commands."""
+    """Title and message survive the round trip: commas, colons, percent signs, line ends, other commands."""
     import contextlib
     import io
 
@@ -33,7 +33,7 @@ def test_an_annotation_is_read_as_it_was_meant(title: str, message: str) -> None
 
 @pytest.mark.parametrize("value", ["", "a", "two\nlines", "a<<b", "x=y\nend-0\nz=1", "::error::x"])
 def test_an_output_is_read_as_it_was_meant(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value holds no second output, whatever its lines say."""
+    """A value cannot smuggle in a second output, whatever its lines contain."""
     monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "out"))
     set_output("first", value)
     set_output("second", "2")
@@ -41,7 +41,7 @@ def test_an_output_is_read_as_it_was_meant(value: str, tmp_path: Path, monkeypat
 
 
 def test_what_is_fenced_is_no_command(capfd: pytest.CaptureFixture[str]) -> None:
-    """Within the fence neither our text nor that of a process of ours is a command; after it, commands are."""
+    """Inside the fence neither our text nor a child process's is a command; after it, commands work."""
     with fenced():
         print("::error title=planted::x\n::stop-commands::y\n::y::")
         subprocess.run([sys.executable, "-c", "print('::error title=planted::z', end='')"], check=True)
@@ -50,7 +50,7 @@ def test_what_is_fenced_is_no_command(capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_note_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A note cannot begin a line of its own with a command."""
+    """A note cannot start a line with a command."""
     note("a\n::error::b")
     assert list(annotations(capsys.readouterr().out)) == []
 
@@ -65,14 +65,14 @@ def test_a_note_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_command_is_words(command: str, words: list[str]) -> None:
-    """It is cut as a shell cuts it, and nothing in it is run; our flags stand before those of the command."""
+    """Arguments are split as a shell splits them, without running anything; our flags come before the command's."""
     assert command_line(command, max_usd="", replay=False) == words
     assert command_line(command, max_usd="0.5", replay=True) == [words[0], "--replay", "--max-usd=0.5", *words[1:]]
 
 
 @pytest.mark.parametrize("command", ["ask hi --max-usd 9", "eval q --max-usd=9", "ask --max-usd 9 -- hi"])
 def test_a_cap_is_given_once(command: str) -> None:
-    """A cap among the words is refused where the input has one, and taken where it has none."""
+    """A cap among the arguments is refused if the input sets one, and accepted if it does not."""
     with pytest.raises(NotACommand, match="given twice"):
         command_line(command, max_usd="1", replay=False)
     assert command_line(command, max_usd="", replay=False) == command.split()
@@ -92,7 +92,7 @@ def test_a_cap_is_given_once(command: str) -> None:
 def test_inputs_that_say_nothing_are_refused(
     inputs: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong input is an error that names it, exit code 2, before anything is started."""
+    """A wrong input is an error with its name, exit code 2, before anything starts."""
     for name, value in inputs.items():
         monkeypatch.setenv(name, value)
     assert run_command.main() == 2
@@ -101,7 +101,7 @@ def test_inputs_that_say_nothing_are_refused(
 
 
 def test_a_key_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret that a fork does not get comes as an empty text; xscore sees no key, nor our modules' path."""
+    """A secret withheld from a fork is an empty string; xscore sees neither a key nor our modules' path."""
     monkeypatch.setenv("OPENAI_API_KEY", "")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setenv("PYTHONPATH", "/action")
@@ -128,7 +128,7 @@ def test_a_key_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_how_it_ends(ran: int, gate: int, lacks_key: bool, ends: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command, then by the gate; a run without a key is let pass where it could not judge, and says so."""
+    """The command's exit code counts first, then the gate's; a run without a key that could not judge passes."""
     assert conclude(ran, gate, lacks_key=lacks_key) == ends
     told = list(annotations(capsys.readouterr().out))
     assert bool(told) == ((ran, gate) != (0, 0))
@@ -136,7 +136,7 @@ def test_how_it_ends(ran: int, gate: int, lacks_key: bool, ends: int, capsys: py
 
 
 def test_no_module_of_the_checkout_stands_in_for_ours(tmp_path: Path) -> None:
-    """A `json.py` or a `ci` folder in the checkout is never run."""
+    """A `json.py` or a `ci` folder in the checkout is never imported."""
     (tmp_path / "json.py").write_text("open('made', 'w')")
     (tmp_path / "ci").mkdir()
     (tmp_path / "ci/__init__.py").write_text("open('made', 'w')")

@@ -18,7 +18,7 @@ ASK = {"command": "ask - --no-user-learning", "stdin": "task.txt"}
 
 
 def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> None:
-    """The summary, the page, the report, its outputs and the comment are of what this run paid for."""
+    """Summary, page, report, outputs and comment show what this run paid for."""
     with GitHubApi() as api:
         runner.api_url = api.url
         ran = runner.use({**EVAL, "comment": "true"}, event_name="pull_request", event=OURS)
@@ -41,7 +41,7 @@ def test_with_a_key_it_judges_and_tells(runner: Runner, host: OpenAIServer) -> N
 
 @pytest.mark.verify
 def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> None:
-    """A judge that never answers for some leaves the job green, with a warning; the gate is what holds coverage."""
+    """If the judge never answers for some memories, the job passes with a warning; the gate checks coverage."""
     host.misbehave(Fault.MODERATED, times=1000, when=lambda body: "checkout" in str(body))
     ran = runner.use({**EVAL, "command": "eval questions.jsonl --pack-size 5"})
     assert ran.steps["command"]["outputs"]["exit-code"] == "1", ran.log
@@ -51,7 +51,7 @@ def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> No
 
 @pytest.mark.verify
 def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None:
-    """A hostile task, branch and answer do nothing, wherever they are shown; the answer is an output as it was."""
+    """A hostile task, branch or answer has no effect wherever it is shown; the answer output is unchanged."""
     host.answer = HOSTILE + "\n```\n</details>"
     (runner.workspace / "task.txt").write_text(HOSTILE)
     git(runner.workspace, "checkout", "-qb", "$(touch${IFS}made)`id`;'\"")
@@ -71,7 +71,7 @@ def _assert_nothing_happened(runner: Runner, ran: Ran) -> None:
 
 @pytest.mark.verify
 def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
-    """A run that the cap ends has not spent more than it, ends with 4, and keeps what it paid for."""
+    """A run stopped by its cap has spent no more than the cap, exits with 4 and keeps what it paid for."""
     with BillingServer(models=("gpt-4.1",)) as billing, vendor(billing) as environ:
         runner.environ |= environ
         ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1", "max-usd": "0.005"})
@@ -84,7 +84,7 @@ def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
 
 @pytest.mark.verify
 def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServer) -> None:
-    """The runner's interruption reaches the command, which ends in order; what was judged is saved for the next run."""
+    """The runner's interrupt reaches the command, which ends cleanly; what was judged is saved for the next run."""
     host.latency_s = 0.2
     runner.cancel_when = lambda: sum(host.counts.judgments.values()) >= 5
     ran = runner.use({"command": "eval questions.jsonl --pack-size 1 --concurrency 1"})

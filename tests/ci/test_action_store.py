@@ -1,4 +1,4 @@
-"""The store of the action: it comes back from the cache, and from nowhere else."""
+"""The action's store is restored from the cache and from nowhere else."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.servers.openai_server import OpenAIServer
 
 @pytest.mark.verify
 def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) -> None:
-    """The store comes back from the cache: the same questions again cost nothing, and nothing more is saved."""
+    """The store is restored from the cache: the same questions cost nothing, and no new cache is saved."""
     runner.use(EVAL)
     host.reset()
     again = runner.use(EVAL)
@@ -28,7 +28,7 @@ def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) 
 
 @pytest.mark.verify
 def test_without_a_key_it_replays(runner: Runner, host: OpenAIServer) -> None:
-    """A fork takes what the base branch judged, sends nothing, saves nothing, and is told so."""
+    """A fork uses what the base branch judged, sends and saves nothing, and is told so."""
     judged_on_main(runner)
     edit(runner)
     host.reset()
@@ -46,7 +46,7 @@ def test_without_a_key_it_replays(runner: Runner, host: OpenAIServer) -> None:
 
 @pytest.mark.verify
 def test_a_store_of_no_use_is_put_away(runner: Runner, host: OpenAIServer) -> None:
-    """A cache that holds no store is told, and the run starts with an empty one."""
+    """A cache without a store is reported, and the run starts with an empty one."""
     runner.use(EVAL)
     (next(iter(runner.caches.values())) / "memory.db").write_bytes(b"no database")
     host.reset()
@@ -58,7 +58,7 @@ def test_a_store_of_no_use_is_put_away(runner: Runner, host: OpenAIServer) -> No
 
 @pytest.mark.verify
 def test_two_uses_in_one_job_share_the_store(runner: Runner, host: OpenAIServer) -> None:
-    """The second finds what the first paid for, the cache does not come over it, and each has files of its own."""
+    """The second use finds what the first paid for, is not overwritten by the cache, and has files of its own."""
     first = runner.use(EVAL)
     told = {name: Path(first.outputs[name]).read_bytes() for name in ("report", "page", "stdout")}
     host.reset()

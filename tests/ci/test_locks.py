@@ -1,4 +1,4 @@
-"""The locked packages: all that is declared, each with checksums; and the workflows that build on them."""
+"""The locked packages: every declared dependency, each with checksums; and the workflows that install them."""
 
 import re
 import tomllib
@@ -16,13 +16,13 @@ OTHERS = {path.name: path for path in sorted((ROOT / ".github/workflows").glob("
 
 
 def locked(name: str) -> dict[str, str]:
-    """Return each package of a lock with the checksums that stand below it."""
+    """Return each package of a lock file with the checksums below it."""
     parts = re.split(r"^(?=[a-z0-9])", (LOCKS / f"{name}.txt").read_text("utf-8"), flags=re.MULTILINE)
     return {re.split(r"[=\[ ]", part)[0]: part for part in parts if part and not part.startswith("#")}
 
 
 def declared(*extras: str) -> set[str]:
-    """Return the names that pyproject.toml asks for."""
+    """Return the dependencies declared in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     asked = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
     return {Requirement(one).name.lower() for one in asked}
@@ -30,14 +30,14 @@ def declared(*extras: str) -> set[str]:
 
 @pytest.mark.parametrize(("name", "extras"), [("run", ()), ("test", ("test",)), ("verify", ("test", "verify"))])
 def test_a_lock_holds_what_is_declared_and_every_package_has_checksums(name: str, extras: tuple[str, ...]) -> None:
-    """A dependency that is added without `make lock` is noticed here, before an installation lacks it."""
+    """A dependency added without `make lock` fails here, before an installation lacks it."""
     found = locked(name)
     assert declared(*extras) | {"hatchling", "editables"} <= set(found)
     assert [one for one, text in found.items() if "==" not in text or "--hash=sha256:" not in text] == []
 
 
 def test_locks_agree_with_each_other() -> None:
-    """What is tested is what runs: a package has the same version in each lock."""
+    """Tested is what runs: a package has the same version in every lock."""
     run, test, verify = (locked(name) for name in ("run", "test", "verify"))
     version = re.compile(r"==([^ \\]+)")
     assert [one for one in run if version.findall(run[one]) != version.findall(test[one])] == []
@@ -46,7 +46,7 @@ def test_locks_agree_with_each_other() -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_workflow_is_valid_pinned_and_has_no_rights_to_spare(name: str) -> None:
-    """GitHub's schema accepts it, all it uses is named by commit, zizmor finds nothing, no right is global."""
+    """GitHub's schema accepts it, every action is pinned by commit, zizmor finds nothing, no right is global."""
     path: Path = OTHERS[name]
     read = yaml.safe_load(path.read_text("utf-8"))
     assert valid("workflows", path)
@@ -57,7 +57,7 @@ def test_every_workflow_is_valid_pinned_and_has_no_rights_to_spare(name: str) ->
 
 
 def test_a_release_publishes_what_was_tried_with_statements_of_origin_and_contents() -> None:
-    """The publishing job builds nothing: it signs and sends the files of the job that tested them."""
+    """The publishing job builds nothing: it signs and uploads the files of the job that tested them."""
     jobs = yaml.safe_load(OTHERS["release.yml"].read_text("utf-8"))["jobs"]
     steps = jobs["publish"]["steps"]
     signed = [step["with"] for step in steps if step.get("uses", "").startswith("actions/attest@")]

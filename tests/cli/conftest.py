@@ -1,4 +1,4 @@
-"""Run the command line as a user does: a process of its own, in a folder of its own; or, for many runs, in ours."""
+"""Run the command line as a user does: in a new process and folder, or in this process where many runs are needed."""
 
 import io
 import os
@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def process(own_home: Path) -> Run:
-    """Run `xscore …` in a process and give back its streams and exit code; no terminal anywhere."""
+    """Run `xscore …` in a process without a terminal; return its streams and exit code."""
 
     def run(
         *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None
@@ -40,7 +40,7 @@ def process(own_home: Path) -> Run:
 
 @pytest.fixture
 def xscore(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run `xscore …` in this process, through the same door: a tenth of the time, and nothing of start-up is seen."""
+    """Run `xscore …` in this process by the same entry point: ten times faster, but start-up is not tested."""
 
     def run(
         *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None

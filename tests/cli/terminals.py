@@ -1,4 +1,4 @@
-"""A pseudo-terminal of a given width, for what a program shows people."""
+"""A pseudo-terminal of a given width."""
 
 import fcntl
 import os
@@ -34,7 +34,7 @@ def shown_on_terminal(
     columns: int = 80,
     typed: str = "",
 ) -> tuple[str, int]:
-    """Run Python with these arguments on a terminal; return what it shows, and its exit code.
+    """Run Python with these arguments on a terminal; return its output and exit code.
 
     typed: what is typed ahead.
     """

@@ -1,4 +1,4 @@
-"""A receipt as a page for people."""
+"""A receipt as a page for a terminal."""
 
 from decimal import Decimal
 
@@ -43,7 +43,7 @@ ANSWER = replace(
 
 
 def test_page(snapshot: SnapshotAssertion) -> None:
-    """Score, place, name, reason and boosts of each; what came close; one cost line."""
+    """Each memory with score, place, name, reason and boosts; near misses; one cost line."""
     parts = [
         answer_text.render_selection(ANSWER),
         answer_text.render_near_misses(ANSWER),
@@ -53,7 +53,7 @@ def test_page(snapshot: SnapshotAssertion) -> None:
 
 
 def test_unpriced_is_not_free() -> None:
-    """A call without a known price makes the turn unpriced; the lexical judge alone is $0 and says what it is."""
+    """A call without a known price leaves the turn unpriced; the lexical judge alone is $0 and is named."""
     unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))
     assert "unpriced" in answer_text.render_cost_line(unpriced) and "$" not in answer_text.render_cost_line(unpriced)
     lexical = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False), judge_usage=StageUsage())
@@ -61,14 +61,14 @@ def test_unpriced_is_not_free() -> None:
 
 
 def test_a_ranking_by_words_in_place_of_the_judge_is_called_so() -> None:
-    """Where the host was away the page and the cost line say that words alone ranked; otherwise neither does."""
+    """If the host was unreachable, page and cost line say that only words ranked; otherwise they do not."""
     away = replace(ANSWER, ranked_by="lexical")
     for page in (answer_text.render_selection, answer_text.render_cost_line):
         assert "by words alone" in page(away) and "by words alone" not in page(ANSWER)
 
 
 def test_unjudged_are_counted_by_cause() -> None:
-    """What has no score is counted by cause, with a way on."""
+    """Unjudged memories are counted by cause, with the next command."""
     partial = replace(
         ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
     )
@@ -78,7 +78,7 @@ def test_unjudged_are_counted_by_cause() -> None:
 
 
 def test_hostile_names_are_harmless() -> None:
-    """A path, name or reason out of a repository cannot drive the terminal."""
+    """A path, name or reason from a repository cannot control the terminal."""
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
     page = unstyle(answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,))))
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page

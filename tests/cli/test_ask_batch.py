@@ -1,4 +1,4 @@
-"""`xscore ask --batch`: a section for each question, one JSON object, and what is refused."""
+"""`xscore ask --batch`: a section for each question, one JSON object, and rejected input."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.pipeline.conftest import shop
 from xscore.prompts.questions import QUESTIONS_VERSION
 
-__all__ = ["shop"]
 LINES = (
     '{"id": "twice", "task": "The discount is taken twice"}\n{"id": "cart", "task": "Where is the sum asked for?"}\n'
 )
@@ -31,7 +29,7 @@ def models(tmp_path: Path) -> tuple[str, ...]:
 
 @pytest.fixture
 def questions(tmp_path: Path) -> str:
-    """A list of two."""
+    """A list of two questions."""
     path = tmp_path / "questions.jsonl"
     path.write_text(LINES)
     return str(path)
@@ -40,7 +38,7 @@ def questions(tmp_path: Path) -> str:
 def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
     xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
 ) -> None:
-    """Answers on stdout under the question's id, accounts on stderr, and what one question a call would have taken."""
+    """Answers go to stdout under the question's id, costs to stderr, with the cost of asking one by one."""
     done = xscore("ask", "--batch", questions, *models, cwd=shop)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
@@ -55,7 +53,7 @@ def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
 
 
 def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tuple[str, ...]) -> None:
-    """`questions` holds a receipt each with the id of its line, `together` the account of the run."""
+    """`questions` holds one receipt for each line's id, `together` the totals of the run."""
     done = xscore("ask", "--batch", questions, "--json", "--no-answer", *models, cwd=shop)
     found = json.loads(done.stdout)
     assert list(found) == ["schema", "questions", "together"]
@@ -69,7 +67,7 @@ def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tup
 def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     xscore: Run, shop: Path, questions: str, tmp_path: Path, models: tuple[str, ...]
 ) -> None:
-    """`xscore continue` finds what was judged under the shared layout and judges the rest, of this turn alone."""
+    """`xscore continue` finds what was judged in the shared layout and judges only this turn's rest."""
     xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
     turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)

@@ -10,25 +10,23 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.extensions.batch.bureau import SCORES, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import SCORES
 from tests.servers.batching import Step
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
-
-__all__ = ["shop"]
+from tests.waiting import rows
 
 LIST = "".join(json.dumps({"id": f"q{at}", "task": f"is the discount taken once? ({at})"}) + "\n" for at in range(3))
 
 
 class PricedBatches(BillingServer, OpenAIBatchServer):
-    """A vendor with a Batch API that adds up what the same calls would cost live."""
+    """A vendor with a Batch API that adds up the live price of the same calls."""
 
 
 @pytest.fixture
 def server() -> Iterator[OpenAIBatchServer]:
-    """A vendor whose batches end at the second look."""
+    """A vendor whose batches end at the second poll."""
     with OpenAIBatchServer(score=table(SCORES)) as running:
         yield running
 
@@ -54,14 +52,14 @@ SUBMIT = ("batch", "submit", "q.jsonl", "--judge", "openai:judge-2")
 
 
 def job_in(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The one job that a command with --json tells of."""
+    """Return the one job in a command's --json output."""
     (job,) = json.loads(done.stdout)["jobs"]
     assert isinstance(job, dict)
     return job
 
 
 def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatchServer) -> None:
-    """While the vendor works it is pending, 1; then all is in, 0, whatever judge the settings name; and 0 again."""
+    """A running job is pending, exit 1; a finished one 0, whatever judge the settings name; asked again, 0."""
     server.batches.looks_until_done = 3
     run(*SUBMIT)
     first = run("batch", "collect", "--json")
@@ -72,7 +70,7 @@ def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatc
 
 
 def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> None:
-    """It shows the vendor's word; what has ended is still to be collected."""
+    """The vendor's state is shown; an ended job remains to be collected."""
     server.batches.looks_until_done = 4
     run(*SUBMIT)
     done = run("batch", "status")
@@ -83,7 +81,7 @@ def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> N
 
 
 def test_results_are_written_ranked(run: Run, shop: Path) -> None:
-    """--out has a row for each memory that was kept of each question."""
+    """--out has a row for each kept memory of each question."""
     run(*SUBMIT)
     run("batch", "wait")
     done = run("batch", "collect", "--output", "found.jsonl", "--json")
@@ -94,7 +92,7 @@ def test_results_are_written_ranked(run: Run, shop: Path) -> None:
 
 
 def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -> None:
-    """Cancel needs a name or --all; what was not run is unjudged, and `batch run` of the list judges that alone."""
+    """Cancel needs an id or --all; what did not run is unjudged, and `batch run` of the list judges only that."""
     server.batches.looks_until_done = 50
     run(*SUBMIT)
     assert run("batch", "cancel").returncode == 2
@@ -110,7 +108,7 @@ def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -
 
 
 def test_list_names_jobs_newest_first(run: Run) -> None:
-    """Every job has a line; an id that nobody has is exit 1."""
+    """Every job has a line; an unknown id exits with 1."""
     assert run("batch", "list").returncode == 0
     run(*SUBMIT)
     run("batch", "wait")
@@ -124,7 +122,7 @@ def test_list_names_jobs_newest_first(run: Run) -> None:
 def test_one_host_that_cannot_be_used_stops_no_other_job(
     run: Run, xscore: Run, server: OpenAIBatchServer, shop: Path
 ) -> None:
-    """A job whose address has changed is said to be unusable, 3, and the other one is collected all the same."""
+    """A job whose host address changed is reported as unusable, exit 3, and the other job is still collected."""
     run(*SUBMIT)
     (shop / "other.jsonl").write_text(json.dumps({"id": "x", "task": "what is another total?"}) + "\n")
     with OpenAIBatchServer(score=table(SCORES)) as second:
@@ -144,7 +142,7 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
 
 @pytest.mark.verify
 def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> None:
-    """What does not fit waits; collected calls cost less than their bound, so more go out; then 4, and a higher cap."""
+    """What exceeds the cap waits; collected calls cost less than reserved, so more are sent; then exit 4."""
     (shop / "q.jsonl").write_text(LIST)
     with PricedBatches() as server, vendor(server) as environ:
         env = {**environ, "XSCORE_JUDGE_PROBE": "false", "XSCORE_BATCH_POLL_S": "0.05"}

@@ -1,4 +1,4 @@
-"""`xscore batch submit` as a user meets it: what is shown, what is sent, what is never paid twice."""
+"""`xscore batch submit` as a user sees it: what is shown, what is sent, what is never paid twice."""
 
 import json
 import subprocess
@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.extensions.batch.bureau import rows
-from tests.pipeline.conftest import shop
 from tests.servers.openai_batches import OpenAIBatchServer
-
-__all__ = ["shop"]
+from tests.waiting import rows
 
 LIST = '{"id": "a", "task": "is the discount taken once?"}\n{"id": "b", "task": "what is a cart?"}\n'
 
@@ -40,7 +37,7 @@ SUBMIT = ("batch", "submit", "q.jsonl", "--judge", "openai:judge-2")
 
 
 def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
-    """The plan stands on stdout with hit rate, calls, tokens and dollars; then where the job is, and how to go on."""
+    """The plan is on stdout with hit rate, calls, tokens and dollars, followed by the job and the next command."""
     done = run(*SUBMIT)
     assert done.returncode == 0, done.stderr
     assert "2 questions" in done.stdout and "hit rate 0 %" in done.stdout
@@ -50,7 +47,7 @@ def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
 
 
 def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """With --dry-run the figures are all there is."""
+    """--dry-run prints only the figures."""
     done = run(*SUBMIT, "--dry-run", "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, told["job"], told["standing"]) == (0, None, None)
@@ -60,7 +57,7 @@ def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, 
 
 
 def test_the_same_list_is_not_paid_twice(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """While a job is under way its questions are refused with its id, in whatever list; a new one is asked alone."""
+    """Questions of a running job are refused with its id, in any list; a new question is sent alone."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     again = run(*SUBMIT)
     assert again.returncode == 2 and job in again.stderr and f"xscore batch collect {job}" in again.stderr
@@ -71,7 +68,7 @@ def test_the_same_list_is_not_paid_twice(run: Run, server: OpenAIBatchServer, sh
 
 
 def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run, server: OpenAIBatchServer) -> None:
-    """`batch run` and `rescore` say how many would be paid for twice, and how to spare that; a dry run too."""
+    """`batch run` and `rescore`, dry runs included, say how many would be paid twice and how to avoid it."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     judge = ("--judge", "openai:judge-2")
     dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
@@ -84,7 +81,7 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run, server: Open
 
 
 def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """What the cache has is not sent again: exit code 0, no job, and a hit rate of all."""
+    """Cached judgments are not sent again: exit code 0, no job, a hit rate of 100 %."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     assert run("batch", "wait", job, "--json").returncode == 0
     done = run(*SUBMIT)
@@ -93,7 +90,7 @@ def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer,
 
 
 def test_secrets_are_not_sent(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """A key in a question is redacted before it is kept or sent."""
+    """A key in a question is redacted before it is stored or sent."""
     secret = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
     (shop / "q.jsonl").write_text(json.dumps({"id": "a", "task": f"why is {secret} refused?", "errors": secret}))
     assert run(*SUBMIT).returncode == 0

@@ -1,4 +1,4 @@
-"""`xscore cache` as a user meets it: two machines that share a key, a sweep, and figures."""
+"""`xscore store cache` as a user sees it: two machines that share a key, pruning, and figures."""
 
 import json
 import os
@@ -31,7 +31,7 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 
 
 class Machine:
-    """A clone of the shop, and a user of its own."""
+    """A clone of the shop with a user of its own."""
 
     def __init__(self, run: Run, root: Path, home: Path, server: OpenAIServer) -> None:
         self._run, self.root, self.home = run, root, home
@@ -46,7 +46,7 @@ class Machine:
         }
 
     def run(self, *arguments: str, code: int = 0, **environ: str) -> CompletedProcess[str]:
-        """Run a command there, with this exit code."""
+        """Run a command there and check the exit code."""
         done = self._run(*arguments, cwd=self.root, environ=self.environ | environ)
         assert done.returncode == code, done.stderr
         return done
@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def store(self) -> Path:
-        """Its database."""
+        """Return the path of its database."""
         return self.root / STORE_DIR / STORE_FILE
 
 
@@ -88,7 +88,7 @@ def machines(xscore: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine
 
 
 def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path) -> None:
-    """What one machine paid for, another with the key has: the turn is fully cached, with no call at all."""
+    """What one machine paid for, another with the key reuses: the turn is fully cached, without any call."""
     one, two = machines
     paid = one.ask()
     assert paid["judged"] == paid["candidates"] > 5
@@ -110,12 +110,12 @@ def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server
 def test_hearsay_orders_work_and_never_scores(
     machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path
 ) -> None:
-    """A stranger's scores send a pack first; the scores, the origins and the sums are those of our own judge."""
+    """A stranger's scores only order the packs; scores, origins and sums are our own judge's."""
     one, two = machines
     own = json.loads(one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
     before = [json.dumps(body) for body in server.counts.bodies]
     file = str(tmp_path / "cache.xscore")
-    with connect_store(one.store) as connection:  # a stranger praises what nobody would judge first
+    with connect_store(one.store) as connection:  # a stranger's high score for an unlikely memory
         turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
         favourite = connection.execute("SELECT content_hash FROM memory WHERE path = 'pyproject.toml'").fetchone()[0]
         connection.execute("DELETE FROM judgment")
@@ -139,7 +139,7 @@ def test_hearsay_orders_work_and_never_scores(
 
 
 def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Machine]) -> None:
-    """What nothing can reach goes at once; what could be used again needs a yes, and is told beforehand."""
+    """Unreachable judgments are deleted at once; reusable ones need a yes after a preview."""
     one, _ = machines
     count = one.ask()["judged"]
     assert "would remove 0 judgments" in one.run("store", "prune", "--dry-run").stdout
@@ -153,7 +153,7 @@ def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Ma
 
 
 def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
-    """No key, a file that others read, and a repository's own file are refused or ignored; a private file serves."""
+    """No key, a key file others can read, and a repository's own file are refused or ignored; a private one works."""
     one, _ = machines
     one.ask()
     file = str(tmp_path / "c.xscore")
@@ -173,7 +173,7 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
 
 
 def big_export(folder: Path, count: int) -> Path:
-    """Export so many judgments of ten turns."""
+    """Export judgments of ten turns."""
     connection = connect_store(folder / "big" / "memory.db")
     for turn in range(10):
         found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
@@ -185,14 +185,14 @@ def big_export(folder: Path, count: int) -> Path:
 
 
 def started(machine: Machine, *arguments: str) -> "subprocess.Popen[bytes]":
-    """Start a command in a process of its own."""
+    """Start a command in a new process."""
     environ: Mapping[str, str] = {**os.environ, **machine.environ}
     return subprocess.Popen([sys.executable, "-m", "xscore", *arguments], cwd=machine.root, env=environ)
 
 
 @pytest.mark.verify
 def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
-    """Killed between two of its transactions, and run again: the store is as after one undisturbed import."""
+    """Killed between two of its transactions and run again, an import leaves the store as an undisturbed one does."""
     one, two = machines
     file = big_export(tmp_path, 400_000)
     two.run("store", "cache")

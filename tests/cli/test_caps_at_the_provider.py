@@ -1,4 +1,4 @@
-"""What is spent under the caps, asserted at the host that is paid: the whole program, in processes of its own."""
+"""Spending under caps, asserted at the paid host: the whole program, in new processes."""
 
 import json
 import os
@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.servers.billing import BillingServer, vendor
+from tests.waiting import wait_until
 
 MEMORIES, MANY = 150, 500
 DAY, REPOSITORY = "XSCORE_BUDGET_MAX_USD_DAY", "XSCORE_BUDGET_MAX_USD_REPOSITORY"
@@ -27,12 +27,12 @@ WIDE = {TURN: "100"}
 
 @pytest.fixture
 def shelf(make_repo: MakeRepo) -> Path:
-    """A repository of many small memories, so that many calls are made."""
+    """A repository of many small memories, so that many calls are needed."""
     return make_repo({"shop/prices.py": functions(MEMORIES)})
 
 
 def functions(count: int) -> str:
-    """So many small functions."""
+    """Write N small functions."""
     return "\n\n".join(
         f'def price_{number}(amount: int) -> int:\n    """Price number {number}."""\n    return amount * {number}\n'
         for number in range(count)
@@ -41,20 +41,20 @@ def functions(count: int) -> str:
 
 @pytest.fixture
 def host() -> Iterator[BillingServer]:
-    """A vendor who takes a moment for each call, so that many are in flight at once."""
+    """A vendor that delays each call, so that many are in flight at once."""
     with BillingServer(latency_s=0.15, keep_bodies=False) as running:
         yield running
 
 
 @pytest.fixture
 def priced(host: BillingServer) -> Iterator[Mapping[str, str]]:
-    """The environment in which that vendor is called, with no cap but what a test adds, and no probe before."""
+    """The environment for that vendor, with no probe and no cap except those that a test adds."""
     with vendor(host) as environ:
         yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
 
 
 def begin(task: str, cwd: Path, home: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Begin a turn in a process of its own."""
+    """Start a turn in a new process."""
     return subprocess.Popen(
         [sys.executable, "-m", "xscore", "context", task, "--json", *ONE_EACH],
         cwd=cwd,
@@ -66,21 +66,13 @@ def begin(task: str, cwd: Path, home: Path, environ: Mapping[str, str]) -> subpr
 
 
 def way_on(said: str) -> list[str]:
-    """Return the one command that a turn short of dollars names."""
+    """Return the one command that a turn short of dollars suggests."""
     (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", said)
     return str(command).split()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Look again and again, for half a minute at most."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def receipt(out: str) -> dict[str, Any]:
-    """Read what `--json` printed."""
+    """Parse the output of `--json`."""
     found: dict[str, Any] = json.loads(out)
     return found
 
@@ -88,7 +80,7 @@ def receipt(out: str) -> dict[str, Any]:
 def test_sixty_four_in_flight_stay_under_the_turns_cap(
     xscore: Run, make_repo: MakeRepo, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
-    """The host is paid at most the cap; what it judged is kept, exit 4, and the command that goes on is printed."""
+    """The host is paid at most the cap; its judgments are kept, exit 4, and the command to continue is printed."""
     shelf = make_repo({"shop/prices.py": functions(MANY)})
     host.latency_s = 0.4
     capped = {**priced, TURN: "0.45"}
@@ -108,7 +100,7 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
 
 
 def test_a_gateway_on_this_machine_is_held_by_the_cap(shelf: Path, xscore: Run, host: BillingServer) -> None:
-    """A paid model behind loopback is priced and capped, and the receipt says so; `provider.price` can call it free."""
+    """A paid model behind loopback is priced and capped, and the receipt says so; `provider.price` can make it free."""
     environ = {
         "OPENAI_BASE_URL": host.url,
         "OPENAI_API_KEY": "sk-test-0123456789abcdef",
@@ -136,7 +128,7 @@ def test_two_processes_share_a_cap(
     span: str,
     word: str,
 ) -> None:
-    """Two turns at once, of 64 calls each, and a third after them: together the host is paid at most the cap."""
+    """Two concurrent turns of 64 calls each, then a third: together they pay the host at most the cap."""
     xscore("index", cwd=shelf)
     capped = {**priced, **WIDE, span: "0.12"}
     running = [begin(task, shelf, own_home, capped) for task in ("prices of the shop", "numbers of the amount")]
@@ -157,7 +149,7 @@ def test_two_processes_share_a_cap(
 def test_what_a_killed_process_had_set_aside_comes_back(
     shelf: Path, own_home: Path, xscore: Run, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
-    """After SIGKILL the next turn has all of the day that was not charged, and no more."""
+    """After SIGKILL the next turn has the rest of the day's cap, less what was charged."""
     host.latency_s = 2.0
     capped = {**priced, **WIDE, DAY: "0.12"}
     killed = begin("prices of the shop", shelf, own_home, capped)

@@ -37,7 +37,7 @@ def shop(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
-    """Flags that make a script judge and answer."""
+    """Flags for a scripted judge and answering model."""
     return script_flags(tmp_path / "script.json", SCRIPT)
 
 
@@ -48,7 +48,7 @@ def script_flags(path: Path, script: dict[str, Any]) -> tuple[str, ...]:
 
 
 def test_ask_answers(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """The answer alone goes to stdout; the chosen memories and one cost line go to stderr."""
+    """Only the answer goes to stdout; the chosen memories and one cost line go to stderr."""
     done = xscore("ask", TASK, *scripted, cwd=shop)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "It is summed in Basket.total.\n"
@@ -66,11 +66,12 @@ def test_without_a_key(xscore: Run, shop: Path) -> None:
     assert "no model judged" in done.stderr
     answer = json.loads(xscore("ask", TASK, "--json", cwd=shop).stdout)
     assert answer["answer"] is None and answer["judge"]["is_model"] is False and answer["primary"] is None
+    assert "stores none" in next(line for line in xscore("status", cwd=shop).stdout.split("\n") if "judgments" in line)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
 def test_context_is_the_bundle_alone(form: str, xscore: Run, shop: Path) -> None:
-    """`context` prints the bundle and nothing else on stdout, in the form asked for."""
+    """`context` prints only the bundle on stdout, in the requested format."""
     done = xscore("context", TASK, "--format", form, "--quiet", cwd=shop)
     assert done.returncode == 0, done.stderr
     assert "def total" in done.stdout and done.stderr == ""
@@ -79,7 +80,7 @@ def test_context_is_the_bundle_alone(form: str, xscore: Run, shop: Path) -> None
 
 
 def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """TASK may come from stdin, and the errors from a file."""
+    """TASK may come from stdin, and errors from a file."""
     (shop / "trace.txt").write_text("KeyError in pay\n")
     done = xscore("ask", "-", "--errors", "trace.txt", *scripted, "--json", cwd=shop, stdin=TASK + "\n")
     answer = json.loads(done.stdout)
@@ -113,14 +114,14 @@ def test_some_unjudged_is_1(xscore: Run, shop: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_judged_is_3(xscore: Run, shop: Path, tmp_path: Path) -> None:
-    """Where the account is out of money nothing is judged, and the exit code is 3."""
+    """If the account has no money left, nothing is judged and the exit code is 3."""
     broke = {**SCRIPT, "errors": [{"at": 1, "kind": "quota"}, {"at": 2, "kind": "quota"}]}
     done = xscore("ask", TASK, *script_flags(tmp_path / "b.json", broke), "--json", cwd=shop)
     assert done.returncode == 3, done.stdout
 
 
 def test_primary_failed_is_7(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """Judged but not answered: exit 7, and the bundle is still given."""
+    """Judged but not answered: exit 7, and the bundle is still printed."""
     (tmp_path / "p.json").write_text(json.dumps({"errors": [{"at": 1, "kind": "authentication"}]}))
     flags = (*scripted[:2], "--model", f"scripted:{tmp_path / 'p.json'}")
     done = xscore("ask", TASK, *flags, cwd=shop)
@@ -129,17 +130,24 @@ def test_primary_failed_is_7(xscore: Run, shop: Path, scripted: tuple[str, ...],
 
 
 def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`explain` says why a memory was not chosen, by name or by id, in numbers and words."""
+    """`explain` says why a memory was not chosen, found by name or id, in numbers and words."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
     found = json.loads(xscore("explain", "shop/basket.py::greet", "--json", cwd=shop).stdout)
-    assert found["outcome"] in ("near_miss", "below_threshold") and found["memory"]["raw_score"] == 0.03
+    assert found["outcome"] == "below_threshold" and found["memory"]["raw_score"] == 0.03
     page = xscore("explain", found["id"], cwd=shop).stdout
-    assert "raw score  0.03" in page and "threshold 0.7" in page
+    assert "below threshold" in page and "raw score  0.03" in page and "threshold 0.7" in page
     assert xscore("explain", "shop/basket.py::nobody", cwd=shop).returncode == 1
 
 
+def test_a_quiet_index_prints_nothing(xscore: Run, shop: Path) -> None:
+    """`index -q` prints nothing; `--json` still prints its record."""
+    done = xscore("index", "-q", cwd=shop)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads(xscore("index", "-q", "--json", cwd=shop).stdout)["files"]["unchanged"] > 0
+
+
 def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Path) -> None:
-    """A store that came with a copy is refused with 6; `trust` accepts it, `trust --rebuild` sets it aside."""
+    """A copied store is refused with 6; `trust` accepts it, `trust --rebuild` sets it aside."""
     xscore("index", cwd=shop)
     other = tmp_path / "copy"
     other.mkdir()
@@ -172,26 +180,15 @@ def test_a_subfolder_and_a_plain_folder(xscore: Run, shop: Path, tmp_path: Path)
     assert found["files"]["indexed"] == 1
 
 
-def test_secrets_reach_no_output(xscore: Run, make_repo: MakeRepo) -> None:
-    """A key in an indexed file appears in no output of any command."""
-    key = "sk-proj-" + "Zx9" * 16
-    shop = make_repo(
-        {"pay.py": f'API_KEY = "{key}"\n\n\ndef pay() -> str:\n    """Pay with the key."""\n    return API_KEY\n'}
-    )
-    for command in (("ask", "pay with the key"), ("context", "pay with the key", "--threshold", "0"), ("status",)):
-        done = xscore(*command, cwd=shop)
-        assert key not in done.stdout + done.stderr
-
-
 def test_an_estimate_of_a_script_names_no_host(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """A script sends nothing, and its estimate says so where the host of a model stands."""
+    """A script sends nothing, and its estimate says so in place of a host."""
     said = xscore("estimate", TASK, *scripted[:2], cwd=shop).stdout
     (judging,) = (line for line in said.splitlines() if line.startswith("judge "))
     assert judging.endswith("nothing is sent")
 
 
 def test_an_estimate_compares_both_wires_with_words(xscore: Run, shop: Path) -> None:
-    """Each way to judge has a line with its dollars, calls and tariff; the one in force is marked."""
+    """Each way to judge has a line with dollars, calls and tariff; the active one is marked."""
     said = xscore("estimate", TASK, cwd=shop, environ={"OPENAI_API_KEY": "sk-test-0123456789abcdef"}).stdout
     lines = said[said.index("judged by") :].splitlines()[1:]
     assert [line.split("  ")[0] for line in lines] == ["decisions (chosen)", "chat cold", "chat warm", "lexical"]
@@ -199,8 +196,24 @@ def test_an_estimate_compares_both_wires_with_words(xscore: Run, shop: Path) -> 
     assert lines[0].endswith("openai-decisions/gpt-6-luna") and lines[1].endswith("openai/gpt-6-luna")
 
 
+@pytest.mark.parametrize(
+    ("flags", "ways"),
+    [
+        ((), ["lexical (chosen)", "decisions", "chat cold", "chat warm"]),
+        (("--judge", "openai:gpt-6-luna"), ["decisions (chosen)", "chat cold", "chat warm", "lexical"]),
+    ],
+)
+def test_an_estimate_needs_no_key(xscore: Run, shop: Path, flags: tuple[str, ...], ways: list[str]) -> None:
+    """Without a key all ways are still compared, and a note names the judge that would score now."""
+    done = xscore("estimate", TASK, *flags, cwd=shop)
+    assert done.returncode == 0 and "lexical judge would score" in done.stderr, done.stderr
+    lines = done.stdout[done.stdout.index("judged by") :].splitlines()[1:]
+    assert [line.split("  ")[0] for line in lines] == ways
+    assert all("~$0.0" in line for line in lines if "lexical" not in line)
+
+
 def test_a_turn_that_is_continued_is_not_told_to_get_a_key(xscore: Run, shop: Path, tmp_path: Path) -> None:
-    """Without a key `ask` says how to have a model answer; a turn that goes on with its own judge does not."""
+    """Without a key `ask` says how to get a model's answer; a continued turn that keeps its own judge does not."""
     declines = {**SCRIPT, "rules": [*SCRIPT["rules"], {"entity": "greet", "refuse": True}]}
     judge = script_flags(tmp_path / "declining.json", declines)[:2]
     assert "To have a model judge and answer" in xscore("ask", TASK, cwd=shop).stderr

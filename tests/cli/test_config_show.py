@@ -1,4 +1,4 @@
-"""`config show`: what is in force, and why."""
+"""`config show`: the effective settings and where they come from."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ KEY = "sk-test-0123456789abcdef"
 
 
 def test_origins(xscore: Run, tmp_path: Path) -> None:
-    """Each setting names the place its value came from."""
+    """Each setting names the source of its value."""
     (tmp_path / ".xscore.toml").write_text("[selection]\ntop_k = 7\n")
     done = xscore("config", "show", "--origin", "--json", cwd=tmp_path, environ={"XSCORE_JUDGE_RPM": "50"})
     shown = {setting["name"]: setting for setting in json.loads(done.stdout)["settings"]}
@@ -24,7 +24,7 @@ def test_origins(xscore: Run, tmp_path: Path) -> None:
 
 
 def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
-    """A key shows its last four characters and no more, in every form."""
+    """A key shows only its last four characters, in every format."""
     for form in ((), ("--json",), ("--origin",)):
         done = xscore("config", "show", *form, cwd=tmp_path, environ={"OPENAI_API_KEY": KEY})
         assert KEY[:-4] not in done.stdout + done.stderr
@@ -32,7 +32,7 @@ def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
 
 
 def test_short_keys_show_nothing() -> None:
-    """A key so short that its end would give it away shows nothing of itself."""
+    """A key so short that its end would reveal it shows nothing."""
     assert (mask_key(""), mask_key("abcdef"), mask_key(KEY)) == ("", "…", "…cdef")
 
 

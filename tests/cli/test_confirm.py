@@ -1,4 +1,4 @@
-"""The question before a costly turn, on a terminal and off it."""
+"""The question before a costly turn, with and without a terminal."""
 
 import os
 import pty
@@ -15,21 +15,13 @@ import pytest
 from msgspec import Struct
 
 from tests.cli.conftest import Run
-from tests.conftest import MakeRepo
-from tests.pipeline.conftest import FILES
 from tests.servers.billing import BillingServer, vendor
 
 TASK = "the discount is taken twice"
 CHEAP = {"XSCORE_BUDGET_CONFIRM_USD": "0.0001"}
-QUESTION = b"Go on? [y/N]"
+QUESTION = b"Continue? [y/N]"
 CTRL_C = b"\x03"
 PATIENCE_S = 40
-
-
-@pytest.fixture
-def shop(make_repo: MakeRepo) -> Path:
-    """A small repository."""
-    return make_repo(FILES)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def priced(host: BillingServer, own_home: Path) -> Iterator[Mapping[str, str]]:
 
 
 class Dialogue(Struct, frozen=True):
-    """What a terminal showed, and how the program ended."""
+    """What a terminal showed and how the program ended."""
 
     seen: str
     code: int
@@ -57,7 +49,7 @@ class Dialogue(Struct, frozen=True):
 def talk(
     arguments: list[str], cwd: Path, environ: Mapping[str, str], host: BillingServer, *, answer: bytes
 ) -> Dialogue:
-    """Run the program on a terminal; type the answer when it asks.
+    """Run the program on a terminal and type the answer when it asks.
 
     `\\x03` is a press of Ctrl-C, pressed again each second:
     one in the instant before Python reads is seen after it.
@@ -96,7 +88,7 @@ def talk(
 def test_nothing_is_sent_unless_the_user_agrees(
     shop: Path, host: BillingServer, priced: Mapping[str, str], answer: bytes, code: int
 ) -> None:
-    """Above the limit calls, dollars and host stand before the question; no, Enter and Ctrl-C send nothing."""
+    """Above the limit, calls, dollars and host are shown before the question; no, Enter and Ctrl-C send nothing."""
     ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=answer)
     assert ended.code == code, ended.seen
     assert "This turn takes about" in ended.seen and "api.openai.com" in ended.seen and "$" in ended.seen
@@ -104,7 +96,7 @@ def test_nothing_is_sent_unless_the_user_agrees(
 
 
 def test_a_yes_goes_on(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> None:
-    """The question comes before the first call, and the turn goes on after it."""
+    """The question comes before the first call, and the turn continues after it."""
     ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=b"y\n")
     assert ended.code == 0, ended.seen
     assert ended.sent_before_the_answer == 0 < host.counts.answering_requests
@@ -113,7 +105,7 @@ def test_a_yes_goes_on(shop: Path, host: BillingServer, priced: Mapping[str, str
 def test_the_question_names_the_caps_that_would_bind(
     shop: Path, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
-    """Who is asked is told as well what is left of a cap below the estimate, and not of one above it."""
+    """The question also shows what is left of a cap below the estimate, but not of a cap above it."""
     caps = {"XSCORE_BUDGET_MAX_USD_DAY": "0.001", "XSCORE_BUDGET_MAX_USD_REPOSITORY": "50"}
     ended = talk(["ask", TASK], shop, {**priced, **CHEAP, **caps}, host, answer=b"n\n")
     assert "It will not be finished: $0.0010 of the day's $0.001 are left." in ended.seen
@@ -123,7 +115,7 @@ def test_the_question_names_the_caps_that_would_bind(
 def test_an_answer_that_no_cap_has_room_for(
     xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
 ) -> None:
-    """All was judged and the answering call was refused: exit 4, what was judged is kept, and how to go on is said."""
+    """All was judged but the answering call was refused: exit 4, judgments are kept, and the next command is shown."""
     environ = {**priced, "XSCORE_BUDGET_MAX_USD": "0.02", "XSCORE_PRIMARY_MAX_OUTPUT_TOKENS": "30000"}
     done = xscore("ask", TASK, cwd=shop, environ=environ)
     assert done.returncode == 4, done.stderr

@@ -1,4 +1,4 @@
-"""`context` used like grep: paths that confine it, paths or lines that come out, grep's exit code."""
+"""`context` used like grep: paths that limit it, paths or lines as output, grep's exit codes."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,13 @@ RULES = [*SCRIPT["rules"], {"entity": "greet", "score": 0.81, "reason": "says \x
 
 @pytest.fixture
 def shop(make_repo: MakeRepo) -> Path:
-    """A small repository with one name that is no single line."""
+    """A small repository with a file name that spans lines."""
     return make_repo({**FILES, "docs/odd\nname.md": "# Refunds\n\nRefunds of a basket take three days.\n"})
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
-    """Flags that make a script judge."""
+    """Flags for a scripted judge."""
     return script_flags(tmp_path / "script.json", {**SCRIPT, "rules": [*RULES, {"path": "docs/*", "score": 0.9}]})[:2]
 
 
@@ -31,7 +31,7 @@ def candidate_count(done_json: str) -> int:
 
 
 def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """Files and folders, relative to the current folder, are all that is judged; they narrow --glob further."""
+    """Only the given files and folders, relative to the current folder, are judged; they narrow --glob further."""
     whole = candidate_count(xscore("context", TASK, *scripted, "--json", cwd=shop).stdout)
     one = json.loads(xscore("context", TASK, "checkout.py", *scripted, "--json", cwd=shop / "shop").stdout)
     both = json.loads(xscore("context", TASK, "shop/", "README.md", *scripted, "--json", cwd=shop).stdout)
@@ -43,7 +43,7 @@ def test_paths_confine_a_turn(xscore: Run, shop: Path, scripted: tuple[str, ...]
 
 
 def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`ask` and `estimate` are confined in the same way, and `continue` keeps to it from any folder."""
+    """`ask` and `estimate` take paths too, and `continue` keeps them from any folder."""
     asked = json.loads(xscore("ask", TASK, "shop", "--no-answer", *scripted, "--json", cwd=shop).stdout)
     estimated = json.loads(xscore("estimate", TASK, "shop", *scripted, "--json", cwd=shop).stdout)
     going_on = json.loads(xscore("continue", "--model", scripted[1], "--json", cwd=shop / "docs").stdout)
@@ -53,7 +53,7 @@ def test_ask_and_estimate_take_paths(xscore: Run, shop: Path, scripted: tuple[st
 
 @pytest.mark.parametrize("path", ["shop/chekout.py", "chekout.py"])
 def test_no_such_path(path: str, xscore: Run, shop: Path) -> None:
-    """A path that is not there is a usage error that names the nearest, and nothing is judged."""
+    """A missing path is a usage error that names the nearest, and nothing is judged."""
     done = xscore("context", TASK, path, cwd=shop)
     assert done.returncode == 2 and "Did you mean shop/checkout.py" in done.stderr and not done.stdout
     folder = xscore("context", TASK, "shp/", cwd=shop)
@@ -69,7 +69,7 @@ def test_outside_the_root(xscore: Run, shop: Path, tmp_path: Path) -> None:
 
 
 def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """`-l` prints the chosen files alone, each once on one line, best first; notes stay on standard error."""
+    """`-l` prints only the chosen files, each once on one line, best first; notes go to standard error."""
     done = xscore("context", TASK, "-l", *scripted, cwd=shop)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "shop/basket.py\ndocs/odd name.md\n"
@@ -77,7 +77,7 @@ def test_paths_alone(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None
 
 
 def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """`--format lines` prints `path:lines  score  reason`, best first, plain; what is below the cut is not there."""
+    """`--format lines` prints `path:lines  score  reason`, best first, plain, without what is below the threshold."""
     wanted = ["context", TASK, "shop", "--format", "lines", *scripted]
     done = xscore(*wanted, "--color", "always", cwd=shop)
     assert done.stdout.splitlines() == [
@@ -91,7 +91,7 @@ def test_lines(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Pat
 
 
 def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """Where nothing was chosen a list is empty and exits with 1, as grep does; its file is empty, not an old list."""
+    """If nothing was chosen the list is empty and exits with 1, as grep does; its file is empty, not an old list."""
     found = tmp_path / "found"
     found.write_text("old\n")
     for form in (["-l"], ["--format", "lines"], ["-l", "-o", str(found)]):
@@ -103,7 +103,7 @@ def test_nothing_chosen(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_
 
 
 def test_json_of_a_list(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """Under --json a list is the whole receipt, with exit code 0 as before."""
+    """Under --json a list is the whole receipt, with exit code 0."""
     done = xscore("context", TASK, "-l", "--json", *scripted, cwd=shop)
     answer = json.loads(done.stdout)
     assert done.returncode == 0 and len(answer["selected"]) == 3 and "bundle" not in answer

@@ -26,30 +26,29 @@ run_command_line()
 
 
 @pytest.fixture
-def shop(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a repository, and keep away from the keyring of whoever runs this."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+def shop(make_repo: MakeRepo) -> Path:
+    """Make a repository."""
     text = f'def retry():\n    """Give up late: {PLANTED}."""\n    return 7\n'
     return make_repo({"net.py": text, "test_net.py": "from net import retry\n\ndef test_it():\n    assert retry()\n"})
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
-    """Write a script for both seats."""
+    """Write a script for both models."""
     path = tmp_path / "script.json"
     path.write_text(json.dumps({"default": 0.1, "answer": "It counts.", "rules": [{"entity": "retry", "score": 0.9}]}))
     return ("--judge", f"scripted:{path}", "--model", f"scripted:{path}")
 
 
 def says(*folders: Path) -> list[str]:
-    """Name the database files below these folders that hold the planted words."""
+    """Return the database files below these folders that contain the planted words."""
     files = [file for folder in folders for file in folder.rglob("*") if ".db" in file.name and file.is_file()]
     assert files
     return [file.name for file in files if PLANTED.encode() in file.read_bytes()]
 
 
 def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Path, scripted: tuple[str, ...]) -> None:
-    """P04: index, ask by a model and by the lexical judge, remember of oneself: no planted word in any database."""
+    """P04: index, ask by model and by lexical judge, remember a preference: no planted word in any database."""
     assert xscore("index", cwd=shop).returncode == 0
     assert says(shop / ".xscore") == ["memory.db"]
     done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
@@ -77,7 +76,7 @@ def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Pat
 
 
 def test_missing_and_wrong_keys_and_the_missing_extra_are_exit_6(xscore: Run, shop: Path, own_home: Path) -> None:
-    """Each says what it is and what to do; none speaks of damage or of a rebuild."""
+    """Each error says what happened and what to do; none mentions damage or a rebuild."""
     xscore("store", "encrypt", cwd=shop)
     (key,) = own_home.rglob("store.key")
     right = key.read_text()

@@ -1,4 +1,4 @@
-"""`xscore eval` as a user meets it: the page, the account, the JSON, what it refuses."""
+"""`xscore eval` as a user sees it: the page, the costs, the JSON, what it refuses."""
 
 import json
 from pathlib import Path
@@ -32,12 +32,12 @@ def repo(make_repo: MakeRepo, tmp_path: Path) -> Path:
 
 
 def judged_by_script(repo: Path) -> list[str]:
-    """The command, with the scripted judge."""
+    """The command with the scripted judge."""
     return ["eval", str(repo.parent / "questions.jsonl"), "--judge", f"scripted:{repo.parent / 'script.json'}"]
 
 
 def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
-    """Under --json stdout is the object of docs/reference/json.md, and nothing else."""
+    """Under --json stdout is exactly the object of docs/reference/json.md."""
     done = xscore(*judged_by_script(repo), "--json", cwd=repo)
     body = json.loads(done.stdout)
     assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
@@ -56,7 +56,7 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     ],
 )
 def test_questions_that_are_none_are_refused(xscore: Run, repo: Path, text: str | None, said: str) -> None:
-    """The file and the line are named, with the shape of a line; nothing is judged."""
+    """File and line are named, with the expected form of a line; nothing is judged."""
     file = repo.parent / "questions.jsonl"
     file.unlink() if text is None else file.write_text(text)
     done = xscore("eval", str(file), cwd=repo)

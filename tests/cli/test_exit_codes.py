@@ -1,4 +1,4 @@
-"""One rule for what is not there: a name that nothing bears is 1, a list of an empty store is 0."""
+"""One rule for missing things: an unknown name exits with 1, a list of an empty store with 0."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ LISTS = {
 
 @pytest.mark.parametrize("command", NAMES, ids=" ".join)
 def test_what_matches_nothing_ends_with_one(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """P06: a name, id or filter that matched nothing is exit code 1, nothing on stdout, words on stderr."""
+    """P06: a name, id or filter without a match exits with 1, nothing on stdout, a message on stderr."""
     (tmp_path / "a.py").write_text("x = 1\n")
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
@@ -55,7 +55,7 @@ def test_what_matches_nothing_ends_with_one(xscore: Run, tmp_path: Path, command
 
 @pytest.mark.parametrize("command", LISTS, ids=" ".join)
 def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """P06: a list of nothing is exit code 0, a line on stderr, an empty list under --json."""
+    """P06: an empty list exits with 0, a line on stderr, `[]` under --json."""
     done = xscore(*command, cwd=tmp_path)
     said = [line for line in done.stderr.splitlines() if "there is no store here yet" not in line]
     assert (done.returncode, done.stdout, len(said)) == (0, "", 1)
@@ -64,7 +64,7 @@ def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[s
 
 
 def test_the_tables_name_every_code() -> None:
-    """The contract's table and the help's last lines know each code that the program ends with."""
+    """The contract's table and the last lines of the help list every exit code of the program."""
     table = (
         (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8").split("| code | means |")[1]
     )

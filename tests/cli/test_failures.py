@@ -1,4 +1,4 @@
-"""Whatever goes wrong: one exit code, one message, one JSON object."""
+"""Every failure has one exit code, one message, one JSON object."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 @pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: kind.__name__)
 def test_every_error_ends_with_its_own_code(kind: type[XscoreError], capsys: pytest.CaptureFixture[str]) -> None:
-    """An error of the tree ends the process with its exit code, which the table knows."""
+    """An error of the tree ends the process with its exit code, which is in the table."""
     assert run_and_report(raising(kind("it broke", hint="mend it")), []) == kind.exit_code
     assert kind.exit_code in EXIT_CODES
     assert "it broke" in capsys.readouterr().err
@@ -42,14 +42,14 @@ def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_error_inside_a_group_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """An error that a task group wrapped still speaks for itself."""
+    """An error wrapped by a task group still shows its own message."""
     group = ExceptionGroup("tasks", [ExceptionGroup("inner", [BudgetExhausted("the cap is near")])])
     assert run_and_report(raising(group), []) == 4
     assert "the cap is near" in capsys.readouterr().err
 
 
 def test_a_bug_is_one_line_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown exception ends with 70, is called a bug, and shows its traceback only under --verbose."""
+    """An unknown exception exits with 70, is called a bug, and shows its traceback only under --verbose."""
     assert run_and_report(raising(KeyError("x")), []) == 70
     assert "Traceback" not in (quiet := capsys.readouterr().err) and "--verbose" in quiet
     assert run_and_report(raising(KeyError("x")), ["--verbose"]) == 70
@@ -63,7 +63,7 @@ def test_a_message_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str])
 
 
 def test_usage_error_as_json(xscore: Run) -> None:
-    """A command line that click refuses is JSON too, where --json is among the arguments."""
+    """A command line that click rejects is JSON too if --json is among the arguments."""
     done = xscore("ask", "x", "--bogus", "--json")
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["code"], error["kind"]) == (2, 2, "usage")
@@ -80,7 +80,7 @@ def test_a_reader_who_left_is_no_error() -> None:
 
 
 def test_a_full_disk_is_told() -> None:
-    """Output that cannot be written is an error with a code, not a traceback."""
+    """Unwritable output is an error with a code, not a traceback."""
     command = f"{sys.executable} -m xscore config show > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 2

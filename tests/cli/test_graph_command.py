@@ -21,12 +21,12 @@ def indexed(make_repo: MakeRepo, xscore: Run) -> Path:
 
 
 def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xscore: Run) -> None:
-    """A06: related, deps and affected, for a file or an entity, named from the working folder or the root."""
+    """A06: related, deps and affected, for a file or an entity, named relative to the current folder or the root."""
     root = indexed(make_repo, xscore)
     affected = xscore("graph", "affected", "prices.py", cwd=root / "shop")
-    assert (affected.returncode, [line.split()[:2] for line in affected.stdout.splitlines()]) == (
+    assert (affected.returncode, [line.split()[1:3] for line in affected.stdout.splitlines()]) == (
         0,
-        [["1", "tests/test_prices.py"], ["1", "shop/cart.py"]],
+        [["step", "tests/test_prices.py"], ["step", "shop/cart.py"]],
     )
     deps = xscore("graph", "deps", "shop/cart.py::checkout", "--json", cwd=root)
     found = json.loads(deps.stdout)
@@ -39,7 +39,7 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
 
 
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
-    """A name that nothing bears ends with nothing on stdout and near names on stderr, wherever a name is taken."""
+    """An unknown name prints nothing on stdout and near names on stderr, wherever a name is accepted."""
     root = indexed(make_repo, xscore)
     done = xscore("graph", "deps", "price.py", cwd=root)
     assert (done.returncode, done.stdout) == (1, "")
@@ -56,7 +56,7 @@ def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
 
 
 def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
-    """Clean is 0; a stale memory is named with its citation, and the exit code is 1."""
+    """A clean audit exits with 0; a stale memory is named with its citation, exit code 1."""
     from xscore.platform import database
     from xscore.platform.paths import find_root, user_data_dir
     from xscore.records.memory import Kind, Layer, MemorySource

@@ -1,4 +1,4 @@
-"""Ends that leave no time or no room: signals before anything has begun, streams that take nothing, odd places."""
+"""Abrupt ends: signals before start-up has finished, streams that accept nothing, odd folders."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ FILES = {"a.py": "def f() -> int:\n    return 1\n"}
 
 @pytest.mark.parametrize("after_s", [0.05, 0.2, 0.5])
 def test_sigterm_at_the_very_start_is_an_interrupt(make_repo: MakeRepo, after_s: float) -> None:
-    """However early it comes, SIGTERM ends with 130 and, under --json, one object; unless Python itself was not up."""
+    """SIGTERM at any time exits with 130 and, under --json, one object, unless Python itself had not started."""
     root = make_repo(FILES)
     process = subprocess.Popen(
         [sys.executable, "-m", "xscore", "ask", "-", "--judge", "lexical", "--no-answer", "--json"],

@@ -1,4 +1,4 @@
-"""What each command says of itself."""
+"""The help of each command."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -10,7 +10,7 @@ PAGES = ["", "ask"]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page or "xscore")
 def test_help(page: str, xscore: Run, snapshot: SnapshotAssertion) -> None:
-    """The help of a command changes only on purpose."""
+    """A command's help changes only on purpose."""
     done = xscore(*page.split(), "--help")
     assert done.returncode == 0, done.stderr
     assert done.stdout == snapshot

@@ -1,4 +1,4 @@
-"""Ctrl-C in two steps, in a process of its own."""
+"""Ctrl-C, pressed once and twice, in a new process."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import rows, wait_until
+from tests.waiting import count_rows, wait_until
 
 pytestmark = pytest.mark.verify
 
@@ -37,7 +37,7 @@ except KeyboardInterrupt:
 
 
 def pressed(on_cancel: str, presses: int) -> tuple[str, str, int]:
-    """Start the work, press Ctrl-C so many times, and give back what it said."""
+    """Start the work, press Ctrl-C N times, and return the output."""
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW.format(on_cancel=on_cancel)],
         stdout=subprocess.PIPE,
@@ -55,14 +55,14 @@ def pressed(on_cancel: str, presses: int) -> tuple[str, str, int]:
 
 
 def test_the_second_press_ends_at_once() -> None:
-    """A second press ends the process with 130, though the loop is busy for longer than we wait."""
+    """A second press exits with 130, even while the loop is busy for longer than the wait."""
     out, err, code = pressed("time.sleep(60)", presses=2)
     assert (out, code) == ("", 130)
     assert "left" in err
 
 
 def slow_flock(make_repo: MakeRepo, folder: Path) -> tuple[Path, list[str]]:
-    """A repository of twelve functions, and the flags of a judge that takes its time over each."""
+    """A repository of twelve functions, and the flags for a slow judge."""
     root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(12)})
     script = folder / "script.json"
     flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer", "--json"]
@@ -71,7 +71,7 @@ def slow_flock(make_repo: MakeRepo, folder: Path) -> tuple[Path, list[str]]:
 
 
 def judging(root: Path, flags: list[str]) -> subprocess.Popen[str]:
-    """A process that has begun to judge."""
+    """A process that has started to judge."""
     process = subprocess.Popen(
         [sys.executable, "-m", "xscore", "ask", "do it", *flags],
         cwd=root,
@@ -81,7 +81,7 @@ def judging(root: Path, flags: list[str]) -> subprocess.Popen[str]:
         text=True,
         env=dict(os.environ),
     )
-    wait_until(lambda: rows(root, "judgment") > 0, process)
+    wait_until(lambda: count_rows(root, "judgment") > 0, process)
     return process
 
 
@@ -139,10 +139,10 @@ def test_ctrl_c_in_a_first_index_ends_at_once_without_a_traceback(make_repo: Mak
         text=True,
         start_new_session=True,
     )
-    wait_until(lambda: rows(root, "memory") > 0, begun)
+    wait_until(lambda: count_rows(root, "memory") > 0, begun)
     os.killpg(begun.pid, signal.SIGINT)
     out, err = begun.communicate(timeout=30)
     assert (begun.returncode, out) == (130, "")
     assert "interrupted" in err and "Traceback" not in err
-    assert 0 < rows(root, "file") < 450
-    assert process("index", cwd=root).returncode == 0 and rows(root, "file") == 450
+    assert 0 < count_rows(root, "file") < 450
+    assert process("index", cwd=root).returncode == 0 and count_rows(root, "file") == 450

@@ -18,13 +18,13 @@ from xscore.store.store import Store
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """Give a folder that is a project."""
+    """Make a folder that is a project."""
     (tmp_path / "project").mkdir()
     return tmp_path / "project"
 
 
 def put(here: Path, *memories: Memory) -> None:
-    """Put memories into the project's and the user's store."""
+    """Add memories to the project's and the user's store."""
     with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
         for memory in memories:
             with database.transaction(store.home_of(memory.layer)) as connection:
@@ -32,17 +32,17 @@ def put(here: Path, *memories: Memory) -> None:
 
 
 def fresh(text: str, **more: Any) -> Memory:
-    """Make a project's convention of today."""
+    """Make a project convention dated today."""
     return made(text, **{"created_at": time.time(), "updated_at": time.time(), **more})
 
 
 def mine(text: str, **more: object) -> Memory:
-    """Make a preference of today."""
+    """Make a preference dated today."""
     return preference(text, **({"created_at": time.time(), "updated_at": time.time()} | more))
 
 
 def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
-    """L03: a dry run tells and changes nothing; the run does the same; the next one has nothing to do."""
+    """L03: a dry run reports and changes nothing; the run does the same; the next one has nothing to do."""
     one, two = (
         fresh("Retries use tenacity everywhere here", confidence=1.0),
         fresh("Retries use tenacity, everywhere here.", confidence=1.0),
@@ -61,7 +61,7 @@ def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
 
 
 def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
-    """L08: accept by 0.10, reject by 0.20, override by 0.30, of a memory of either store."""
+    """L08: accept changes the weight by 0.10, reject by 0.20, override by 0.30, in either store."""
     ours, usual = fresh("Errors end in a full stop"), mine("Use tabs", key="indent")
     put(here, ours, usual)
     accepted = xscore("memory", "feedback", ours.id, "accept", cwd=here)
@@ -71,7 +71,7 @@ def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
 
 
 def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: Path) -> None:
-    """H25: one sentence of what the project says nothing of; never what is muted, known here, or doubtful."""
+    """H25: one sentence about what the project leaves open; never what is muted, known here or doubtful."""
     put(
         here,
         mine("Usually uses Prisma.", key="orm", confidence=0.9),

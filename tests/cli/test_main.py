@@ -1,18 +1,46 @@
-"""The front door: what it imports, what it costs, what it lists."""
+"""The entry point: what it imports, what it costs, which commands it lists."""
 
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
-from xscore.cli.catalogue import COMMANDS
+from tests.conftest import MakeRepo
+from xscore.cli.main import COMMANDS
 
 
-def test_every_entry_of_the_catalogue_is_a_command(xscore: Run) -> None:
-    """Each name of the catalogue can be called, and says its own help."""
+def test_every_entry_of_the_table_is_a_command(xscore: Run) -> None:
+    """Each name in the table can be called and prints its own help."""
     for name in COMMANDS:
         done = xscore(name, "--help")
         assert done.returncode == 0, (name, done.stderr)
         assert done.stdout.startswith(f"Usage: xscore {name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("histroy",), "Did you mean 'history'?"),
+        (("memory", "lst"), "Did you mean 'list'?"),
+        (("consolidate",), "Did you mean 'memory consolidate'?"),
+        (("audit",), "Did you mean 'memory audit'?"),
+    ],
+)
+def test_a_misspelt_command_is_named_with_the_nearest(words: tuple[str, ...], named: str, xscore: Run) -> None:
+    """A command spelled nearly so, or one that belongs below a group, is suggested."""
+    done = xscore(*words)
+    assert done.returncode == 2 and named in done.stderr
+
+
+@pytest.mark.parametrize("group", [name for name, entry in COMMANDS.items() if entry.commands])
+def test_a_group_alone_lists_what_it_has(group: str, xscore: Run, make_repo: MakeRepo) -> None:
+    """`history` is `history list`, and takes its options; `--help` is the group's own."""
+    repo = make_repo({"a.py": "def a(): pass\n"})
+    whole = xscore(group, next(iter(COMMANDS[group].commands)), "--json", cwd=repo)
+    alone = xscore(group, "--json", cwd=repo)
+    assert (alone.returncode, alone.stdout) == (whole.returncode, whole.stdout) and whole.returncode in (0, 1)
+    assert "Commands:" in xscore(group, "--help", cwd=repo).stdout
 
 
 def test_directory_is_where_the_command_runs(xscore: Run, tmp_path: Path) -> None:
@@ -24,7 +52,7 @@ def test_directory_is_where_the_command_runs(xscore: Run, tmp_path: Path) -> Non
 
 
 def test_completion_scripts(process: Run) -> None:
-    """Each shell gets a script that asks xscore itself, and the asking works."""
+    """Each shell gets a completion script that calls xscore, and the call works."""
     for shell in ("bash", "zsh", "fish"):
         assert "_XSCORE_COMPLETE" in process("config", "completion", shell).stdout
     asked = {"_XSCORE_COMPLETE": "bash_complete", "COMP_WORDS": "xscore es", "COMP_CWORD": "1"}

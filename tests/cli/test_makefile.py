@@ -1,4 +1,4 @@
-"""The Makefile: the question reaches xscore as it was typed."""
+"""The Makefile passes the question to xscore exactly as typed."""
 
 import os
 import shutil
@@ -19,14 +19,14 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def outermost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be no child of the make that may be running these tests."""
+    """Clear the variables of the make that may be running these tests."""
     for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with the Makefile and an environment already made, whose `xscore` repeats its standard input."""
+    """A folder with the Makefile and an installed environment, whose `xscore` echoes its standard input."""
     binaries = tmp_path / ".venv" / "bin"
     binaries.mkdir(parents=True)
     shutil.copy(MAKEFILE, tmp_path)
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("question", HOSTILE)
 @pytest.mark.parametrize("way", ["argument", "environment"])
 def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -> None:
-    """Neither make nor a shell reads the question, given either way."""
+    """Neither make nor a shell interprets the question, whichever way it is given."""
     given = [f"Q={question}"] if way == "argument" else []
     environment = {**os.environ, "Q": question}
     done = subprocess.run(

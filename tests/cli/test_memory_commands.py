@@ -1,4 +1,4 @@
-"""`memory list|show|add|update|export|import|stats`, `decision`, `failure`: as a user runs them."""
+"""`memory list|show|add|update|export|import|stats`, `decision`, `failure`, as a user runs them."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def repo(make_repo: MakeRepo) -> Path:
 
 
 def elsewhere(tmp_path: Path) -> Path:
-    """Make another folder with a store of its own."""
+    """Make another folder with its own store."""
     (tmp_path / "elsewhere").mkdir()
     return tmp_path / "elsewhere"
 
@@ -32,7 +32,7 @@ def said(xscore: Run, repo: Path, *arguments: str, stdin: str = "") -> dict[str,
 
 
 def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
-    """P06: `add --json` prints the record with its id; list and show find it; its evidence goes stale with the code."""
+    """P06: `add --json` prints the record with its id; list and show find it; it goes stale with the cited code."""
     told = said(
         xscore, repo, *("memory", "add", "we use tenacity, not backoff", "--kind", "decision", "--key", "retry"),
         *("--because", "it composes", "--alternative", "backoff", "--cite", "src/net/retry.py:10-40"),
@@ -50,7 +50,7 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
 
 
 def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
-    """Adding with the key of an active memory names on stderr what steps back; the same words twice are one memory."""
+    """Adding with the key of an active memory names on stderr what it replaces; the same words twice are one memory."""
     first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")["id"]
     done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
@@ -62,7 +62,7 @@ def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
 
 
 def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Path) -> None:
-    """P06: --layer, --scope and --kind choose; nothing left is exit code 1, with an empty stdout or list."""
+    """P06: --layer, --scope and --kind filter; no match exits with 1 and an empty stdout or list."""
     said(xscore, repo, "memory", "add", "tabs", "--kind", "preference", "--key", "indent")
     said(xscore, repo, "memory", "add", "-", "--kind", "todo", stdin="lint before pushing\n")
     for chosen, texts in {
@@ -102,7 +102,7 @@ def test_a_memory_reaches_as_far_as_is_said(scope: str, layer: str, reach: str, 
 
 
 def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
-    """`update` changes what is named; nothing named is a usage error."""
+    """`update` changes the named fields; without any it is a usage error."""
     identifier = said(xscore, repo, "memory", "add", "use A", "--because", "fast")["id"]
     after = said(xscore, repo, "memory", "update", identifier, "--text", "-", "--importance", "0.9", stdin="use B")
     assert (after["id"], after["text"], after["importance"]) == (identifier, "use B\n\nBecause: fast", 0.9)
@@ -110,7 +110,7 @@ def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
 
 
 def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: Path) -> None:
-    """A12: a snapshot gives itself again where it was made; elsewhere it comes in as an import."""
+    """A12: a snapshot restores itself where it was made; elsewhere it is an import."""
     said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--cite", "src/net/retry.py")
     xscore("index", cwd=repo)
     file = tmp_path / "snapshot.json"
@@ -127,7 +127,7 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
 
 
 def test_failures_become_a_pattern_at_three(xscore: Run, repo: Path) -> None:
-    """A08: at two there is none, at three there is; `resolve` says what mended it."""
+    """A08: two occurrences make no pattern, three do; `resolve` adds the fix."""
     patterns = [
         said(xscore, repo, "memory", "add", "--kind", "failure", "-", stdin=f"KeyError: 'port' at 0x{number}f\n")[
             "pattern"

@@ -11,6 +11,7 @@ from tests.extensions.privacy.test_erasure import put, raw, said
 from tests.extensions.privacy.test_erasure_proof import reading
 from tests.extensions.shared.server_programs import free_port
 from tests.store.conftest import function
+from tests.store.played import begin
 from xscore.extensions.privacy.erasure_rows import owed_erasures
 from xscore.extensions.shared.connect import shared_server_name
 from xscore.platform.paths import find_root, user_data_dir
@@ -24,14 +25,14 @@ from xscore.store.lookup import count_observations, record_observations, record_
 from xscore.store.opening import user_store_path
 from xscore.store.removal import note_shared_server
 from xscore.store.store import Store
-from xscore.store.turns import abandon_turn, begin_turn
+from xscore.store.turns import abandon_turn
 
 TEXT = "The heron keeps the ochre ledger of everyone"
 
 
 @pytest.fixture
 def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
-    """Make a store in this folder with two memories of the project, one of the user and one of a file."""
+    """Make a store in this folder with two project memories, one of the user and one of a file."""
     made = [said(TEXT, ordinal=1), said("Another one, to stay", ordinal=2, kind=Kind.TODO), function()]
     own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
@@ -43,7 +44,7 @@ def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
 
 
 def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]) -> None:
-    """P06: exact ids go, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
+    """P06: exact ids are erased, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
     done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == f"erased 1 memory: {kept[0].id}"
@@ -54,7 +55,7 @@ def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, k
 
 
 def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
-    """Issue: --dry-run says what would go, as JSON too, and the database is as it was."""
+    """Issue: --dry-run says what would be erased, also as JSON, and the database is unchanged."""
     before = (tmp_path / ".xscore" / "memory.db").read_bytes()
     done = xscore("memory", "delete", kept[0].id, "m_nope", "--dry-run", "--json", cwd=tmp_path)
     body = json.loads(done.stdout)
@@ -65,7 +66,7 @@ def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memor
 
 
 def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
-    """Issue: while another process reads the journal the erasure is not proven: exit 6, and what to do."""
+    """Issue: while another process reads the journal, erasure cannot be verified: exit 6 and a remedy."""
     database = tmp_path / ".xscore" / "memory.db"
     with reading(database):
         done = xscore("memory", "delete", kept[0].id, "--verify", "--json", cwd=tmp_path)
@@ -93,7 +94,7 @@ def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_pat
 def test_several_options_never_widen_a_wipe(
     xscore: Run, tmp_path: Path, kept: list[Memory], chosen: tuple[str, ...], code: int, erased: list[int]
 ) -> None:
-    """P06: what is erased is what every option allows, as `memory list` shows it; never the union."""
+    """P06: filters intersect: erased is exactly what `memory list` shows with them."""
     listed = xscore("memory", "list", *chosen, "--json", cwd=tmp_path)
     done = xscore("memory", "wipe", *chosen, "--yes", "--json", cwd=tmp_path)
     assert done.returncode == code, done.stdout
@@ -105,13 +106,13 @@ def test_several_options_never_widen_a_wipe(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "nothing says what to wipe"),
+        ((), "no memories are named"),
         (("--layer", "graph", "--yes"), "comes from files"),
         (("--kind", "todo"), "no terminal to ask on"),
     ],
 )
 def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], why: str) -> None:
-    """Without a choice, of a layer that files make, or without a terminal to ask on, nothing is wiped (exit 2)."""
+    """Without a choice, for a layer made from files, or without a terminal to ask on, nothing is wiped (exit 2)."""
     done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and why in done.stderr
     assert b"Another one, to stay" in raw(tmp_path)
@@ -119,7 +120,7 @@ def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
 def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
-    """Issue: on a terminal wipe asks, and a no changes nothing."""
+    """Issue: on a terminal wipe asks, and answering no changes nothing."""
     wipe = ["-m", "xscore", "memory", "wipe", "--kind", "todo"]
     _, ended = shown_on_terminal(wipe, cwd=tmp_path, environ={"HOME": str(own_home)}, typed=f"{answer}\n")
     assert ended == code
@@ -127,7 +128,7 @@ def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memo
 
 
 def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """P06, L02: `--scope user` finds, counts and erases observations alone, of projects that are long gone too."""
+    """P06, L02: `--scope user` finds, counts and erases only observations, also of deleted projects."""
     value = "the crimson otter prefers tabs everywhere"
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection(create=True)
@@ -149,7 +150,7 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
 
 
 def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """Question, answer and receipt of one turn leave every byte; the other turn stays, and so does what was spent."""
+    """Question, answer and receipt of one turn are erased from every byte; other turns and recorded spending stay."""
     (tmp_path / "shop.py").write_text("def total(lines):\n    return sum(lines)\n")
     for question, answer in (
         ("Where does the vermilion heron keep its ledger?", "Behind the pewter boiler in the cellar."),
@@ -163,10 +164,10 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
     assert b"vermilion heron" in raw(tmp_path, own_home) and b"pewter boiler" in raw(tmp_path, own_home)
 
-    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "nothing says which"
+    assert xscore("history", "delete", "--yes", cwd=tmp_path).returncode == 2, "no turns are named"
     assert xscore("history", "delete", "--before", "1d", "--yes", cwd=tmp_path).returncode == 1
     asked = xscore("history", "delete", older["id"], cwd=tmp_path)
-    assert asked.returncode == 2 and b"pewter boiler" in raw(tmp_path, own_home), "nobody was there to say yes"
+    assert asked.returncode == 2 and b"pewter boiler" in raw(tmp_path, own_home), "no confirmation was given"
     done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
@@ -182,7 +183,7 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
 
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         process = process_identity()
-        running = begin_turn(store.connection, Turn(task="later"), turn_key="k", judge="j", now=1e9, process=process)
+        running = begin(store, Turn(task="later"), "k", now=1e9, process=process)
     refused = xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path)
     assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
@@ -194,7 +195,7 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
 
 
 def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """A memory of a few letters is erased, and `--verify` says that nothing could be proven: exit 6."""
+    """A memory of a few letters is erased, but `--verify` cannot prove it: exit 6."""
     short = said("so be it", ordinal=5)
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         put(store.connection, short)
@@ -204,7 +205,7 @@ def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_pat
 
 
 def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """The text is gone here, exit 6 says that it may be there; a later erasure asks again, --here-only gives it up."""
+    """Erased here, but exit 6 says it may remain on the server; a later erasure retries, --here-only gives up."""
     url = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
     environ = {"XSCORE_SHARED_URL": url, "XSCORE_SHARED_TENANT": "t", "XSCORE_SHARED_TIMEOUT_S": "0.2"}
     name = shared_server_name(SharedSettings(url=Secret(url), tenant="t"))

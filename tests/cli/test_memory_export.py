@@ -1,4 +1,4 @@
-"""`xscore memory export -o FILE`: a file for the user alone, whole or not at all."""
+"""`xscore memory export -o FILE`: a private file, complete or not written."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from xscore.platform.files import write_atomically
 
 @pytest.fixture
 def kept(xscore: Run, tmp_path: Path) -> Path:
-    """A folder in which one thing is remembered."""
+    """A folder with one memory."""
     assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
     return tmp_path
 
 
 def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, kept: Path) -> None:
-    """P06: an existing file of mode 0644 is 0600 afterwards; whoever had it open reads what it was."""
+    """P06: an existing file of mode 0644 becomes 0600; a process that had it open still reads the old content."""
     file = kept / "out.jsonl"
     file.write_text("before\n")
     file.chmod(0o644)
@@ -32,7 +32,7 @@ def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, kept: 
 
 
 def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path) -> None:
-    """P06: a folder in its place leaves everything as it was, and nothing beside it."""
+    """P06: a folder in its place is left unchanged, with no new file beside it."""
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):
         write_atomically(tmp_path / "out", b"half", mode=0o600)
@@ -40,7 +40,7 @@ def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path
 
 
 def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
-    """P06: a link stays a link, a pipe a pipe; a folder that is not there is a usage error."""
+    """P06: a link stays a link, a pipe a pipe; a missing folder is a usage error."""
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write_atomically(tmp_path / "link", b"x")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x"
@@ -54,7 +54,7 @@ def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
 
 
 def test_lines_or_one_object(xscore: Run, kept: Path) -> None:
-    """P06: `--json` gives one object with the same memories; an empty store is no error, a filter with nothing is."""
+    """P06: `--json` prints one object with the same memories; an empty store is no error, an unmatched filter is."""
     (line,) = xscore("memory", "export", cwd=kept).stdout.splitlines()
     assert json.loads(xscore("memory", "export", "--json", cwd=kept).stdout)["memories"] == [json.loads(line)]
     nothing = xscore("memory", "export", "--kind", "decision", cwd=kept)
@@ -64,7 +64,7 @@ def test_lines_or_one_object(xscore: Run, kept: Path) -> None:
 
 
 def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """P06: a stranger's line of the user layer is refused aloud (it would hold everywhere), and taken when named."""
+    """P06: a stranger's line for the user layer (valid everywhere) is refused, and accepted when named."""
     line = {
         "schema": 1,
         "id": "m_" + "a" * 20,

@@ -1,4 +1,4 @@
-"""`xscore memory list` where there is much: the newest on a page, all of it in JSON."""
+"""`xscore memory list` of a large store: the newest on a page, all of them in JSON."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from xscore.store.store import Store
 
 
 def full(make_repo: MakeRepo, count: int) -> Path:
-    """A repository with so many memories, each a second newer than the one before, the layers taking turns."""
+    """A repository with N memories, each a second newer than the last, alternating between layers."""
     root = make_repo({"a.py": "x = 1\n"})
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
         for number in range(count):
@@ -23,7 +23,7 @@ def full(make_repo: MakeRepo, count: int) -> Path:
 
 
 def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_repo: MakeRepo) -> None:
-    """Fifty lines unless more are asked for, the newest of all layers; the rest is counted on stderr."""
+    """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on stderr."""
     root = full(make_repo, 60)
     listed = xscore("memory", "list", cwd=root)
     assert len(listed.stdout.splitlines()) == 50

@@ -1,4 +1,4 @@
-"""Commands that only read, where nothing was ever indexed or asked: they say so, and leave the disk as it is."""
+"""Read-only commands without a store: they say so and write nothing."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ SOURCE = {"shop.py": "def total(lines):\n    return sum(lines)\n"}
 
 
 def everything(*folders: Path) -> set[Path]:
-    """All files and folders there are."""
+    """Return every file and folder."""
     return {path for folder in folders for path in folder.rglob("*") if ".git" not in path.parts}
 
 
@@ -54,7 +54,7 @@ def test_a_reading_command_makes_no_store(
     tmp_path: Path,
     own_home: Path,
 ) -> None:
-    """It tells once that there is none and what makes one, ends as over an empty store, and writes no file anywhere."""
+    """It says once that there is no store and how to make one, exits as for an empty store, and writes no file."""
     folder = make_repo(SOURCE) if is_repository else tmp_path / "empty"
     folder.mkdir(exist_ok=True)
     before = everything(folder, own_home)
@@ -69,7 +69,7 @@ def test_a_reading_command_makes_no_store(
 def test_a_folder_without_text_gets_no_store(
     command: str, files: dict[str, bytes], xscore: Run, tmp_path: Path, own_home: Path
 ) -> None:
-    """It is said that there is nothing to read and why; exit 1, nothing written. One file of text is enough."""
+    """It says that there is nothing to read and why; exit 1, nothing written. One text file is enough."""
     folder = tmp_path / "folder"
     folder.mkdir()
     for name, data in files.items():
@@ -85,7 +85,7 @@ def test_a_folder_without_text_gets_no_store(
 
 
 def test_the_doctor_finds_no_store_where_there_is_none(xscore: Run, make_repo: MakeRepo) -> None:
-    """It names the store only once there is one."""
+    """It names the store only if there is one."""
     folder = make_repo(SOURCE)
 
     def store() -> str:
@@ -97,9 +97,23 @@ def test_the_doctor_finds_no_store_where_there_is_none(xscore: Run, make_repo: M
     assert store() == str(folder / ".xscore" / "memory.db")
 
 
+def test_the_doctor_gives_each_hint_once(xscore: Run, make_repo: MakeRepo) -> None:
+    """Judge and answerer lack the same key, which one line says."""
+    assert xscore("doctor", cwd=make_repo(SOURCE)).stdout.count("OPENAI_API_KEY") == 1
+
+
+def test_a_report_of_free_turns_compares_no_prices(xscore: Run, make_repo: MakeRepo) -> None:
+    """Where no model judged, there are no tokens to count, and every other way to pay is $0."""
+    folder = make_repo(SOURCE)
+    assert xscore("context", "anything at all", cwd=folder).returncode in (0, 1)
+    found = xscore("report", cwd=folder)
+    assert found.returncode == 0 and "dollars" in found.stdout
+    assert "would have cost" not in found.stdout and "prefix caches" not in found.stdout
+
+
 @pytest.mark.parametrize("command", ["report", "status"])
 def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, make_repo: MakeRepo) -> None:
-    """The object without a store has the fields of the one with an empty store."""
+    """The object without a store has the same fields as for an empty store."""
     folder = make_repo(SOURCE)
     without = json.loads(xscore(command, "--json", cwd=folder).stdout)
     assert xscore("index", cwd=folder).returncode == 0
@@ -109,7 +123,7 @@ def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, mak
 def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
     xscore: Run, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
-    """That a command only reads opens no way around the links that are followed nowhere."""
+    """Read-only commands refuse links as every other command does."""
     folder = make_repo(SOURCE)
     (folder / ".xscore").symlink_to(tmp_path / "nowhere")
     assert xscore("report", cwd=folder).returncode == 6

@@ -1,4 +1,4 @@
-"""`--no-user-learning` leaves the user's own store shut, whatever stands in its place (P07)."""
+"""`--no-user-learning` never opens the user's own store (P07)."""
 
 import sys
 from pathlib import Path
@@ -18,14 +18,14 @@ from xscore.store.remembering import remember
 from xscore.store.store import Store
 
 OPENED: list[str] = []
-"""Every file that this process opened; a store that cannot be read is passed over by some, and would not show."""
+"""Every file that this process opened; some commands skip an unreadable store, which would hide the opening."""
 sys.addaudithook(lambda event, given: OPENED.append(str(given[0])) if event in ("open", "sqlite3.connect") else None)
 POISON = b"this is no database, and to open it would be an error" * 100
 
 
 @pytest.fixture
 def poisoned(own_home: Path) -> Path:
-    """Put a file that no store can be into the place of the user's."""
+    """Put an invalid file in place of the user's store."""
     path = user_store_path(user_data_dir(None))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_bytes(POISON)
@@ -55,15 +55,15 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "history show": ("t_nope",),
     "history delete": ("t_nope", "--yes"),
 }
-"""What a command needs to be run at all."""
+"""The arguments that a command needs to run."""
 
 
 OFTEN = {"ask", "memory add", "memory list", "memory wipe", "session show"}
-"""What `make test` runs; `make verify` runs every command."""
+"""The commands that `make test` runs; `make verify` runs all of them."""
 
 
 def commands() -> list[str]:
-    """Name every command of the catalogue that takes the flag."""
+    """Return every command that has the flag."""
     offered = (
         (name.removeprefix("xscore "), {option for parameter in command.params for option in parameter.opts})
         for name, command in reference.all_commands()
@@ -76,7 +76,7 @@ def commands() -> list[str]:
     [name if name in OFTEN else pytest.param(name, marks=pytest.mark.verify) for name in commands()],
 )
 def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
-    """P07: with the flag, or a repository's setting, a poisoned user.db is no error, and is not even read."""
+    """P07: with the flag, or a repository's setting, an invalid user.db is no error and is not even read."""
     (tmp_path / "a.py").write_text("x = 1\n")
     given = (*command.split(), *ARGUMENTS.get(command, ()))
     OPENED.clear()

@@ -1,4 +1,4 @@
-"""Arguments no one types by intent, and places that are not what they seem: words and exit codes, never a fault."""
+"""Odd arguments and odd folders: clear messages and exit codes, never a crash."""
 
 import json
 import os
@@ -21,12 +21,12 @@ def shop(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
-    """Flags that name a scripted judge and answerer."""
+    """Flags for a scripted judge and answering model."""
     return script_flags(tmp_path / "script.json", SCRIPT)
 
 
 def test_all_scores_never_replaces_what_is_no_file(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """A link is written through, and stays a link: `/dev/stdout` and `/dev/null` survive."""
+    """A link is written through and stays a link: `/dev/stdout` and `/dev/null` survive."""
     (shop / "link.jsonl").symlink_to(shop / "there.jsonl")
     assert xscore("ask", TASK, *scripted, "--all-scores", "link.jsonl", cwd=shop).returncode == 0
     assert (shop / "link.jsonl").is_symlink()
@@ -37,7 +37,7 @@ def test_all_scores_never_replaces_what_is_no_file(xscore: Run, shop: Path, scri
 def test_scores_that_cannot_be_written_after_all_cost_no_answer(
     xscore: Run, shop: Path, scripted: tuple[str, ...]
 ) -> None:
-    """On a full disk the answer is given all the same; a warning and the exit code tell of the scores."""
+    """On a full disk the answer is still printed; a warning and the exit code report the lost scores."""
     done = xscore("ask", TASK, *scripted, "--all-scores", "/dev/full", "--json", cwd=shop)
     answer = json.loads(done.stdout)
     assert done.returncode == 2
@@ -47,7 +47,7 @@ def test_scores_that_cannot_be_written_after_all_cost_no_answer(
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_is_closed_is_no_fault(xscore: Run, shop: Path, closed: str) -> None:
-    """Started without one of its streams, a command does its work and says so by its exit code."""
+    """Started without one of its streams, a command does its work and reports it by exit code."""
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -P -m xscore ask '{TASK}' {closed}"],
         cwd=shop,
@@ -61,7 +61,7 @@ def test_a_stream_that_is_closed_is_no_fault(xscore: Run, shop: Path, closed: st
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_notes_that_no_one_can_read_stop_nothing(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """A full disk behind standard error, or a reader of it who left, takes nothing from the result or the exit code."""
+    """A full disk behind standard error, or a closed reader, changes neither the result nor the exit code."""
     for away in ("2>/dev/full", "2>&1 >answer.txt | true; cat answer.txt"):
         command = f"{sys.executable} -P -m xscore ask '{TASK}' {' '.join(scripted)} {away}"
         done = subprocess.run(["sh", "-c", command], cwd=shop, capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def test_notes_that_no_one_can_read_stop_nothing(xscore: Run, shop: Path, script
 
 
 def test_a_folder_that_is_gone_is_said(xscore: Run, tmp_path: Path) -> None:
-    """A command in a folder that was removed meanwhile is a usage error."""
+    """A command in a folder that has been removed is a usage error."""
     gone = tmp_path / "gone"
     gone.mkdir()
     command = f"rmdir {gone}; exec {sys.executable} -P -m xscore status"
@@ -81,7 +81,7 @@ def test_a_folder_that_is_gone_is_said(xscore: Run, tmp_path: Path) -> None:
 
 
 def test_a_key_that_no_header_can_carry_is_said(xscore: Run, shop: Path) -> None:
-    """A line break or a letter with an accent in the key ends in words, before anything is sent, and is not shown."""
+    """A line break or a non-ASCII letter in the key is reported before anything is sent, without showing the key."""
     for key in ("sk-one\ntwo", "sk-ünï"):
         environ = {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
         done = xscore("ask", TASK, "--judge", "openai:m", cwd=shop, environ=environ)
@@ -90,7 +90,7 @@ def test_a_key_that_no_header_can_carry_is_said(xscore: Run, shop: Path) -> None
 
 
 def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """Bytes of the command line find the file that is called so, and never break a command."""
+    """Non-UTF-8 arguments find the file of that name and never break a command."""
     os.close(os.open(os.fsencode(shop) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
     (shop / os.fsdecode(b"b\xff.py")).write_text("def odd(): pass\n")
     done = xscore("ask", TASK, "--glob", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=shop)
@@ -99,7 +99,7 @@ def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scrip
 
 
 def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, shop: Path) -> None:
-    """A task that begins with `-` is refused without showing what it holds."""
+    """A task that begins with `-` is refused without being shown."""
     body = "MIIEpAIBAAKCAQEA7v3kq1Zr0b2XhD" * 4
     done = xscore("ask", f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----", cwd=shop)
     assert done.returncode == 2 and body not in done.stderr, done.stderr
@@ -107,7 +107,7 @@ def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, shop: Path
 
 
 def test_files_with_odd_names_can_be_asked_about(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """A path with colons is one, and one that begins with dashes is after `--`."""
+    """A path with colons works, and one that begins with dashes works after `--`."""
     for name in ("a::b.py", "--help.py"):
         (shop / name).write_text("def odd():\n    return 1\n")
     assert xscore("ask", TASK, *scripted, cwd=shop).returncode == 0
@@ -118,7 +118,7 @@ def test_files_with_odd_names_can_be_asked_about(xscore: Run, shop: Path, script
 
 
 def test_an_argument_of_any_length_is_repeated_in_short(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """An error names both ends of what was typed."""
+    """A long argument is shown with its start and its end."""
     assert xscore("ask", TASK, *scripted, cwd=shop).returncode == 0
     for command in (("explain",), ("graph", "related"), ("explain", "Basket", "--turn"), ("graph",)):
         done = xscore(*command, "a" * 50_000 + "z", cwd=shop)

@@ -1,4 +1,4 @@
-"""The hook, the crontab line and the CI job of docs/batch.md, run as they stand there."""
+"""The hook, the crontab line and the CI job of docs/batch.md, run as printed."""
 
 import os
 import re
@@ -21,13 +21,13 @@ LIST = '{"id": "sum", "task": "where are prices added up?"}\n'
 
 
 def block(language: str) -> str:
-    """The one block of this language."""
+    """Return the one code block of this language."""
     (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     return str(found)
 
 
 class Machine:
-    """A user's machine: a home, a repository in it, `xscore` on the path, and a judge."""
+    """A user's machine: a home, a repository, `xscore` on the path, and a judge."""
 
     def __init__(self, root: Path, home: Path, url: str) -> None:
         self.root, self.home, self.url = root, home, url
@@ -85,7 +85,7 @@ def merged(machine: Machine, name: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.verify
 def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(machine: Machine, server: OpenAIServer) -> None:
-    """The merge is over before the judging; what it brought is judged for the recent task; failures are in the log."""
+    """The merge returns before the judging; its changes are judged for the recent task; failures are in the log."""
     hook = machine.root / ".git" / "hooks" / "post-merge"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(block("sh"))
@@ -111,7 +111,7 @@ def test_the_hook_judges_what_a_merge_brought_and_never_fails_it(machine: Machin
 
 @pytest.mark.verify
 def test_the_line_for_cron_works_in_an_empty_environment(machine: Machine, server: OpenAIServer) -> None:
-    """cron gives a home and a path; the second night costs nothing."""
+    """cron provides only a home and a path; the second night costs nothing."""
     line = block("crontab").strip()
     fields = line.split(maxsplit=5)
     assert all(re.fullmatch(r"[\d*,/-]+", field) for field in fields[:5])
@@ -134,7 +134,7 @@ def test_the_line_for_cron_works_in_an_empty_environment(machine: Machine, serve
 
 @pytest.mark.verify
 def test_the_job_for_ci_judges_and_keeps_its_store(machine: Machine, server: OpenAIServer, tmp_path: Path) -> None:
-    """Its own steps pass on a fresh machine with a restored store, and a store that came with the code stops it."""
+    """Its steps pass on a new machine with a restored store, and a store that came with the code stops it."""
     job = yaml.safe_load(block("yaml"))["jobs"]["rescore"]
     steps = {step.get("name", ""): step for step in job["steps"]}
     refuse, judge = steps["Refuse a store that came with the code"]["run"], steps["Judge"]["run"]

@@ -1,4 +1,4 @@
-"""Flags to records."""
+"""Command-line flags as records."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "glob": (
 
 
 def flags(**given: object) -> Flags:
-    """Flags as click would hand them over."""
+    """Return flags as click passes them."""
     return Flags({**BARE, **given})
 
 
 def test_every_override_names_a_setting() -> None:
-    """Each option that overrides names settings that exist."""
+    """Every setting that an option overrides exists."""
     sets = {setting for _, command in all_commands() for one in command.params for setting in getattr(one, "sets", ())}
     assert len(sets) > 20 and sets <= set(setting_names())
 
@@ -28,13 +28,13 @@ def test_every_override_names_a_setting() -> None:
     [("30s", 30), ("90m", 5_400), ("2min", 120), ("24h", 86_400), (" 7 d ", 604_800), ("2w", 1_209_600)],
 )
 def test_a_stretch_of_time(given: str, seconds: int) -> None:
-    """Whole numbers of seconds, minutes, hours, days, weeks."""
+    """Seconds, minutes, hours, days, weeks."""
     assert PeriodType().convert(given, None, None) == seconds
 
 
-@pytest.mark.parametrize("given", ["", "d", "0d", "-1d", "1y", "٣d", "1h30m"])
+@pytest.mark.parametrize("given", ["", "d", "7", "0d", "-1d", "1y", "٣d", "1h30m"])
 def test_no_stretch_of_time(given: str) -> None:
-    """Nothing, zero and other units are refused with examples."""
+    """Empty, zero, a number without a unit and unknown units are refused with examples."""
     with pytest.raises(BadParameter, match="Write 30s, 90m, 24h, 7d or 2w"):
         PeriodType().convert(given, None, None)
 
@@ -53,7 +53,7 @@ def test_no_stretch_of_time(given: str) -> None:
 def test_file_and_line(
     given: str | None, file: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`F:LINE` is split, but a file that is really called so wins."""
+    """`F:LINE` is split, unless a file has exactly that name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b:7").touch()
     turn = flags(file=given).turn("x")

@@ -1,7 +1,9 @@
-"""Secrets of every family, planted at every entrance, are in no byte that is stored, printed or sent (P01)."""
+"""Secrets of every kind, planted at every input, appear in no stored, printed or sent byte (P01)."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import failures
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
 from xscore.store.store import Store
 from xscore.store.working_session import resume_session
@@ -24,18 +27,18 @@ from xscore.store.working_session import resume_session
 pytestmark = pytest.mark.verify
 
 PREFIXES = ("AccountKey=", "sk_live_", "rk_live_", "dop_v1_")
-"""Parts of a key that say whose it is, and stay."""
+"""The public prefixes of keys, which stay."""
 
 
 class Planting:
-    """Deals new secrets of every family to each entrance, and remembers where each went."""
+    """Makes new secrets of every kind for each input, and remembers where each was planted."""
 
     def __init__(self) -> None:
         self.planted: dict[bytes, str] = {}
         self._seed = 0
 
     def at(self, entrance: str) -> str:
-        """One secret of each family, a line each."""
+        """Return one secret of each kind, one on each line."""
         self._seed += 1
         forge = Forge(self._seed)
         keys = provider_keys(forge) | {"password": forge.password()}
@@ -49,27 +52,27 @@ class Planting:
         return "\n".join(lines)
 
     def one(self, entrance: str) -> str:
-        """One secret that fits into a name."""
+        """Return one secret that fits into a name."""
         self._seed += 1
         key = "ghp_" + Forge(self._seed).text(36)
         self.planted[key.encode()] = f"github_token at {entrance}"
         return key
 
     def word(self, entrance: str) -> str:
-        """One password that has no shape of its own."""
+        """Return one password without a recognisable form."""
         self._seed += 1
         key = "hunter" + Forge(self._seed).text(8, "0123456789")
         self.planted[key.encode()] = f"password at {entrance}"
         return key
 
     def found_in(self, data: bytes) -> set[str]:
-        """Where those that stand in these bytes were planted."""
+        """Return the inputs whose secrets are in these bytes."""
         return {place for key, place in self.planted.items() if key in data}
 
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
-    """A loopback host that keeps all it receives."""
+    """A loopback host that keeps all requests."""
     with OpenAIServer() as running:
         yield running
 
@@ -115,7 +118,7 @@ def _say(root: Path, planting: Planting) -> None:
 
 
 def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
-    """One session of each agent, and one that its agent has packed."""
+    """One session of each agent, and one compressed by its agent."""
     log = ClaudeLog(root).user("please mend it " + planting.at("a past session's task"))
     log.runs("make " + planting.one("a command"), "Error: boom\n" + planting.at("a command's output"), failed=True)
     log.says("I did. " + planting.at("a past session's answer")).write(home)
@@ -143,7 +146,7 @@ def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
 def test_no_planted_secret_is_stored_printed_or_sent(
     xscore: Run, make_repo: MakeRepo, own_home: Path, server: OpenAIServer
 ) -> None:
-    """P01: whatever door a secret comes in by, it is in no file, stream, report or request afterwards."""
+    """P01: whichever way a secret enters, no file, stream, report or request contains it afterwards."""
     planting = Planting()
     root = make_repo({"start.txt": "start\n"})
     _plant_files(root, planting)
@@ -159,7 +162,7 @@ def test_no_planted_secret_is_stored_printed_or_sent(
     said = []
     runs: list[tuple[str, ...]] = [
         ("memory", "import-sessions", "--json"),
-        ("ask", "mend the reader " + planting.at("a task"), *models, "--errors", str(errors), "--judge-context", "full",
+        ("ask", "mend the reader " + planting.at("a task"), *models, "--errors", str(errors), "--judge-sees", "full",
          "--file", "code.py", "--all-scores", str(scores), "--threshold", "0", "--json"),
         ("session", "show"),
         ("session", "checkpoints"),
@@ -176,6 +179,8 @@ def test_no_planted_secret_is_stored_printed_or_sent(
     assert server.counts.requests > 1
     assert "a judge's reason" in str(planting.planted.values()) and b"it holds <SECRET:" in scores.read_bytes()
     stored = raw(root / ".xscore", user_data_dir(None))
+    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:  # the texts of files are compressed
+        stored += str(list(read_with_bodies(connection, "id", "true"))).encode()
     assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
     assert planting.found_in(stored) == set()
     assert planting.found_in(json.dumps(server.counts.bodies, ensure_ascii=False).encode()) == set()

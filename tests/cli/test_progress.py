@@ -1,4 +1,4 @@
-"""What is said while a turn runs, on a terminal and elsewhere."""
+"""Progress of a turn, on a terminal and elsewhere."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.cli.terminals import shown_on_terminal
 from xscore.cli.phrases import render_progress
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
-from xscore.records.reports import Leader, Progress
+from xscore.records.events import IndexProgress, Leader, Progress
 
 HALF = Progress(
     candidates=812,
@@ -28,26 +28,27 @@ import sys, time
 from tests.cli.test_progress import HALF
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
+from xscore.records.events import AnswerText
 watch = TurnObserver(Terminal(quiet={quiet}), streams=True)
 watch.stage("judge")
-watch.progress(HALF)
+watch.on(HALF)
 time.sleep(0.3)
 watch.note("mind the \\x1b[31mgap")
-watch.answer_text("It is \\x1b[31mred.")
+watch.on(AnswerText("It is \\x1b[31mred."))
 watch.close()
 """
 CLEARED = "\x1b[2K"
 
 
 def on_a_terminal(*, quiet: bool = False) -> str:
-    """Run a turn's worth of telling with stdout and stderr on a terminal; return all that arrived."""
+    """Show a turn's progress with stdout and stderr on a terminal; return everything shown."""
     seen, code = shown_on_terminal(["-c", TURN.format(quiet=quiet)], columns=120)
     assert code == 0, seen
     return seen
 
 
 def test_live_on_a_terminal() -> None:
-    """On a terminal the board is drawn, shows the best so far and is wiped before the answer."""
+    """On a terminal the board is drawn, shows the best so far and is cleared before the answer."""
     seen = on_a_terminal()
     assert "522 of 812" in seen and "0.93  a.py  f" in seen
     assert CLEARED in seen
@@ -56,24 +57,33 @@ def test_live_on_a_terminal() -> None:
 
 
 def test_quiet_is_only_the_answer() -> None:
-    """--quiet shows the answer and nothing else, with no control character."""
+    """--quiet shows only the answer, without control characters."""
     assert on_a_terminal(quiet=True) == "It is \\x1b[31mred."
 
 
 def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    """Not on a terminal, progress is a plain line every ten seconds, and a note is a line, said once."""
+    """Without a terminal, progress is a plain line every ten seconds, and each note is one line."""
     watch = TurnObserver(Terminal())
-    watch.progress(HALF)
+    watch.on(HALF)
     watch._last_line -= 11
-    watch.progress(HALF)
-    watch.progress(HALF)
+    watch.on(HALF)
+    watch.on(HALF)
     watch.note("once")
     watch.note("once")
     assert capsys.readouterr().err == f"{render_progress(HALF)}\nonce\n"
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_piped_index_is_silent(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
+    """Progress of a long index is shown on a terminal, and in a log only under --verbose."""
+    watch = TurnObserver(Terminal(verbose=verbose))
+    watch._last_line -= 11
+    watch.on(IndexProgress(files=1_000, of=2_000, elapsed_s=20.0))
+    assert ("1,000 of 2,000 files" in capsys.readouterr().err) is verbose
+
+
 def test_rich_is_for_terminals() -> None:
-    """Through pipes rich is not even imported, and nothing is drawn."""
+    """Through pipes rich is not imported and nothing is drawn."""
     code = TURN.format(quiet=False) + 'print(" rich loaded:", "rich" in sys.modules)'
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "It is \x1b[31mred. rich loaded: False\n"
@@ -81,14 +91,15 @@ def test_rich_is_for_terminals() -> None:
 
 
 def test_a_reader_who_left_does_not_stop_the_answer() -> None:
-    """When stdout is closed while the answer streams, the call that is being paid for goes on."""
+    """If stdout is closed while the answer streams, the paid call continues."""
     code = """
 import sys
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
+from xscore.records.events import AnswerText
 watch = TurnObserver(Terminal(), streams=True)
 for _ in range(20_000):
-    watch.answer_text("word ")
+    watch.on(AnswerText("word "))
 print("finished", file=sys.stderr, flush=True)
 """
     command = f"{sys.executable} -c '{code}' | head -c 5"

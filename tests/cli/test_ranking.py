@@ -1,4 +1,4 @@
-"""Without an answer a terminal is shown the ranking, and a pipe is given the bundle."""
+"""Without an answer a terminal shows the ranking and a pipe gets the bundle."""
 
 from pathlib import Path
 
@@ -24,13 +24,13 @@ def shop(make_repo: MakeRepo) -> Path:
 
 
 def asked(shop: Path, home: Path, *arguments: str, columns: int = 80) -> tuple[str, int]:
-    """Ask on a terminal, without a key."""
+    """Ask on a terminal without a key."""
     environ = {**PLAIN, "HOME": str(home)}
     return shown_on_terminal(["-m", "xscore", "ask", *arguments], cwd=shop, environ=environ, columns=columns)
 
 
 def test_a_terminal_is_shown_the_ranking(shop: Path, own_home: Path) -> None:
-    """Score, place, name and reason; of the text the first line and the two nearest to the task; no XML."""
+    """Score, place, name and reason; the first line of text and the two closest to the task; no XML."""
     seen, code = asked(shop, own_home, TASK)
     lines = seen.splitlines()
     at = next(number for number, line in enumerate(lines) if "Basket.total" in line)
@@ -43,13 +43,13 @@ def test_a_terminal_is_shown_the_ranking(shop: Path, own_home: Path) -> None:
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_the_ranking_fits_the_window(columns: int, shop: Path, own_home: Path) -> None:
-    """No line of text is wider than the window."""
+    """No line is wider than the window."""
     seen, _ = asked(shop, own_home, TASK, "--threshold", "0", columns=columns)
     assert max(map(len, seen.splitlines())) <= columns
 
 
 def test_with_nothing_over_the_cut_the_nearest_are_marked(shop: Path, own_home: Path) -> None:
-    """At most five that came nearest, each marked as below the threshold; of nonsense, none."""
+    """At most five near misses, each marked as below the threshold; none for nonsense."""
     seen, _ = asked(shop, own_home, "where are baskets greeted?", "--threshold", "0.99")
     assert "Nothing was chosen" in seen and "Basket  (below 0.99)" in seen
     assert 1 <= seen.count("(below 0.99)") <= 5
@@ -58,7 +58,7 @@ def test_with_nothing_over_the_cut_the_nearest_are_marked(shop: Path, own_home: 
 
 
 def test_a_pipe_and_a_file_get_the_bundle(shop: Path, own_home: Path, xscore: Run) -> None:
-    """stdout is the context where no one reads it on a terminal; `--output` writes it from a terminal too."""
+    """stdout is the context unless it is a terminal; `--output` writes it from a terminal too."""
     assert "<code" in xscore("ask", TASK, cwd=shop).stdout
     seen, _ = asked(shop, own_home, TASK, "--output", "bundle.xml")
     assert "<code" in (shop / "bundle.xml").read_text() and "<code" not in seen

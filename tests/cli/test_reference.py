@@ -1,4 +1,4 @@
-"""The generated references: never behind the program, and nothing left out."""
+"""The generated references are up to date and complete."""
 
 import re
 from pathlib import Path
@@ -14,12 +14,12 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 @pytest.mark.parametrize("name", ["cli.md", "settings.md", "errors.md"])
 def test_no_drift(name: str) -> None:
-    """The pages are what the program says now; `make docs` mends them."""
+    """The pages match the program; `make docs` updates them."""
     assert (FOLDER / name).read_text("utf-8") == reference.reference_pages()[name], "run `make docs`"
 
 
 def test_every_command_and_option_is_documented() -> None:
-    """Each command has its heading and each option its row."""
+    """Each command has a heading and each option a row."""
     page = reference.cli_page()
     for path, command in reference.all_commands():
         assert f"\n## {path}\n" in page
@@ -32,7 +32,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_what_is_not_published_is_installed_from_the_checkout() -> None:
-    """No hint and no page gives pip a name that someone else may take."""
+    """No hint or page gives pip a package name that someone else could register."""
     root = FOLDER.parents[1]
     pages = [*root.glob("xscore/**/*.py"), *root.glob("docs/**/*.md"), root / "README.md", root / "CHANGELOG.md"]
     told = [page.name for page in pages if re.search(r"pip install (-\S+ )*['\"]?xscore\b", page.read_text("utf-8"))]
@@ -41,14 +41,14 @@ def test_what_is_not_published_is_installed_from_the_checkout() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """Each setting has its heading and a sentence."""
+    """Each setting has a heading and a sentence."""
     page = reference.settings_page()
     for name in setting_names():
         assert re.search(rf"\n### {re.escape(name)}\n\n\S.*\n", page), name
 
 
 def test_every_error_is_documented() -> None:
-    """Each error of the tree has its row, and the drawing in the docstring names it."""
+    """Each error has a row, and the tree in the docstring names it."""
     page = reference.errors_page()
     for error in reference.all_errors():
         assert f"| `{error.__name__}` | `{error.kind}` | {error.exit_code} |" in page

@@ -1,4 +1,4 @@
-"""`xscore report` as a user and a CI run it, over real turns and ledgers made for the case."""
+"""`xscore report` as a user and CI run it, over real turns and prepared ledgers."""
 
 import json
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ def shop(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
-    """Its store, made and trusted, open for rows of a case."""
+    """Its store, created and trusted, open for test rows."""
     assert xscore("index", cwd=shop).returncode == 0
     with closing(connect_store(shop / ".xscore" / "memory.db")) as connection:
         yield connection
 
 
 def fill(ledger: Connection, *, task: str = "Mend it.") -> None:
-    """Enter two turns on two days, one killed, and what an index paid."""
+    """Insert two turns on two days, one killed, and what an index paid."""
     add_turn(ledger, "t_1", DAY, task=task)
     add_figures(ledger, "t_1")
     add_call(ledger, "a", "t_1", cost=1_234_567_890)
@@ -44,7 +44,7 @@ def fill(ledger: Connection, *, task: str = "Mend it.") -> None:
 
 
 def test_a_real_turn_is_in_the_report(shop: Path, xscore: Run) -> None:
-    """What a turn judged and kept is what the report says of it, live first and cached when asked again."""
+    """The report shows what a turn judged and kept, live at first and cached when asked again."""
     for _ in range(2):
         asked = json.loads(xscore("context", "the total", "--judge", "lexical", "--json", cwd=shop).stdout)
     found = json.loads(xscore("report", "--json", "--turn", "latest", cwd=shop).stdout)
@@ -78,14 +78,14 @@ def test_a_real_turn_is_in_the_report(shop: Path, xscore: Run) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_nonsense_is_a_usage_error_with_an_example(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
-    """What cannot be meant ends with 2 and says what can be written; the repository itself may be named again."""
+    """Contradictory options exit with 2 and say what is valid; the repository itself may be named again."""
     ran = xscore("report", *arguments, cwd=shop)
     assert ran.returncode == (2 if words else 0)
     assert words in ran.stderr + ran.stdout
 
 
 def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """A pipe gets whole lines without color; a terminal's lines are wrapped to its width, whatever a name holds."""
+    """A pipe gets whole lines without color; a terminal's lines are wrapped to its width, whatever a name contains."""
     fill(ledger, task="\x1b[31m" + "long name " * 30)
     ran = xscore("report", "--by", "turn", cwd=shop)
     for width in (80, 120):
@@ -95,7 +95,7 @@ def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run) -
 
 
 def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
-    """CSV and Parquet have a line a turn, or a group; text that begins like a formula is none in CSV."""
+    """CSV and Parquet have one line for a turn or a group; text that looks like a formula is escaped in CSV."""
     fill(ledger, task=HOSTILE)
     ledger.execute("UPDATE turn_figures SET judge_s = 0.1234567891")
     to = tmp_path / "table"
@@ -107,7 +107,7 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, 
     assert all(task.startswith("=") for task in parquet["task"])
     assert str(parquet["cost_usd"].sum()) == "0.001234567890"
     for table in (csv, parquet):
-        assert table["kept"].to_list() == [None, 5], "a turn that has not finished kept nobody knows how many"
+        assert table["kept"].to_list() == [None, 5], "an unfinished turn has an unknown number of kept memories"
         assert table["total_s"].to_list() == [None, 1.0]
         assert table["primary_s"].to_list() == [None, None], "no answering call took no time, which is not 0 s"
         assert table["judge_s"].to_list() == [None, 0.123457]
@@ -119,8 +119,13 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, 
     assert set(stages["candidates"]) == set(stages["kept"]) == {None}, "a stage is a part of turns"
 
 
+def failing(out: str) -> set[str]:
+    """Return the names of failed gates."""
+    return {line["what"] for line in json.loads(out)["gate"]["lines"] if line["verdict"] == "failed"}
+
+
 def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """A baseline that was just written holds; with more calls it fails with 5, in JSON and Markdown too."""
+    """A new baseline passes; with more calls it fails with 5, except within what `[gates]` allows."""
     fill(ledger)
     baseline = ("--baseline", "b.json")
     assert xscore("report", "--update-baseline", *baseline, cwd=shop).returncode == 0
@@ -129,15 +134,18 @@ def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
         add_call(ledger, f"more_{number}", "t_1")
     ran = xscore("report", "--check", *baseline, "--json", cwd=shop)
     assert ran.returncode == 5
-    assert "failed" in {line["verdict"] for line in json.loads(ran.stdout)["gate"]["lines"]}
+    assert failing(ran.stdout) >= {"calls", "attempts", "dollars"}
     assert "### Gates" in xscore("report", "--check", *baseline, "--format", "markdown", cwd=shop).stdout
     before = (shop / "b.json").read_bytes()
     assert xscore("report", "--check", "--update-baseline", *baseline, cwd=shop).returncode == 2
     assert (shop / "b.json").read_bytes() == before, "a check never writes"
+    (shop / ".xscore.toml").write_text("[gates]\ncost = 99.0\n")
+    allowed = xscore("report", "--check", *baseline, "--json", cwd=shop)
+    assert allowed.returncode == 5 and "dollars" not in failing(allowed.stdout)
 
 
 def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """Rows that make no sense are counted in `warnings` and on stderr; stdout stays one object."""
+    """Invalid rows are counted in `warnings` and on stderr; stdout stays one object."""
     fill(ledger)
     add_call(ledger, "bad", "t_1", duration_s=float("inf"))
     ran = xscore("report", "--json", cwd=shop)
@@ -146,7 +154,7 @@ def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore
 
 
 def test_a_damaged_turn_is_named_as_damage(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """`--turn` of a row that makes no sense ends with 6 and the way back, not with no such turn."""
+    """`--turn` of an invalid row exits with 6 and a remedy, not with "no such turn"."""
     fill(ledger)
     ledger.execute("UPDATE turn SET started_at = 'soon' WHERE id = 't_1'")
     ran = xscore("report", "--turn", "t_1", cwd=shop)

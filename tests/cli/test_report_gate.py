@@ -1,4 +1,4 @@
-"""What a check says, and what the command ends with."""
+"""The output and exit code of a check."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ GATES = GateSettings()
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where the baseline of the ordinary report stands."""
+    """The path of the ordinary report's baseline."""
     path = tmp_path / "baseline.json"
     gate.write_baseline(path, MEASURED)
     return path
@@ -33,7 +33,7 @@ def gated(report: CostReport, place: Path, *, terminal: Terminal | None = None, 
 
 
 def test_nothing_is_no_baseline(place: Path) -> None:
-    """A range without a finished turn would pass everything: it is refused, and the file stays."""
+    """A range without a finished turn would pass every gate: it is refused, and the file stays."""
     empty = made(turns_by_state={"running": 1}, coverage=Coverage(0, 0, 0, 0, 0))
     with pytest.raises(UsageError, match="no finished turn"):
         gated(empty, place, update=True)
@@ -42,7 +42,7 @@ def test_nothing_is_no_baseline(place: Path) -> None:
 
 
 def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What lacks rows is neither held to a baseline nor made one: exit 5 for the check, a refusal with the way back."""
+    """A report with missing rows is neither checked nor saved as a baseline: exit 5, or a refusal with a remedy."""
     torn = made(left_out=11)
     with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
         gated(torn, place, update=True)

@@ -1,4 +1,4 @@
-"""Foreign text in Markdown: it is shown as it is, and nothing comes of it. Rendered by a real renderer."""
+"""Foreign text in Markdown is shown literally and has no effect; checked with a real renderer."""
 
 import html
 import re
@@ -14,7 +14,7 @@ NO_WIDTH = "\u200b"
 MADE_OF_PLAIN_TEXT = re.compile(
     r"@[a-z0-9]|#[0-9]|\bgh-[0-9]|://|\bwww\.[a-z0-9]|\b(?:mailto|xmpp):[a-z0-9]", re.IGNORECASE
 )
-"""What GitHub makes a mention, a reference or a link of, wherever it stands in a finished page."""
+"""What GitHub turns into a mention, a reference or a link, anywhere in a page."""
 PIECES = (
     *("@octocat", "@org/team", "#12", "GH-7", "org/repo#3", "https://x.example/p.png", "www.x.example", "a@b.example"),
     *(
@@ -31,19 +31,19 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def rendered(text: str) -> str:
-    """HTML as GitHub's dialect makes it, tables and strike-through included."""
+    """Render HTML as GitHub does, with tables and strike-through."""
     page: str = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
     return page
 
 
 def shown(page: str) -> str:
-    """What is read in a page."""
+    """Return the visible text of a page."""
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 
 
 @given(TEXTS)
 def test_any_text_is_shown_as_it_is_and_nothing_comes_of_it(text: str) -> None:
-    """In a cell of a table it is one cell without a tag, holds the same characters, and mentions nobody."""
+    """In a table it is one cell without tags, keeps its characters and mentions no user."""
     page = rendered(f"| a | b |\n|---|---|\n| x{escape_markdown(text)}x | end |")
     (cell, _) = re.findall(r"<td>(.*?)</td>", page, re.DOTALL)
     assert "<" not in cell

@@ -1,4 +1,4 @@
-"""Where `xscore report` writes to: what is refused, and that nothing is written or printed before that."""
+"""Where `xscore report` writes: refusals come before anything is written or printed."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SOURCE = "def total(lines):\n    return sum(lines)\n"
 
 @pytest.fixture
 def shop(make_repo: MakeRepo, xscore: Run) -> Path:
-    """A repository of one function, asked about once in words that a terminal would obey."""
+    """A repository of one function, asked about once in words with terminal escapes."""
     made = make_repo({"shop.py": SOURCE})
     assert xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=made).returncode == 0
     return made
@@ -23,7 +23,7 @@ def shop(make_repo: MakeRepo, xscore: Run) -> Path:
     [
         (["-o", "x.txt"], "no known suffix"),
         (["-o", "a.csv", "-o", "no/such/b.parquet"], "there is no such folder"),
-        (["-o", "a.html", "-o", "notes.md"], "notes.md is there and is no earlier report"),
+        (["-o", "a.html", "-o", "notes.md"], "notes.md exists and is no earlier report"),
         (["--check", "--baseline", ""], "--baseline names no file"),
         (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
         (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
@@ -37,7 +37,7 @@ def shop(make_repo: MakeRepo, xscore: Run) -> Path:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_written_is_refused_first(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
-    """Exit 2 in words, nothing on stdout, and every file is as it was."""
+    """Exit 2 with a message, nothing on stdout, and every file is unchanged."""
     (shop / "folder").mkdir()
     (shop / "notes.md").write_text("my notes")
     (shop / "link").symlink_to(".")
@@ -52,7 +52,7 @@ def test_what_cannot_be_written_is_refused_first(shop: Path, xscore: Run, argume
 
 
 def test_what_was_written_earlier_is_replaced(shop: Path, xscore: Run) -> None:
-    """Each output may be written again in its place, as a script does every day; an empty file may be filled."""
+    """Each output may overwrite its earlier file, as a daily script does; an empty file may be filled."""
     every = ("-o", "p.html", "-o", "t.csv", "-o", "t.parquet", "-o", "r.md")
     (shop / "p.html").touch()
     for grouped in ((), ("--by", "model"), ()):
@@ -63,7 +63,7 @@ def test_what_was_written_earlier_is_replaced(shop: Path, xscore: Run) -> None:
 
 
 def test_a_turn_of_another_repository_is_found(shop: Path, xscore: Run, tmp_path: Path) -> None:
-    """With --repo a turn may lie in either ledger; the latest is that of the repository here."""
+    """With --repo a turn may be in either ledger; the latest is that of the current repository."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "m.py").write_text(SOURCE)

@@ -1,15 +1,11 @@
-"""`--require-shared` at every command that has it: no server set, or none there, and nothing is sent."""
+"""`--require-shared` at every command that has it: without a configured or reachable server nothing is sent."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
-from tests.pipeline.conftest import shop
 from tests.servers.openai_server import OpenAIServer
-
-__all__ = ["shop"]
 
 LIST = '{"id": "a", "task": "is the discount taken once?"}\n'
 JUDGE = ("--judge", "openai:judge-2", "--require-shared")
@@ -28,15 +24,8 @@ SENDING_NOTHING = {
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A loopback judge."""
-    with OpenAIServer() as running:
-        yield running
-
-
-@pytest.fixture
 def run(xscore: Run, server: OpenAIServer, shop: Path) -> Run:
-    """Run a command in the shop, with a judge and perhaps a shared server."""
+    """Run a command in the shop, with a judge and optionally a shared server."""
     (shop / "q.jsonl").write_text(LIST)
     (shop / "gold.jsonl").write_text('{"id": "a", "query": "why?", "gold": [{"path": "README.md"}]}\n')
     return lambda *arguments, **environ: xscore(
@@ -46,7 +35,7 @@ def run(xscore: Run, server: OpenAIServer, shop: Path) -> Run:
 
 @pytest.mark.parametrize("name", [*COMMANDS, *SENDING_NOTHING])
 def test_without_a_server_it_is_refused(run: Run, server: OpenAIServer, name: str) -> None:
-    """Where shared.url names none there is nothing to require: exit 2, before anything is opened or sent."""
+    """Without shared.url nothing can be required: exit 2, before anything is opened or sent."""
     done = run(*(COMMANDS | SENDING_NOTHING)[name])
     assert done.returncode == 2 and "XSCORE_SHARED_URL" in done.stderr, done.stderr
     assert not server.counts.requests
@@ -56,7 +45,7 @@ def test_without_a_server_it_is_refused(run: Run, server: OpenAIServer, name: st
     "name", [pytest.param(name, marks=() if name == "run" else pytest.mark.verify) for name in COMMANDS]
 )
 def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServer, name: str) -> None:
-    """A server that cannot be asked ends the command with exit 6, whatever the settings say."""
+    """An unreachable server ends the command with exit 6, whatever the settings say."""
     away = {"XSCORE_SHARED_URL": "redis://127.0.0.1:1", "XSCORE_SHARED_TIMEOUT_S": "0.2", "XSCORE_JUDGE_PROBE": "false"}
     done = run(*COMMANDS[name], **away)
     assert done.returncode == 6, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`xscore session` and `xscore checkpoint`, and what `ask` says of a session, as processes."""
+"""`xscore session`, its checkpoints, and what `ask` says about a session."""
 
 import json
 import sqlite3
@@ -15,14 +15,14 @@ EVIL = "mend \x1b[31madd_one\u202e now"
 
 
 def scripted(folder: Path, answer: str = "`add_one` is fine. \nTODO: measure it") -> list[str]:
-    """Flags of a judge and an answerer without a host."""
+    """Flags for a judge and an answering model without a host."""
     script = folder / "script.json"
     script.write_text(json.dumps({"default": 0.9, "answer": answer}))
     return ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
 
 
 def asleep(root: Path, hours: float) -> None:
-    """Let the store's sessions have been last at work so long ago."""
+    """Set how long ago the store's sessions were last active."""
     connection = sqlite3.connect(root / ".xscore" / "memory.db")
     connection.execute("UPDATE session SET last_updated = ?", (time.time() - hours * 3_600,))
     connection.commit()
@@ -30,7 +30,7 @@ def asleep(root: Path, hours: float) -> None:
 
 
 def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """H04, H28: after two hours one line on stderr, safe for a terminal; not with --quiet, and as a field of --json."""
+    """H04, H28: after two hours one line on stderr, safe for a terminal; not with --quiet; a field of --json."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     git(root, "checkout", "-q", "-b", "feat/ABC-7")
     first = xscore("ask", EVIL, *flags, cwd=root)
@@ -53,7 +53,7 @@ def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo
 
 
 def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """H04, L01: show, fresh, resume and close do what they say, also as JSON, and need no model."""
+    """H04, L01: show, fresh, resume and close work without a model, also as JSON."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     assert json.loads(xscore("session", "show", "--json", cwd=root).stdout) == {"schema": 1, "session": None}
     assert xscore("session", "close", cwd=root).returncode == 1
@@ -78,7 +78,7 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
 def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     make_repo: MakeRepo, tmp_path: Path, xscore: Run
 ) -> None:
-    """L01: the hook of docs/memories.md, run by git itself: main goes on, so does a branch that was only just begun."""
+    """L01: the hook of docs/memories.md, run by git itself: main continues, and so does a branch just created."""
     docs = (Path(__file__).parents[2] / "docs" / "memories.md").read_text()
     (recipe,) = (line for line in docs.splitlines() if "> .git/hooks/post-merge" in line)
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
@@ -103,39 +103,39 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     assert json.loads(xscore("session", "close", "--merged", "--json", cwd=root).stdout)["closed"] == []
 
 
-def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, process: Run) -> None:
+def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
     """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 1."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert process("session", "save", "x", cwd=root).returncode == 1, "there is no session yet"
-    process("ask", "is add_one fast?", *flags, cwd=root)
+    assert xscore("session", "save", "x", cwd=root).returncode == 1, "there is no session yet"
+    xscore("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
-        process("session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
+        xscore("session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
     )
     assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
-    taken = process("session", "save", "speed", cwd=root)
+    taken = xscore("session", "save", "speed", cwd=root)
     assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
-    assert json.loads(process("session", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert process("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
-    saved = json.loads(process("session", "load", "speed", "--json", cwd=root).stdout)
+    assert json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout) == saved
+    assert xscore("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
+    saved = json.loads(xscore("session", "load", "speed", "--json", cwd=root).stdout)
     assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
-    assert "ask Bob" in process("session", "load", "speed", cwd=root).stdout
-    (listed,) = json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
+    assert "ask Bob" in xscore("session", "load", "speed", cwd=root).stdout
+    (listed,) = json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
-    asked = json.loads(process("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
+    asked = json.loads(xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
     assert asked["checkpoint"] == "speed"
-    bundle = process("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
+    bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
     assert bundle.index("ask Bob") < bundle.index("def add_one")
-    wrong = process("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
+    wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
     assert wrong.returncode == 1 and "speed" in wrong.stderr
-    assert process("session", "delete", "speed", "--dry-run", cwd=root).returncode == 0
-    gone = json.loads(process("session", "delete", "speed", "--json", cwd=root).stdout)
+    assert xscore("session", "delete", "speed", "--dry-run", cwd=root).returncode == 0
+    gone = json.loads(xscore("session", "delete", "speed", "--json", cwd=root).stdout)
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
-    assert process("session", "delete", "speed", cwd=root).returncode == 1
-    assert json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
+    assert xscore("session", "delete", "speed", cwd=root).returncode == 1
+    assert json.loads(xscore("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
 
 
 def test_a_thread_is_followed_by_name_or_from_the_latest_turn(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """`--thread` and `--continue` carry and say from where; `--fresh` carries nothing; lists and estimates count it."""
+    """`--thread` and `--continue` carry judgments and name the source; `--fresh` carries none; all are counted."""
     parts = {f"part_{at}.py": "".join(f"def f{at}_{n}():\n    return {n}\n\n\n" for n in range(9)) for at in range(5)}
     root, script = make_repo({**parts, "a.py": CODE}), tmp_path / "script.json"
     script.write_text(json.dumps({"rules": [{"entity": "add_one", "score": 0.9}], "answer": "Fine."}))
@@ -155,11 +155,3 @@ def test_a_thread_is_followed_by_name_or_from_the_latest_turn(make_repo: MakeRep
     assert told_all["session"]["thread"] == "sums/1"
     assert xscore("ask", "x", "--thread", "a b", *flags, cwd=root).returncode == 2
     assert xscore("ask", "x", "--thread", "a", "--continue", *flags, cwd=root).returncode == 2
-
-
-def sessions(root: Path) -> list[tuple[object, ...]]:
-    """Every session as its row stands."""
-    connection = sqlite3.connect(root / ".xscore" / "memory.db")
-    rows = connection.execute("SELECT * FROM session ORDER BY thread").fetchall()
-    connection.close()
-    return rows

@@ -1,4 +1,4 @@
-"""`xscore sessions` as a user runs it: import, list, ask with what was remembered, forget."""
+"""`xscore sessions` as a user runs it: import, list, ask using the imported exchanges, forget."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
 
 
 def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """End to end: after an import, the lexical judge keeps the exchange that the task is about, and not the other."""
+    """End to end: after an import the lexical judge keeps the exchange about the task and drops the other."""
     root = imported(xscore, make_repo, own_home)
     task = "the zebra importer drops a trailing umlaut"
     done = xscore("ask", task, "--judge", "lexical", "--no-answer", "--json", cwd=root)
@@ -37,7 +37,7 @@ def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own
 
 
 def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """A second import takes nothing; a broken file is named on stderr and makes the exit code 1."""
+    """A second import adds nothing; a broken file is named on stderr, exit code 1."""
     root = imported(xscore, make_repo, own_home)
     again = xscore("memory", "import-sessions", cwd=root)
     assert again.returncode == 0
@@ -49,7 +49,7 @@ def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, o
 
 
 def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """forget asks or needs --yes, takes a whole session, and no import brings it back."""
+    """forget asks or needs --yes, removes a whole session, and no import restores it."""
     root = imported(xscore, make_repo, own_home)
     assert xscore("memory", "wipe", "--session", "s-claude", cwd=root).returncode == 2
     assert xscore("memory", "wipe", "--session", "other", "--yes", cwd=root).returncode == 1

@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Slow())
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A host that takes connections and says nothing, as a base URL."""
+    """A host that accepts connections and never answers, as a base URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -37,7 +37,7 @@ def silent() -> Iterator[str]:
 def test_a_process_ends_at_a_short_deadline(
     xscore: Run, make_repo: MakeRepo, tmp_path: Path, silent: str, dialect: str, import_s: float
 ) -> None:
-    """At a silent host, on its first turn, words rank with exit 1; no import is waited for."""
+    """With a silent host on its first turn, words rank with exit 1, without waiting for an import."""
     root = make_repo({"a.py": "def f():\n    return 1\n"})
     (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT.format(dialect=dialect, import_s=import_s))
     name = dialect.upper()

@@ -1,4 +1,4 @@
-"""What came with a repository has no say in money, hosts or scores: seen from the command line."""
+"""A repository cannot control money, hosts or scores: seen from the command line."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def with_judge(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A clone's store is refused with 6; a rebuild keeps it aside, takes nothing of it and pays for every candidate."""
+    """A clone's store is refused with 6; a rebuild sets it aside, reuses nothing and pays for every candidate."""
     root = make_repo(FILES)
     with OpenAIServer() as server:
         flags, environ = with_judge(server)
@@ -57,7 +57,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
     ],
 )
 def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo: MakeRepo, line: str) -> None:
-    """A host, model, budget, plugin or trust set by the repository is not followed, and the user is told by name."""
+    """A host, model, budget, plugin or trust set by the repository is ignored, and the user is told which."""
     with OpenAIServer() as chosen, OpenAIServer() as planted:
         root = make_repo({**FILES, ".xscore.toml": line.format(url=planted.url) + "\n"})
         flags, environ = with_judge(chosen)
@@ -92,16 +92,16 @@ ask(read_only)
 
 @pytest.fixture
 def open_ground() -> Iterator[Path]:
-    """Give a folder that other users may enter."""
+    """Make a folder that other users may enter."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(os.path.realpath(name))
 
 
 def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:
-    """Where the repository cannot be written the store lies in the user's cache folder, and asking again is free.
+    """Where the repository is read-only the store is in the user's cache folder, and asking again is free.
 
-    Nothing is read-only to root, who therefore asks as nobody.
+    Nothing is read-only to root, so root asks as the user `nobody`.
     """
     writable, root, home = make_repo(FILES), open_ground / "repo", open_ground / "home"
     shutil.copytree(writable, root)

@@ -1,4 +1,4 @@
-"""`xscore history list` and `xscore history show`: what past turns were, and what they printed."""
+"""`xscore history list` and `xscore history show`: past turns and their output."""
 
 import json
 import sqlite3
@@ -24,14 +24,14 @@ def repo(make_repo: MakeRepo) -> Path:
 
 @pytest.fixture
 def models(tmp_path: Path) -> list[str]:
-    """Options that have a script judge and answer."""
+    """Options for a scripted judge and answering model."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps(RULES))
     return ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
 
 
 def change(repo: Path, sql: str, *given: object) -> None:
-    """Change the store behind its back."""
+    """Change the store directly."""
     connection = sqlite3.connect(repo / ".xscore" / "memory.db")
     connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
     with connection:
@@ -40,14 +40,14 @@ def change(repo: Path, sql: str, *given: object) -> None:
 
 
 def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
-    """The turns of the list as objects."""
+    """Return the listed turns as objects."""
     done = xscore("history", "list", "--json", *options, cwd=repo)
     found: list[dict[str, Any]] = json.loads(done.stdout)["turns"]
     return found
 
 
 def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str]) -> None:
-    """Each with its state, dollars, what was kept, command, judge, and the first line of its task."""
+    """Each turn with state, dollars, kept memories, command, judge and the first line of its task."""
     xscore("ask", "what is total\nand why", *models, cwd=repo)
     xscore("context", "another", *models[:2], cwd=repo)
     done = xscore("history", "list", cwd=repo)
@@ -66,7 +66,7 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_task_is_read_in_a_narrow_window(columns: int, xscore: Run, repo: Path, own_home: Path) -> None:
-    """Under 110 columns it has a line of its own below the figures; nothing is wider than the window."""
+    """Under 110 columns the task has its own line below the figures; no line is wider than the window."""
     task = "where is the total of an order summed"
     xscore("context", task, "--judge", "lexical", cwd=repo)
     environ = {"TERM": "dumb", "NO_COLOR": "1", "HOME": str(own_home)}
@@ -76,7 +76,7 @@ def test_a_task_is_read_in_a_narrow_window(columns: int, xscore: Run, repo: Path
 
 
 def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
-    """By number, by time, by state, by session."""
+    """Filters by number, time, state and session."""
     for task in ("one", "two", "three"):
         xscore("ask", task, *models, cwd=repo)
     change(repo, "UPDATE turn SET started_at = ? WHERE task = 'one'", time.time() - 90_000)
@@ -92,7 +92,7 @@ def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
 
 
 def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, models: list[str]) -> None:
-    """Killed turns are told from running ones, in the list and by `--state`; showing one says how to go on."""
+    """Killed turns are distinguished from running ones, in the list and by `--state`; show says how to continue."""
     for task in ("killed", "at work"):
         xscore("ask", task, *models, cwd=repo)
     from xscore.platform.processes import process_identity
@@ -119,7 +119,7 @@ def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, mod
 
 
 def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str]) -> None:
-    """After its exchange was erased a turn is still listed and shown, and says what is gone."""
+    """After its exchange was erased a turn is still listed and shown, and says what is missing."""
     xscore("ask", "what is total", *models, cwd=repo)
     (exchange,) = json.loads(xscore("memory", "list", "--json", cwd=repo).stdout)["memories"]
     done = xscore("memory", "delete", exchange["id"], cwd=repo)
@@ -134,7 +134,7 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str])
 
 
 def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list[str]) -> None:
-    """The same answer on stdout; on stderr the same page below one line that names the turn."""
+    """The same answer on stdout; the same page on stderr below one line with the turn."""
     asked = xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", cwd=repo)
     head, _, rest = shown.stderr.partition("\n")
@@ -145,7 +145,7 @@ def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list
 
 
 def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[str]) -> None:
-    """`--calls`: one line an attempt, and all its figures as JSON."""
+    """`--calls`: one line for each attempt, and all its figures as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", "latest", "--calls", cwd=repo)
     table = shown.stdout.split("It adds up.\n")[1].splitlines()
@@ -157,7 +157,7 @@ def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[s
 
 
 def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str]) -> None:
-    """X25: within the schema fields of `turns` and of calls may be added, never renamed or removed."""
+    """X25: within a schema version fields of turns and calls may be added, never renamed or removed."""
     xscore("ask", "what is total", *models, cwd=repo)
     (turn,) = listed(xscore, repo)
     usage = {"input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"}
@@ -176,7 +176,7 @@ def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str
 
 
 def test_an_unknown_turn_is_not_found(xscore: Run, repo: Path, models: list[str]) -> None:
-    """By id, by prefix, by `latest`; several of one prefix are named."""
+    """By id, by prefix or `latest`; an ambiguous prefix names its matches."""
     assert xscore("history", "show", "latest", cwd=repo).returncode == 1
     xscore("ask", "one", *models, cwd=repo)
     xscore("ask", "two", *models, cwd=repo)
@@ -189,7 +189,7 @@ def test_an_unknown_turn_is_not_found(xscore: Run, repo: Path, models: list[str]
 
 
 def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models: list[str]) -> None:
-    """The other turns are listed, and how many rows were left out is said; never that there is no turn."""
+    """The other turns are listed, with the number of omitted rows; never "no turns"."""
     xscore("ask", "first", *models, cwd=repo)
     xscore("ask", "second", *models, cwd=repo)
     change(
@@ -209,7 +209,7 @@ def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models
 
 
 def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: list[str]) -> None:
-    """A receipt holds no words about the user's memories; the page says so in their place."""
+    """A receipt holds no text of the user's memories; the page says so instead."""
     xscore(
         "memory", "add", "I write tests first", "--layer", "user", "--kind", "preference", "--key", "tests", cwd=repo
     )

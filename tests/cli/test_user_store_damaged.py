@@ -1,4 +1,4 @@
-"""A store of the user's own that cannot be read: no command takes it for an empty one, and there is a way back."""
+"""An unreadable user store: no command treats it as empty, and each names the remedy."""
 
 import sqlite3
 from contextlib import closing
@@ -28,7 +28,7 @@ COMMANDS = (
 
 @pytest.fixture
 def own(tmp_path: Path, own_home: Path) -> Path:
-    """Make a project's store, and the user's with a preference and an observation; return the latter's file."""
+    """Make a project store and a user store with a preference and an observation; return the latter's file."""
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         put(store.connection, said("The heron keeps the project's own ledger", ordinal=1))
         user = store.user_connection(create=True)
@@ -41,7 +41,7 @@ def own(tmp_path: Path, own_home: Path) -> Path:
 
 
 def tear(path: Path) -> None:
-    """Break the header's page size: nothing opens it any more, and the text is in the bytes."""
+    """Break the page size in the header: nothing can open it any more, but the bytes hold the text."""
     data = bytearray(path.read_bytes())
     data[16:18] = b"\x00\x03"
     path.write_bytes(data)
@@ -51,7 +51,7 @@ def tear(path: Path) -> None:
 def test_a_damaged_store_of_ones_own_never_looks_empty(
     xscore: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
 ) -> None:
-    """P06: each command names the damaged file and its own way back, and ends with 6; the bytes still hold the text."""
+    """P06: each command names the damaged file and the remedy, and exits with 6; the bytes still hold the text."""
     tear(own)
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (6, "")
@@ -60,7 +60,7 @@ def test_a_damaged_store_of_ones_own_never_looks_empty(
 
 
 def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path, own: Path) -> None:
-    """H05: a store of the user's that cannot be read, or only in part, is to be mended, and says how."""
+    """H05: a fully or partly unreadable user store is reported, with the command that repairs it."""
     assert "your store" in xscore("doctor", cwd=tmp_path).stdout
     tear(own)
     done = xscore("doctor", cwd=tmp_path)
@@ -68,7 +68,7 @@ def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path,
 
 
 def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Path) -> None:
-    """What is readable comes over, observations too; the old file lies aside, and the project's is untouched."""
+    """What is readable is kept, observations included; the old file is set aside, and the project's is unchanged."""
     with closing(sqlite3.connect(own)) as connection:
         (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()

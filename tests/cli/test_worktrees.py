@@ -1,4 +1,4 @@
-"""A second worktree or clone begins with what the first one paid for: by content, from trusted stores, and no words."""
+"""A second worktree or clone reuses what the first paid for: by content, from trusted stores, without any text."""
 
 import json
 import shutil
@@ -18,7 +18,6 @@ from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo, git
 from tests.store.sealed import sealed
 from xscore.indexer.index import index_repository
-from xscore.platform.database import transaction
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import IndexReport
 from xscore.settings import Settings
@@ -28,15 +27,22 @@ from xscore.store.store import Store
 
 DECISION = "the basket is emptied before the card is charged, never after"
 PARSED = (
-    "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, text, card, attrs"
+    "SELECT id, layer, kind, path, entity, start_line, end_line, language, content_hash, text_hash, terms"
     " FROM memory WHERE source = 'index' ORDER BY id",
     "SELECT path, size, file_hash, language, excluded FROM file ORDER BY path",
-    "SELECT * FROM file_mention ORDER BY path",
+    "SELECT * FROM file_body ORDER BY path",
+    "SELECT path, mentions FROM file_mention ORDER BY path",
+    "SELECT path, name_crc FROM mentioned_name JOIN file_mention ON number = file ORDER BY 1, 2",
     "SELECT * FROM edge WHERE path <> '' ORDER BY 1, 3, 2",
-    "SELECT * FROM vec ORDER BY 1, 2",
     "SELECT hash, memories FROM content WHERE memories > 0 ORDER BY hash",
 )
-"""What a parse gives."""
+"""The rows of a parse."""
+MANY_FILES = """
+    INSERT INTO file (path, size, mtime_ns, file_hash)
+    WITH RECURSIVE named (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM named WHERE n < 9000)
+    SELECT 'none/' || n, 0, 0, '' FROM named
+"""
+"""Enough rows that copying them checks the clock."""
 
 
 @pytest.fixture
@@ -58,7 +64,7 @@ def worktree(shop: Path, name: str = "second") -> Path:
 
 
 def parsed(root: Path) -> list[list[Any]]:
-    """Return the rows that a parse gives."""
+    """Return the rows of a parse."""
     with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:
         return [connection.execute(query).fetchall() for query in PARSED]
 
@@ -80,9 +86,11 @@ def judged(xscore: Run, root: Path, *flags: str) -> dict[str, int]:
 
 
 def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
-    """Files with the same bytes are not parsed again, and every row is as if all had been parsed here."""
+    """Files with the same bytes are not parsed again, and every row equals a parse here."""
     index(xscore, shop)
     second = worktree(shop)
+    own = json.loads(xscore("memory", "add", f"{DECISION}: shop/till.py, shop/basket.py", "--json", cwd=second).stdout)
+    own = own.get("memory", own)["id"]
     (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
     (second / "shop" / "till.py").write_text("from shop.checkout import settle\n\n\ndef ring():\n    settle(None)\n")
     (second / "README.md").unlink()
@@ -94,13 +102,19 @@ def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")
     assert index(xscore, fresh)["files"]["indexed"] == 3
+    with closing(sqlite3.connect(second / ".xscore" / "memory.db")) as connection:
+        linked = connection.execute("SELECT target FROM edge WHERE source = ? ORDER BY 1", (own,)).fetchall()
+    assert linked == [("f_shop/basket.py",), ("f_shop/till.py",)]
+    assert xscore("memory", "delete", own, cwd=second).returncode == 0
     assert parsed(second) == parsed(fresh)
     assert index(xscore, second)["files"]["unchanged"] == 3
 
 
 def test_a_takeover_cut_short(xscore: Run, shop: Path) -> None:
-    """What a deadline left out of the index is taken over by a later run, into a store that holds a part already."""
+    """A copy cut short by a deadline is undone and started again; files it did not reach are not parsed."""
     index(xscore, shop)
+    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+        connection.execute(MANY_FILES)
     second = worktree(shop)
     root, settings = find_root(second), Settings()
     with Store.open(root, user_data_dir=user_data_dir(None)) as store:
@@ -111,17 +125,18 @@ def test_a_takeover_cut_short(xscore: Run, shop: Path) -> None:
             )
 
         assert run(time.monotonic()).files_left == 3
+        assert not index_rows.file_stamps(store.connection)
+        with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+            connection.execute("DELETE FROM file WHERE path LIKE 'none/%'")
+        assert run(time.monotonic()).files_left == 3
+        assert len(index_rows.file_stamps(store.connection)) == 3
         found = run(None).files
         assert (found.indexed, found.unchanged) == (0, 3)
-        with transaction(store.connection):
-            index_rows.replace_files(store.connection, (), ["shop/basket.py"])
-            index_rows.write_meta(store.connection, index_rows.FILES_LEFT, "1")
-        assert run(None).files.indexed == 0
     assert parsed(second) == parsed(shop)
 
 
 def test_no_judgment_is_paid_twice(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """The same task costs nothing in another worktree; an edited file is judged there, and known in the first then."""
+    """The same task costs nothing in another worktree; an edited file is judged there and then known in the first."""
     first = judged(xscore, shop, *scripted)
     assert first["judged"] == first["candidates"]
     second = worktree(shop)
@@ -137,7 +152,7 @@ def test_no_judgment_is_paid_twice(xscore: Run, shop: Path, scripted: tuple[str,
 
 @pytest.mark.parametrize("origin", ["path", "remote"])
 def test_clones(origin: str, xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """A clone of the first, and a second clone of the same remote, begin with it too; another repository does not."""
+    """Another clone of the first, or of the same remote, reuses it too; another repository does not."""
     if origin == "remote":
         for folder in ("repo", "second"):
             git(tmp_path, "clone", "-q", "--bare", str(shop), f"{folder}.git")
@@ -153,7 +168,7 @@ def test_clones(origin: str, xscore: Run, shop: Path, scripted: tuple[str, ...],
 
 
 def test_no_words_cross(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """What was said, asked, answered or given as a reason stays where it was; so nothing erased comes back."""
+    """Text of memories, questions, answers and reasons stays where it was, so nothing erased comes back."""
     added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=shop).stdout)
     judged(xscore, shop, *scripted)
     second = worktree(shop)
@@ -181,7 +196,7 @@ def _damaged(shop: Path) -> None:
 
 def _changed_text(shop: Path) -> None:
     with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
-        connection.execute("UPDATE memory SET text = text || ' run this'")
+        connection.execute("UPDATE memory SET text = 'run this'")
         connection.execute("UPDATE judgment SET score = 1")
 
 
@@ -215,7 +230,7 @@ UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _enc
 def test_unusable_sibling(
     spoil: Callable[[Path], None], xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """A sibling that is damaged, another user's, a link, encrypted or gone lends nothing and breaks nothing."""
+    """A damaged, foreign, linked, encrypted or missing sibling lends nothing and breaks nothing."""
     judged(xscore, shop, *scripted)
     second = worktree(shop)
     spoil(shop)
@@ -226,6 +241,27 @@ def test_unusable_sibling(
     git(fresh, "init", "-q")
     index(xscore, fresh)
     assert parsed(second) == parsed(fresh)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE file_mention SET mentions = x'0102'",
+        "DELETE FROM file_mention",
+        "UPDATE file SET path = CAST(x'ff' AS TEXT) WHERE path = 'README.md'",
+    ],
+    ids=["changed_mentions", "lost_mentions", "unreadable_path"],
+)
+def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, shop: Path) -> None:
+    """Damage that text and hashes do not show is not copied: a new worktree parses its files, and edits work."""
+    index(xscore, shop)
+    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+        connection.execute(damage)
+    second = worktree(shop)
+    assert index(xscore, second)["files"]["unchanged"] == 0
+    for file in second.glob("shop/*.py"):
+        file.write_text(file.read_text() + "\n\ndef more():\n    return 1\n")
+    assert index(xscore, second)["files"]["unchanged"] == 1
 
 
 HOLD = """
@@ -239,7 +275,7 @@ sys.stdin.read()
 
 
 def test_sibling_at_work(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """A sibling that is being written lends what it has committed, and is not waited for."""
+    """A sibling that is being written lends what it has committed, without waiting."""
     judged(xscore, shop, *scripted)
     store = str(shop / ".xscore" / "memory.db")
     command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
@@ -253,7 +289,7 @@ def test_sibling_at_work(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> 
 
 
 def test_planted_worktrees(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
-    """A folder cannot claim the store of a repository that does not know it: not by its lists, nor by `commondir`."""
+    """A folder cannot claim the store of a repository that does not list it, by its lists or by `commondir`."""
     judged(xscore, shop, *scripted)
     crafted = tmp_path / "crafted"
     shutil.copytree(shop, crafted, ignore=shutil.ignore_patterns(".xscore"))
@@ -266,7 +302,7 @@ def test_planted_worktrees(xscore: Run, shop: Path, scripted: tuple[str, ...], t
 
 
 def test_status_shows_its_own_head(xscore: Run, shop: Path) -> None:
-    """`status` names branch and commit of the worktree it runs in: loose, packed and detached."""
+    """`status` names branch and commit of its own worktree: loose, packed and detached."""
     second = worktree(shop)
     commit = git(shop, "rev-parse", "HEAD").strip()
     assert xscore("status", cwd=second).stdout.splitlines()[1].split() == ["head", "second", commit[:10]]

@@ -1,4 +1,4 @@
-"""A loopback host of both chat dialects that writes down every judging request; it uses nothing of the package."""
+"""A loopback host of both chat dialects that records every judging request; it imports nothing from the package."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORTH = {"discount": 92, "total": 81, "checkout": 74, "tax": 55}
-"""The score of a memory by a word of its entity's name; any other has 3."""
+"""The score of a memory by a word in its entity's name; any other scores 3."""
 
 
 class Host(ThreadingHTTPServer):
-    """Answers by a fixed rule; `requests` holds each body as it came, `fault` is an HTTP status to answer with."""
+    """Answers by a fixed rule; `requests` holds each raw body, `fault` is the HTTP status to answer with."""
 
     daemon_threads = True
 
@@ -23,7 +23,7 @@ class Host(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address, without a path."""
+        """Its address without a path."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -32,7 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *args: Any) -> None:
-        """Write no log."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._send(200, {"object": "list", "data": [{"id": "judge-model", "object": "model"}]})
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def reply(schema: dict[str, Any] | None, prompt: str) -> str:
-    """Score each id that the schema asks for, by the entity that the prompt shows it with; without a schema, answer."""
+    """Score each id in the schema by the entity shown with it; without a schema, answer."""
     if schema is None:
         return "Sum the items, then take the discount."
     scores: dict[str, Any] = {}

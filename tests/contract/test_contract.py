@@ -1,4 +1,4 @@
-"""What must not move while the inside is rebuilt: bytes to the judge, JSON fields, receipts, exit codes.
+"""What must not change in a refactoring: bytes sent to the judge, JSON fields, receipts, exit codes.
 
 Everything is seen from outside: the installed command, a real git repository, a host on loopback. `expected.json` holds
 what was seen; `python -m tests.contract.test_contract` writes it again, for a change that is meant to be seen.
@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ask again": ("ask", TASK, "--json", "-y"),
     "ask with a file": (
         *("ask", "Round the tax.", "--file", "shop/checkout.py:12"),
-        *("--judge-context", "full", "--json", "-y"),
+        *("--judge-sees", "full", "--json", "-y"),
     ),
     "context": ("context", TASK, "--format", "json"),
     "context as text": ("context", TASK),
@@ -50,14 +50,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "usage error": ("ask", TASK, "--threshold", "7", "--json"),
     "over the cap": ("ask", "Another question about tax", "--max-usd", "0.0000001", "--json", "-y"),
 }
-"""By what is seen: the command line that shows it."""
+"""For each view: the command line that shows it."""
 VOLATILE = {
     *("about", "at_s", "because", "bytes", "checks", "created", "detail", "duration_s", "fetch_ms", "fetched_at"),
     *("hint", "host", "last_updated", "latency_s", "limits", "message", "notes", "origin", "path_of_store", "problem"),
     *("prompt_cache_key", "root", "seconds", "settings", "started", "store", "store_id", "thread", "turn_id", "value"),
     *("version", "warnings"),
 }
-"""Fields whose value is of one run or one machine, or words for a person: their type is held, and no more."""
+"""Fields that vary by run or machine, or are prose: only their type is compared."""
 
 
 class World:
@@ -94,7 +94,7 @@ class World:
 
 
 def seen(folder: Path, dialect: str) -> dict[str, Any]:
-    """Run every command once, in order; return all that must not move."""
+    """Run every command once, in order; return all that must not change."""
     world, found = World(folder, dialect), dict[str, Any]()
     for name, arguments in COMMANDS.items():
         before = len(world.host.requests)
@@ -111,7 +111,7 @@ def seen(folder: Path, dialect: str) -> dict[str, Any]:
 
 
 def request(body: dict[str, Any]) -> Any:
-    """Return a request with the ids of its memories, dealt by a secret of the store, numbered as they are shown."""
+    """Return a request whose random memory ids are replaced by their order of appearance."""
     text = json.dumps(body)
     codes = re.findall(r'<memory id=\\"([a-z]+)\\"', text)
     for number, code in enumerate(codes, start=1):
@@ -121,7 +121,7 @@ def request(body: dict[str, Any]) -> Any:
 
 
 def sorted_ids(value: Any) -> Any:
-    """Return a value with its lists of ids sorted: the schema names ids in the order of the alphabet."""
+    """Return a value with its lists of ids sorted: the schema lists ids alphabetically."""
     if isinstance(value, dict):
         return {key: sorted_ids(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -132,7 +132,7 @@ def sorted_ids(value: Any) -> Any:
 
 
 def fixed(value: Any, name: str = "") -> Any:
-    """Return a JSON value with what belongs to one run replaced by its type."""
+    """Return a JSON value with run-specific parts replaced by their type."""
     if name in VOLATILE:
         return type(value).__name__
     if isinstance(value, dict):
@@ -143,40 +143,40 @@ def fixed(value: Any, name: str = "") -> Any:
 
 
 def words(text: str) -> str:
-    """Return text without ids, ports and moments."""
+    """Return text without ids, ports and times."""
     text = re.sub(r"\b([mt])_[0-9a-f]{16,20}\b", r"\1_ID", text)
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
 
 
 @pytest.fixture(scope="module", params=["openai", "anthropic"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """What is seen now, and what was seen."""
+    """The current results and the expected ones."""
     dialect = str(request.param)
     yield seen(tmp_path_factory.mktemp(dialect), dialect), json.loads(EXPECTED.read_text())[dialect]
 
 
 def test_what_is_sent_to_a_model_has_not_moved(both: tuple[Any, Any]) -> None:
-    """Each request is the same to the byte, in both dialects."""
+    """Each request is identical byte for byte, in both dialects."""
     now, then = both
     for name, one in then.items():
         assert now[name].get("sent") == one.get("sent"), name
 
 
 def test_exit_codes_have_not_moved(both: tuple[Any, Any]) -> None:
-    """Each command ends with the code it ended with."""
+    """Each command exits with its expected code."""
     now, then = both
     assert {name: one["exit"] for name, one in now.items()} == {name: one["exit"] for name, one in then.items()}
 
 
 def test_what_is_printed_as_json_has_not_moved(both: tuple[Any, Any]) -> None:
-    """Every field is there, with its type and, where it is no matter of the run, its value; fields may be added."""
+    """Every field keeps its type and, if it does not vary by run, its value; fields may be added."""
     now, then = both
     for name, one in then.items():
         assert "out" not in one or covers(now[name]["out"], one["out"]) == [], name
 
 
 def covers(now: Any, then: Any, place: str = "") -> list[str]:
-    """Name where `now` lacks what `then` has."""
+    """Return where `now` lacks what `then` has."""
     if isinstance(now, dict) and isinstance(then, dict):
         return [fault for key in then for fault in covers(now.get(key, "MISSING"), then[key], f"{place}.{key}")]
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):

@@ -1,4 +1,4 @@
-"""A database for a turn's dollars, and a second look at it."""
+"""A database for a turn's dollars, and a second connection to it."""
 
 import os
 import subprocess
@@ -18,12 +18,6 @@ from xscore.store.opening import connect_store
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Give the place of a database."""
-    return tmp_path / "memory.db"
-
-
-@pytest.fixture
 def reader(path: Path) -> Iterator[Connection]:
     """Open a second connection to it."""
     opened = connect_store(path)
@@ -33,13 +27,13 @@ def reader(path: Path) -> Iterator[Connection]:
 
 @pytest.fixture
 def dead() -> str:
-    """Give the name (`processes.process`) of a process that has ended."""
+    """Return the name (`processes.process`) of a process that has ended."""
     program = "from xscore.platform.processes import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def alive() -> str:
-    """Give the name of a process that is there beside this one: the one that started it."""
+    """Return the name of another live process: the parent of this one."""
     return f"{os.getppid()} {process_identity().partition(' ')[2]}"
 
 

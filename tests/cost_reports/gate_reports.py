@@ -1,4 +1,4 @@
-"""Reports and figures made by hand, for the tests of gates."""
+"""Hand-made reports and figures for the tests of gates."""
 
 from decimal import Decimal
 from typing import Any
@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tests.cost_reports.page_reports import empty
 from xscore.cost_reports.records import CostReport, EvaluationRecall, GateFigures, Spent, StageP95, Timing
 from xscore.records.calls import Usage
-from xscore.records.receipt import Coverage, EvaluationLine
+from xscore.records.receipt import Coverage
+from xscore.records.reports import EvaluationLine
 
 USAGE = Usage(
     input_tokens=100_000, cached_input_tokens=40_000, cache_write_tokens=2_000, output_tokens=5_000, reasoning_tokens=10
@@ -28,7 +29,7 @@ MEASURED = GateFigures(
 
 
 def made(**changes: Any) -> CostReport:
-    """A report whose figures are `MEASURED`, with some fields otherwise."""
+    """A report with the figures `MEASURED`, some fields replaced."""
     states = {"done": 2, "partial": 1, "failed": 1, "running": 1}
     return replace(
         empty(), **{"turns_by_state": states, "coverage": COVERAGE, "spent": SPENT, "timings": (TIMING,),

@@ -1,4 +1,4 @@
-"""Ledgers made row by row: turns, their figures and calls, as a store would hold them."""
+"""Hand-made ledgers: turns, figures and calls as a store would hold them."""
 
 import json
 from sqlite3 import Connection
@@ -13,7 +13,7 @@ ADOLLAR = 10**12
 
 
 def add_turn(connection: Connection, name: str, at: float, state: str = "done", task: str = "Mend it.") -> None:
-    """Enter a turn without figures, as one that is at work or was killed."""
+    """Insert a turn without figures, as a running or killed one."""
     connection.execute(
         "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?, ?)",
         (name, name, task, at, state),
@@ -21,7 +21,7 @@ def add_turn(connection: Connection, name: str, at: float, state: str = "done", 
 
 
 def add_figures(connection: Connection, name: str, **changes: object) -> None:
-    """Enter the figures of a turn that a model judged: 40 candidates, 30 judged, 8 cached, 2 unjudged, 5 kept."""
+    """Insert the figures of a model's turn: 40 candidates, 30 judged, 8 cached, 2 unjudged, 5 kept."""
     values: dict[str, object] = {
         "turn_id": name, "command": "ask", "judge": "openai:small", "is_model": 1, "candidates": 40, "judged": 30,
         "cached": 8, "carried": 0, "unjudged": 2, "unjudged_by_cause": '{"budget": 2}', "kept": 5, "near": 3,
@@ -33,7 +33,7 @@ def add_figures(connection: Connection, name: str, **changes: object) -> None:
 
 
 def add_call(connection: Connection, name: str, turn: str, at: object = DAY, **changes: object) -> None:
-    """Enter an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out, half a second."""
+    """Insert an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out, half a second."""
     values: dict[str, object] = {
         "id": name, "turn_id": turn, "stage": "judge", "provider": "openai", "host": "h", "model": "small",
         "started_at": at, "duration_s": 0.5, "outcome": "ok", "candidates": 10, "input": 1_000, "cached": 400,
@@ -48,4 +48,4 @@ NOW = DAY + 10 * 86_400
 
 def reported(connection: Connection, **asked: object) -> CostReport:
     """Report over one ledger."""
-    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(**asked), now=NOW)  # type: ignore[arg-type]  # by name
+    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(**asked), now=NOW)  # type: ignore[arg-type]  # fields of the record, by name

@@ -1,4 +1,4 @@
-"""Reports made by hand for tests of the page: of nothing, of one turn, of a thousand, and of hostile text."""
+"""Hand-made reports for tests of the page: empty, one turn, a thousand, and hostile text."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ from xscore.cost_reports.records import (
 )
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.judgment import Boost
-from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
+from xscore.records.receipt import NOTHING_JUDGED, Coverage, Expected, Latency, Selected
+from xscore.records.reports import EvaluationLine
 
 NOON = 1_795_348_800.0
 """22 November 2026, 12:00 UTC."""
@@ -51,7 +52,7 @@ NASTY = (
 
 
 def empty() -> CostReport:
-    """Return the report of a ledger in which nothing stands."""
+    """Return the report of an empty ledger."""
     return CostReport(
         made_at=NOON, repositories=("shop",), since=None, until=None, turn_id="", turns_by_state={}, turns_cached=0,
         coverage=NOTHING_JUDGED, unjudged_by_cause={}, kept=0, near=0, scores=(0,) * 20, threshold=0.7, spent=Spent(),
@@ -64,7 +65,7 @@ def empty() -> CostReport:
 
 
 def report_of(turns: int, details: int = 50, seed: int = 5) -> CostReport:
-    """Return a lifelike report of so many turns over two weeks, the same each time."""
+    """Return a realistic, deterministic report of N turns over two weeks."""
     dice = random.Random(seed)
     lines = tuple(_turn(dice, index, turns) for index in range(turns))[::-1]
     chosen = tuple(
@@ -79,7 +80,7 @@ def report_of(turns: int, details: int = 50, seed: int = 5) -> CostReport:
 
 
 def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) -> CostReport:
-    """Return the report of these turns, the newest first."""
+    """Return the report of these turns, newest first."""
     total = sum((line.spent.cost_usd for line in lines), Decimal(0))
     usage = sum((line.spent.usage for line in lines), Usage())
     spent = Spent(
@@ -131,7 +132,7 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
 
 
 def hostile(*texts: str) -> CostReport:
-    """Return a report that says such texts wherever it says what others wrote."""
+    """Return a report with these texts in every field that others can write."""
     one, two, three = (texts * 3)[:3]
     base = report_of(2, 0)
     lines = tuple(

@@ -1,4 +1,4 @@
-"""The baseline as a file: written for a reviewer, read as a stranger."""
+"""The baseline as a file: readable in review, validated when read."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from xscore.settings import GateSettings
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a baseline stands."""
+    """The path of a baseline."""
     place = tmp_path / "baseline.json"
     gate.write_baseline(place, MEASURED)
     return place
@@ -33,7 +33,7 @@ def put(path: Path, **changes: Any) -> None:
 
 
 def test_what_is_written_is_read_back(path: Path) -> None:
-    """Every figure survives the file, dollars to the last picodollar."""
+    """Every figure survives the round trip, dollars to the last picodollar."""
     assert gate.read_baseline(path) == MEASURED
     precise = replace(MEASURED, cost_usd=Decimal("0.021300000001"), recall=None, timings=())
     gate.write_baseline(path, precise)
@@ -41,7 +41,7 @@ def test_what_is_written_is_read_back(path: Path) -> None:
 
 
 def test_the_file_is_made_for_diffs(path: Path) -> None:
-    """Sorted keys, one figure a line, one line end at the end; the same figures give the same bytes."""
+    """Sorted keys, one figure on each line, a final newline; the same figures give the same bytes."""
     text = path.read_text()
     assert text.endswith("}\n") and not text.endswith("\n\n")
     assert list(json.loads(text)) == sorted(json.loads(text))
@@ -52,7 +52,7 @@ def test_the_file_is_made_for_diffs(path: Path) -> None:
 
 
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
-    """A stage that is added to turns or calls is one that a baseline may hold."""
+    """A stage added to turns or calls is allowed in a baseline."""
     of_turns, of_calls = list(Latency.__struct_fields__), list(map(str, Stage))
     timings = tuple(
         convert({"of": of, "stage": stage, "kind": kind, "count": 9, "p95_s": 0.5}, StageP95)
@@ -65,7 +65,7 @@ def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
 
 
 def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
-    """Nothing there: exit 2, with the flag that writes it."""
+    """Missing file: exit 2, with the flag that writes it."""
     with pytest.raises(UsageError, match="there is no baseline at") as caught:
         gate.read_baseline(tmp_path / "none.json")
     assert "--update-baseline" in caught.value.hint
@@ -89,7 +89,7 @@ def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> None:
-    """Not JSON, not UTF-8, too deep, too long, of another or a newer schema: each a message of its own."""
+    """Not JSON, not UTF-8, too deep, too long, another or a newer schema: each has its own message."""
     path.write_bytes(data)
     with pytest.raises(UsageError, match=says) as caught:
         gate.read_baseline(path)
@@ -119,14 +119,14 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
     ],
 )
 def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, Any]) -> None:
-    """Negative, broken, boolean, worded, endless or unknown: named, and never compared."""
+    """Negative, malformed, boolean, textual, infinite or unknown figures are named and never compared."""
     put(path, **changes)
     with pytest.raises(UsageError, match=r"cannot be understood|does not add up|is not JSON"):
         gate.read_baseline(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
-    """A folder, a pipe, a link, a name below a file: exit 2 at once, read or written."""
+    """A folder, a pipe, a link, a name below a file: exit 2 at once, reading or writing."""
     link, pipe, folder = tmp_path / "link.json", tmp_path / "pipe.json", tmp_path / "folder.json"
     link.symlink_to(path)
     os.mkfifo(pipe)
@@ -145,7 +145,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
 
 
 def test_another_file_is_not_written_over(tmp_path: Path) -> None:
-    """A name given in haste costs no file: what is no baseline stays as it is."""
+    """A file that is not a baseline is never overwritten."""
     readme = tmp_path / "README.md"
     readme.write_text("# Shop\n")
     with pytest.raises(UsageError, match="is not JSON"):
@@ -155,7 +155,7 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_our_own_baseline_can_be_held() -> None:
-    """What is committed is a baseline: priced calls, an evaluation, and enough of them for a p95."""
+    """The committed baseline is complete: priced calls, an evaluation, and enough calls for a p95."""
     found = gate.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
     assert found.cost_usd > 0 == found.unpriced
     assert found.recall is not None and 0 < found.recall.recall < 1

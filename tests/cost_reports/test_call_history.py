@@ -1,4 +1,4 @@
-"""What the latest calls tell: minutes at the limits in force, how long replies are, whether keeping a prefix pays."""
+"""What recent calls show: minutes at the current limits, reply lengths, whether keeping a prefix pays."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +17,7 @@ from xscore.costs.call_history import (
     LATEST_CALLS,
     Workload,
     best_cache_ttl_s,
-    calls_borne,
+    calls_handled,
     expected_duration,
     gaps_between_turns_s,
     output_tokens_per_memory,
@@ -46,27 +46,27 @@ REPOSITORY = Workload(calls=150, input_tokens=450_000, output_tokens=30_000)
     ],
 )
 def test_the_slowest_clock_binds(limits: RateLimits, seconds: float, binding: str) -> None:
-    """Calls, tokens, input and output each have a clock; the slowest is the minutes, and is named."""
+    """Calls, tokens, input and output each give a duration; the longest is the estimate and is named."""
     took = expected_duration(REPOSITORY, limits, latency_s=2.0, concurrency=32)
     assert took.binding_limit == binding
     assert took.seconds == pytest.approx(seconds)
 
 
-def test_what_a_host_has_just_borne_at_once(reader: Connection) -> None:
-    """Calls that overlapped in the latest minutes count; after a 429 nothing is known, nor of an hour ago."""
+def test_what_a_host_has_just_handled_at_once(reader: Connection) -> None:
+    """Overlapping calls of the last minutes count; after a 429, or an hour, nothing is known."""
     mine = {"host": "api", "model": "small"}
     for number in range(40):
         add_call(reader, f"now{number}", "t", DAY + number % 4, duration_s=1.0, **mine)
     for number in range(90):
         add_call(reader, f"before{number}", "t", DAY - 3_600, duration_s=1.0, **mine)
-    assert calls_borne(reader, now=DAY + 60, **mine) == 10
-    assert calls_borne(reader, now=DAY + 60, host="api", model="large") == 0
+    assert calls_handled(reader, now=DAY + 60, **mine) == 10
+    assert calls_handled(reader, now=DAY + 60, host="api", model="large") == 0
     add_call(reader, "refused", "t", DAY + 9, outcome="rate_limited", **mine)
-    assert calls_borne(reader, now=DAY + 60, **mine) == 0
+    assert calls_handled(reader, now=DAY + 60, **mine) == 0
 
 
 def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -> None:
-    """Older calls, those that failed, other hosts, models and stages say nothing of how long one takes today."""
+    """Older calls, failed ones, and other hosts, models and stages are ignored."""
     for number in range(LATENCY_SAMPLES):
         add_call(reader, f"old{number}", "t", DAY - 1_000 + number, duration_s=99.0)
     for number in range(LATENCY_SAMPLES):
@@ -78,7 +78,7 @@ def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -
 
 
 def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
-    """From calls to hosts as far away: on this machine or elsewhere; with none, a local model is assumed slower."""
+    """Estimated from hosts equally far away, local or remote; with none, a local model is assumed to be slower."""
     assert typical_latency_s(reader, host="h", model="new") == ASSUMED_LATENCY_S[Stage.JUDGE]
     add_call(reader, "near", "t", DAY, duration_s=9.0, host="127.0.0.1:8080")
     assert typical_latency_s(reader, host="localhost:1", model="new") == 9.0
@@ -90,7 +90,7 @@ def test_a_new_host_starts_from_its_class(reader: Connection) -> None:
 
 @pytest.mark.parametrize("value", ["abc", b"x", -1.0, float("inf"), 1e300])
 def test_a_duration_that_makes_no_sense_is_passed_over(reader: Connection, value: object) -> None:
-    """One damaged row of the ledger neither ends an estimate nor makes its minutes endless."""
+    """One damaged ledger row neither breaks an estimate nor makes it infinite."""
     add_call(reader, "odd", "t", DAY + 1, duration_s=value)
     assert typical_latency_s(reader, host="h", model="small") == ASSUMED_LATENCY_S[Stage.JUDGE]
     add_call(reader, "sound", "t", DAY, duration_s=2.5)
@@ -105,7 +105,7 @@ CALL = CallRecord(
 
 
 async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
-    """Enter calls one after the other, and open the ledger."""
+    """Insert calls one after the other and open the ledger."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         for number, call in enumerate(calls):
@@ -114,7 +114,7 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
 
 
 async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
-    """What the replies had beside their braces, for each memory they judged."""
+    """Reply length is the text beyond the braces, divided by the memories judged."""
     found = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
     assert found == pytest.approx(9.0)
 
@@ -134,12 +134,12 @@ async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
     ids=["host", "model", "stage", "failed", "estimated", "empty", "too few", "too many"],
 )
 async def test_what_teaches_nothing(path: Path, call: CallRecord) -> None:
-    """Other hosts and models, calls that failed or did not tell, and counts that no reply can have, teach nothing."""
+    """Other hosts and models, failed or silent calls, and impossible counts are ignored."""
     assert output_tokens_per_memory(await entered(path, [call]), host="h", model="m") is None
 
 
 async def test_only_the_latest_calls_count(path: Path) -> None:
-    """A judge that has learned to be brief is estimated as brief."""
+    """A judge that has become brief is estimated as brief."""
     brief = replace(CALL, usage=Usage(output_tokens=REPLY_FRAME + 40))
     ledger = await entered(path, [*[CALL] * 50, *[brief] * LATEST_CALLS])
     assert output_tokens_per_memory(ledger, host="h", model="m") == pytest.approx(4.0)
@@ -148,7 +148,7 @@ async def test_only_the_latest_calls_count(path: Path) -> None:
 @pytest.mark.parametrize("column", ["output_tokens", "candidates"])
 @pytest.mark.parametrize("value", ["abc", b"x", -1, 0.5, float("inf"), 2**63 - 1])
 async def test_a_row_that_makes_no_sense_is_passed_over(path: Path, column: str, value: object) -> None:
-    """One damaged row of the ledger neither ends an estimate nor changes it."""
+    """One damaged ledger row neither breaks nor changes an estimate."""
     ledger = await entered(path, [CALL, CALL, CALL])
     ledger.execute(f"UPDATE call SET {column} = ? WHERE id IN ('c0', 'c1')", (value,))
     assert output_tokens_per_memory(ledger, host="h", model="m") == pytest.approx(9.0)
@@ -173,13 +173,13 @@ NOW = 1_800_000_000.0
     ids=["nothing seen", "at once", "quarters of an hour", "once a day", "a quarter soon", "a tenth soon", "mixed"],
 )
 def test_the_time_that_pays(gaps_s: list[float], ttl_s: int) -> None:
-    """Short gaps are worth five minutes, medium ones an hour, long ones nothing; a quarter of short gaps is enough."""
+    """Short gaps justify five minutes, medium ones an hour, long ones nothing; a quarter of short gaps suffices."""
     assert best_cache_ttl_s(gaps_s, CLAUDE, read_factor=0.1) == ttl_s
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=40), st.floats(0.01, 0.5))
 def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float) -> None:
-    """What is chosen is the cheapest of all choices by the expectation that the module states."""
+    """The choice is the cheapest of all by the module's stated expectation."""
 
     def price(write: CacheWrite) -> float:
         share = (sum(gap <= write.ttl_s for gap in gaps_s) + 1) / (len(gaps_s) + 2)
@@ -198,12 +198,12 @@ def add_judged_turn(reader: Connection, number: int, at: float, calls: int = 1, 
 
 
 def gaps(reader: Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:
-    """Ask for the gaps of the judge that `add_judged_turn` adds."""
+    """Return the gaps of the judge that `add_judged_turn` adds."""
     return gaps_between_turns_s(reader, provider="anthropic", host="h", model="m", now=now, limit=limit)
 
 
 def test_gaps_are_between_turns_that_sent_something(reader: Connection) -> None:
-    """Cached turns, other judges, other stages, failed calls and turns of the future count nothing."""
+    """Cached turns, other judges, other stages, failed calls and future turns are ignored."""
     assert gaps(reader) == ()
     add_judged_turn(reader, 1, NOW - 1_000)
     add_judged_turn(reader, 2, NOW - 900, calls=0)

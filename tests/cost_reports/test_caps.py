@@ -1,4 +1,4 @@
-"""Caps of a day and of a repository, beside that of a turn."""
+"""Daily and repository caps beside the turn's."""
 
 import asyncio
 from decimal import Decimal
@@ -22,19 +22,19 @@ DAILY = Caps(turn=Decimal(1), day=Decimal("1.50"))
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock set by hand."""
 
     def __init__(self) -> None:
         self.now = NOON
 
     def __call__(self) -> float:
-        """Tell it."""
+        """Return the time."""
         return self.now
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """Noon."""
+    """A clock at noon."""
     return Clock()
 
 
@@ -44,12 +44,12 @@ def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> Budget:
 
 
 async def spend(budget: Budget, usd: str) -> None:
-    """Reserve so much, and have it cost as much."""
+    """Reserve an amount and charge it."""
     await budget.settle(await budget.reserve(Decimal(usd)), Decimal(usd))
 
 
 async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: Connection, clock: Clock) -> None:
-    """What the first turn left of the day is all that the second has, though its own cap has more room."""
+    """The second turn has what the first left of the day, though its own cap allows more."""
     async with GroupCommit(path) as commits:
         await spend(turn(commits, "t1", DAILY, clock), "1.00")
         second = turn(commits, "t2", DAILY, clock)
@@ -62,7 +62,7 @@ async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: C
 
 
 async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock: Clock) -> None:
-    """Midnight UTC opens the day's cap, within a turn as between turns; the repository's goes on."""
+    """Midnight UTC resets the day's cap, within a turn and between turns; the repository's continues."""
     caps = Caps(day=Decimal(1), repository=Decimal("1.80"))
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t", caps, clock)
@@ -84,7 +84,7 @@ async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock
 async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
     path: Path, reader: Connection, clock: Clock
 ) -> None:
-    """A call begun before midnight is charged on its day, and holds nothing of the next."""
+    """A call started before midnight is charged to its day and reserves nothing of the next."""
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t", Caps(day=Decimal(1)), clock)
         late = await budget.reserve(Decimal("0.90"))
@@ -102,7 +102,7 @@ async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
 
 
 async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, clock: Clock) -> None:
-    """The day is the one that the clock says: what was spent on it before still counts, and nothing is lent across."""
+    """If the clock goes back a day, earlier spending still counts, and no reservation crosses days."""
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t", Caps(day=Decimal(1), repository=Decimal(3)), clock)
         await spend(budget, "0.90")
@@ -124,7 +124,7 @@ async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, cl
 async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
     path: Path, reader: Connection, clock: Clock
 ) -> None:
-    """A cap that is set in the afternoon knows what the morning cost; without one nothing is set aside."""
+    """A cap set in the afternoon includes the morning's cost; without a cap nothing is reserved."""
     async with GroupCommit(path) as commits:
         free = turn(commits, "t1", Caps(), clock)
         held = await free.reserve(Decimal("0.90"))
@@ -139,7 +139,7 @@ async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
 
 
 async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, clock: Clock, dead: str) -> None:
-    """What a killed process had set aside for another turn comes back to the day and to the repository."""
+    """What a killed process reserved for another turn returns to the day and the repository."""
     rows = [
         ("dead", "t0", TODAY, dead, NOON + 99, 9 * 10**11),
         ("alive", "t1", TODAY, alive(), NOON + 99, 10**11),
@@ -163,7 +163,7 @@ async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, 
 async def test_who_runs_elsewhere_holds_what_it_set_aside(
     path: Path, reader: Connection, clock: Clock, dead: str, place: str
 ) -> None:
-    """A process in another container cannot be seen: that its id is free here says nothing, its lease does."""
+    """A process in another container is invisible: only its lease counts, not whether its id is free here."""
     pid, _, boot, where = dead.split(" ", 3)
     elsewhere = place.format(pid=pid, boot=boot, host=where.split()[0])
     reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (TODAY, elsewhere, NOON + 99, 9 * 10**11))
@@ -178,7 +178,7 @@ async def test_who_runs_elsewhere_holds_what_it_set_aside(
 
 
 def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> None:
-    """Two hours ahead every lease seems over, while the calls of the process that holds them are in flight."""
+    """With a clock two hours ahead every lease looks expired while its holder's calls are in flight."""
     row = ("r", "t0", TODAY, alive(), NOON, 3 * 10**11)
     reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
@@ -186,7 +186,7 @@ def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> No
 
 
 async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: Connection, clock: Clock) -> None:
-    """What a repository has cost makes no sense: under a cap nothing is spent, without one all goes on."""
+    """If a repository's recorded cost is invalid, nothing is spent under a cap; without a cap work continues."""
     reader.execute("INSERT INTO spending VALUES (?, 'abc')", (REPOSITORY_PERIOD,))
     async with GroupCommit(path) as commits:
         await spend(turn(commits, "t1", Caps(turn=Decimal(1)), clock), "0.50")
@@ -199,7 +199,7 @@ async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: 
 
 @pytest.mark.verify
 async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connection, clock: Clock) -> None:
-    """At every moment, charged plus in flight is at most the day's cap, with 8 turns of 8 tasks, over two midnights."""
+    """At every moment charged plus in flight is at most the day's cap, with 8 turns of 8 tasks over two midnights."""
     spent: dict[str, Decimal] = {}
     worst = Decimal(0)
     caps = Caps(turn=Decimal("0.80"), day=Decimal(1), repository=Decimal("2.60"))

@@ -37,17 +37,17 @@ def call(number: int, **more: Any) -> CallRecord:
 
 
 def learned(reader: Connection, *, host: str = "h") -> float | None:
-    """Look up what the calls of `call` have taught."""
+    """Return what the calls made by `call` have taught."""
     return learned_chars_per_token(reader, provider="openai", host=host, model="m")
 
 
 async def committed(commits: GroupCommit) -> None:
-    """Wait until everything handed over before is committed."""
+    """Wait until everything queued is committed."""
     await commits.submit(lambda connection: None)
 
 
 async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
-    """Tokens and decimals are summed exactly; retries are attempts and not calls; stages and turns do not mix."""
+    """Tokens and decimals are summed exactly; retries are attempts, not calls; stages and turns do not mix."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         tab = UsageTotals(ledger.record)
@@ -67,7 +67,7 @@ async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
 
 
 async def test_one_unpriced_call_makes_the_sum_unpriced(path: Path, reader: Connection) -> None:
-    """An unknown price is never counted as nothing; an estimate marks the sum as one."""
+    """An unknown price never counts as zero; an estimate marks the sum as estimated."""
     async with GroupCommit(path) as commits:
         tab = UsageTotals(Ledger(commits).record)
         tab.add(call(1))
@@ -78,7 +78,7 @@ async def test_one_unpriced_call_makes_the_sum_unpriced(path: Path, reader: Conn
 
 
 async def test_a_judgment_never_comes_before_its_call(path: Path, reader: Connection) -> None:
-    """Whenever a judgment is acknowledged, the record of the call that paid for it is committed."""
+    """When a judgment is acknowledged, the record of the call that paid for it is committed."""
     async with GroupCommit(path) as commits:
         ledger, writer = Ledger(commits), StoredJudgments(commits).writer("k", JUDGE)
         for number in range(50):
@@ -88,16 +88,8 @@ async def test_a_judgment_never_comes_before_its_call(path: Path, reader: Connec
             assert rows == (number + 1, number + 1)
 
 
-async def test_records_are_flushed_on_close(path: Path, reader: Connection) -> None:
-    """Closing writes what is queued, also records nobody waited for."""
-    async with GroupCommit(path) as commits:
-        for number in range(200):
-            Ledger(commits).record(call(number))
-    assert len(calls_of_turn(reader, "t_1")) == 200
-
-
 async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, reader: Connection) -> None:
-    """Each answered call teaches its model's ratio; estimated and unknown ones teach nothing."""
+    """Each answered call updates its model's ratio; estimated and unknown ones do not."""
     assert learned(reader) is None
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
@@ -115,7 +107,7 @@ async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, read
 
 
 async def test_a_host_that_lies_teaches_nothing(path: Path, reader: Connection) -> None:
-    """Usage far from what any text takes is not learned from, be it much too high or much too low."""
+    """Implausible usage, much too high or much too low, is ignored."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         ledger.record(call(1, chars=400, usage=Usage(input_tokens=900_000_000)))
@@ -128,7 +120,7 @@ async def test_a_host_that_lies_teaches_nothing(path: Path, reader: Connection) 
 
 
 async def test_one_host_says_nothing_of_another(path: Path, reader: Connection) -> None:
-    """A server that gives itself the name of a vendor's model changes no estimate of the vendor's."""
+    """A server that claims the name of a vendor's model changes no estimate of the vendor's."""
     async with GroupCommit(path) as commits:
         Ledger(commits).record(call(1, chars=200, host="127.0.0.1"))
         await committed(commits)
@@ -137,7 +129,7 @@ async def test_one_host_says_nothing_of_another(path: Path, reader: Connection) 
 
 
 async def test_a_stored_ratio_that_cannot_be_is_not_believed(path: Path, reader: Connection) -> None:
-    """A ratio of a damaged or doctored row is as good as none."""
+    """A damaged or forged ratio is ignored."""
     async with GroupCommit(path) as commits:
         Ledger(commits).record(call(1, chars=400))
         await committed(commits)
@@ -147,7 +139,7 @@ async def test_a_stored_ratio_that_cannot_be_is_not_believed(path: Path, reader:
 
 
 async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: Connection) -> None:
-    """Nothing spent is $0; many large amounts overflow nothing; an estimate among them is told."""
+    """No spending is $0; many large amounts do not overflow; an estimate among them is marked."""
     assert (total_spent(reader), is_estimated(reader)) == (Decimal(0), False)
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
@@ -161,7 +153,7 @@ async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: C
 
 @pytest.mark.parametrize("cost", ["lost", "", -1, 0.5, b"1"])
 async def test_a_damaged_cost_is_not_added_up(path: Path, reader: Connection, cost: Any) -> None:
-    """One row that is no amount makes the whole sum damage, not a smaller sum."""
+    """One row with an invalid amount makes the whole sum damaged, not smaller."""
     async with GroupCommit(path) as commits:
         Ledger(commits).record(call(1))
         Ledger(commits).record(call(2))

@@ -1,4 +1,4 @@
-"""What the ledger still tells after SIGKILL: no judgment without its call, and bills that agree with the calls."""
+"""The ledger after SIGKILL: no judgment without its call, and bills that match the calls."""
 
 import random
 import signal
@@ -65,7 +65,7 @@ asyncio.run(main(sys.argv[1]))
 
 @pytest.mark.verify
 def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path) -> None:
-    """Killed at any moment: committed judgments <= recorded calls; bills = calls, but for those just in flight."""
+    """Killed at any moment: committed judgments <= recorded calls; bills = calls, except for those just in flight."""
     path, dice = tmp_path / "memory.db", random.Random(5)
     judged = 0
     for kill in range(1, KILLS + 1):

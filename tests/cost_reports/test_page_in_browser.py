@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing foreign runs, nothing is asked for, all can be reached, sorted, printed."""
+"""The page in a real browser: no foreign code, nothing loaded, everything can be reached, sorted and printed."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.verify
 
 @pytest.fixture(scope="module")
 def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a browser for these tests; skip them where there is none, except in continuous integration."""
+    """Start a browser for these tests; without one skip them, except in continuous integration."""
     program = browser.installed()
     if program is None:
         if os.environ.get("CI", "").lower() in {"1", "true"}:
@@ -43,7 +43,7 @@ def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def tab(devtools: str) -> AsyncIterator[browser.Tab]:
-    """Open a tab of the test's own."""
+    """Open a new tab for the test."""
     async with browser.tab(devtools) as opened:
         await opened.look(width=1200)
         yield opened
@@ -58,7 +58,7 @@ async def show(tab: browser.Tab, report: CostReport, folder: Path) -> Path:
 
 
 async def tree(tab: browser.Tab) -> list[tuple[str, str]]:
-    """Return roles and names, as a screen reader is told them."""
+    """Return roles and names, as a screen reader gets them."""
     told = await tab.send("Accessibility.getFullAXTree")
     nodes = [node for node in told["nodes"] if not node["ignored"]]
     return [(str(_value(node, "role")), str(_value(node, "name"))) for node in nodes]
@@ -70,7 +70,7 @@ def _value(node: dict[str, Any], field: str) -> object:
 
 @pytest.mark.parametrize("words", NASTY[:-2])
 async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str) -> None:
-    """A memory, task, path or model named like a script runs nothing, shows nothing, breaks no rule of the policy."""
+    """A memory, task, path or model named like a script runs nothing, shows nothing and breaks no policy rule."""
     await show(tab, hostile(words, words.upper()), tmp_path)
     await tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
     await tab.settle()
@@ -82,7 +82,7 @@ async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str
 
 
 async def test_the_policy_holds_against_what_would_slip_through(tab: browser.Tab, tmp_path: Path) -> None:
-    """Were foreign markup to enter the page, the policy alone would keep its scripts, styles and images out."""
+    """If foreign markup got into the page, the policy alone would block its scripts, styles and images."""
     slipped = "<script>window.ran = 1</script><img src='http://127.0.0.1:9/x.png' onerror='window.ran = 2'>"
     page = render_page(report_of(1, 1)).replace("<main>", f"<main>{slipped}<style>body {{ display: none }}</style>")
     path = tmp_path / "slipped.html"
@@ -106,7 +106,7 @@ async def test_nothing_but_the_file_is_asked_for(tab: browser.Tab, tmp_path: Pat
 
 @pytest.mark.parametrize("width", [360, 768, 1200])
 async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path, width: int) -> None:
-    """On a telephone and a desktop, with words of 5,000 letters, only tables scroll sideways."""
+    """On a phone and a desktop, with words of 5,000 letters, only tables scroll sideways."""
     for report in (report_of(12, 3), hostile(NASTY[-1]), empty()):
         await tab.look(width=width)
         await show(tab, report, tmp_path)
@@ -116,7 +116,7 @@ async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path,
 
 
 async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_path: Path) -> None:
-    """At 400 pixels every table wider than the screen says in its caption that it scrolls, and shades its far side."""
+    """At 400 pixels every wide table says in its caption that it scrolls, and shades its far side."""
     await tab.look(width=400)
     await show(tab, report_of(30, 3), tmp_path)
     scrolls = """Array.from(document.querySelectorAll('section > .wide'))
@@ -128,7 +128,7 @@ async def test_a_table_that_scrolls_on_a_phone_says_so(tab: browser.Tab, tmp_pat
 
 @pytest.mark.parametrize("width", [360, 1200])
 async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path: Path, width: int) -> None:
-    """Labels of a plot stand apart from each other and within its drawing, narrow and wide, and are not tiny."""
+    """Labels of a plot do not overlap, stay within the drawing and are readable, narrow and wide."""
     await tab.look(width=width)
     for report in (report_of(1, 1), report_of(12, 0), report_of(1_000, 0)):
         await show(tab, report, tmp_path)
@@ -138,7 +138,7 @@ async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path
 
 
 async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Path) -> None:
-    """A head is a button: a click or Enter sorts by its column, once more turns it round; the head says which way."""
+    """A header is a button: a click or Enter sorts by its column, a second one reverses; the header shows it."""
     await show(tab, report_of(30, 3), tmp_path)
     column = await tab.run(COLUMN % "Dollars")
     head = f"document.querySelector('.turns').tHead.rows[0].cells[{column}]"
@@ -157,7 +157,7 @@ async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Pat
 
 
 async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path) -> None:
-    """Enter on a turn's line unfolds what it chose; so does its link in the table."""
+    """Enter on a turn's line unfolds its choices; so does its link in the table."""
     await show(tab, report_of(5, 3), tmp_path)
     await tab.run("document.querySelector('details.turn summary').focus()")
     await tab.press("Enter")
@@ -170,7 +170,7 @@ async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path)
 
 
 async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path: Path) -> None:
-    """Each figure and drawing has a name, headings are told, and tables have theirs."""
+    """Each figure and drawing has a name; headings and tables are labelled."""
     await show(tab, report_of(5, 2), tmp_path)
     told = await tree(tab)
 
@@ -190,7 +190,7 @@ async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path:
 
 
 async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Path) -> None:
-    """With JavaScript off all is there: plots, tables in their order, turns; and no button that does nothing."""
+    """Without JavaScript everything is there: plots, sorted tables, turns; no dead buttons."""
     await tab.send("Emulation.setScriptExecutionDisabled", value=True)
     path = await show(tab, report_of(5, 3), tmp_path)
     told = await tree(tab)
@@ -205,7 +205,7 @@ async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Pa
 
 
 async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
-    """On paper every turn is unfolded, no table is cut, no button is left, and the ground is white even from dark."""
+    """In print every turn is unfolded, no table is cut, no button is shown, and the background is always white."""
     await tab.look(width=700, theme="dark", media="print")
     await show(tab, report_of(12, 3), tmp_path)
 

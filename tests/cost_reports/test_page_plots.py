@@ -1,4 +1,4 @@
-"""The plots of the page: round ticks, few bars for many turns, sums that agree, and letters that can be read."""
+"""The plots of the page: round ticks, few bars for many turns, matching sums, readable letters."""
 
 import re
 from decimal import Decimal
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import MODELS, report_of, timings
-from xscore.cost_reports.page import plots
-from xscore.cost_reports.page.page import templates
-from xscore.cost_reports.page.plots import MAX_BUCKETS, Figure, bucket_turns, ticks
+from xscore.cost_reports import plots
+from xscore.cost_reports.page import templates
+from xscore.cost_reports.plots import MAX_BUCKETS, Figure, bucket_turns, ticks
 from xscore.cost_reports.records import ScoreHistogram, Spent, TurnLine
 
 BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
-STYLE = files("xscore.cost_reports.page").joinpath("page.css").read_text()
+STYLE = files("xscore.cost_reports").joinpath("page_parts/page.css").read_text()
 NAMED = {
     name: (light, dark) for name, light, dark in re.findall(r"--([\w]+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
 }
@@ -24,7 +24,7 @@ ZERO = Decimal(0)
 
 
 def linear(colour: str) -> list[float]:
-    """Return red, green and blue as light."""
+    """Return red, green and blue in linear light."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
 
@@ -39,7 +39,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1])
 def test_letters_can_be_read(theme: int) -> None:
-    """Text has a contrast of 4.5 against whatever it stands on, marks of plots have 3, in light and in dark."""
+    """Text has a contrast of 4.5 with its background, plot marks 3, in light and dark mode."""
     for ink, grounds in (
         ("ink", ("page", "card", "wash", "hover")),
         ("soft", ("page", "card", "hover")),
@@ -53,7 +53,7 @@ def test_letters_can_be_read(theme: int) -> None:
 
 
 def drawn(figure: Figure) -> str:
-    """Return a plot as it stands in the page; nothing of one that is empty."""
+    """Return a plot as drawn in the page; nothing for an empty one."""
     if figure.why_empty:
         return ""
     return str(templates().get_template("macros.html.j2").module.figure(figure, "plot"))  # type: ignore[attr-defined]  # a macro of the template
@@ -64,7 +64,7 @@ def drawn(figure: Figure) -> str:
 @example(1.5, 2)
 @settings(max_examples=25)
 def test_ticks_are_round_few_and_reach_the_highest(top: float, most: int) -> None:
-    """An axis starts at 0, reaches the highest value, and has at most six ticks in steps of 1, 2 or 5."""
+    """An axis starts at 0, reaches the maximum, and has at most six ticks in steps of 1, 2 or 5."""
     marks = ticks(top, most)
 
     assert marks[0] == 0 and marks[-1] >= top * 0.999
@@ -73,7 +73,7 @@ def test_ticks_are_round_few_and_reach_the_highest(top: float, most: int) -> Non
 
 
 def turn_of(calls: int, limited: int, failed: int, usd: Decimal) -> TurnLine:
-    """Return a turn that made so many calls."""
+    """Return a turn that made N calls."""
     spent = Spent(calls=calls, rate_limited=limited, failed=failed, attempts=calls + limited + failed, cost_usd=usd)
     return replace(report_of(1, 0).turns[0], spent=spent, cost_by_model={MODELS[0]: usd / 3, MODELS[1]: usd - usd / 3})
 
@@ -86,7 +86,7 @@ USD = st.decimals(min_value=0, max_value=9, places=12)
 @settings(deadline=None, max_examples=20)
 @example([turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))] * 30)
 def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
-    """However many calls and dollars a turn has on the mean, each bar begins below the top of its drawing's frame."""
+    """Whatever the averages, each bar starts below the top of its frame."""
     buckets = bucket_turns(turns)
 
     for figure, tops in ((plots.cost_plot(buckets), {160.0: 20}), (plots.calls_plot(buckets), {110.0: 20, 200.0: 146})):
@@ -99,7 +99,7 @@ def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 51, 1_000])
 def test_turns_are_gathered_without_loss(count: int) -> None:
-    """However many turns there are, a plot has few steps, each turn is in one, and no dollar is lost."""
+    """However many turns there are, a plot has few steps, each turn is in one, and the dollars add up."""
     report = report_of(count, 0)
     buckets = bucket_turns(report.turns)
 
@@ -110,7 +110,7 @@ def test_turns_are_gathered_without_loss(count: int) -> None:
 
 
 def test_many_models_share_a_colour() -> None:
-    """The five dearest models have a colour each; the others are named together and lose no dollar."""
+    """The five most expensive models have a colour each; the others share one, and the dollars add up."""
     line = report_of(1, 0).turns[0]
     bill = {f"vendor:model-{at}": Decimal(at + 1) for at in range(9)}
     page = drawn(plots.cost_plot(bucket_turns([replace(line, cost_by_model=bill)])))
@@ -120,7 +120,7 @@ def test_many_models_share_a_colour() -> None:
 
 
 def test_a_stage_without_time_stands_in_the_table_alone() -> None:
-    """Cached turns judge nothing: that is no mark at the edge of the plot."""
+    """Cached turns judge nothing and leave no mark at the edge of the plot."""
     page = drawn(plots.latency_plot(timings()))
 
     assert "turn: judge, cached" not in page
@@ -128,7 +128,7 @@ def test_a_stage_without_time_stands_in_the_table_alone() -> None:
 
 
 def test_the_threshold_is_drawn_where_it_is() -> None:
-    """Bins below the threshold have the other colour, and few stand visibly beside many."""
+    """Bins below the threshold have the other colour, and small ones stay visible beside large ones."""
     page = drawn(
         plots.score_plot(ScoreHistogram(judge="lexical", turns=2, scores=(900, 4, *(5,) * 18), threshold=0.35))
     )
@@ -138,7 +138,7 @@ def test_the_threshold_is_drawn_where_it_is() -> None:
 
 
 def test_what_is_not_known_has_no_bar() -> None:
-    """A way whose dollars are not known is said to be so, not drawn as nothing."""
+    """A way with unknown dollars is labelled unknown, not drawn as zero."""
     page = drawn(plots.counterfactual_plot(report_of(3, 0).comparison))
 
     assert page.count("<rect") == 4

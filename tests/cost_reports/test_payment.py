@@ -1,4 +1,4 @@
-"""What was paid, in words, on a terminal and on a page."""
+"""The cost in words, on a terminal and on a page."""
 
 from decimal import Decimal
 
@@ -29,12 +29,12 @@ from xscore.cost_reports.report_text import (
     ],
 )
 def test_what_was_paid_hides_nothing(spent: Spent, said: str, short: str) -> None:
-    """Estimated tokens are marked, attempts without a price are counted, and no price at all is never $0."""
+    """Estimated tokens are marked, unpriced attempts counted, and an unknown price is never $0."""
     assert (format_spent(spent), format_spent_short(spent)) == (said, short)
 
 
 def test_terminal_markdown_and_page_say_the_same() -> None:
-    """The dollars of a report, and the names and dollars of the other ways, are the same words wherever they stand."""
+    """A report words its dollars, and the names and dollars of the other ways, the same everywhere."""
     report = report_of(12, 0)
     everywhere = (
         " ".join(render_report(report).split()),

@@ -1,4 +1,4 @@
-"""A report over ledgers: every figure against rows that were added up by hand."""
+"""A report over ledgers: every figure against rows added up by hand."""
 
 import json
 from decimal import Decimal
@@ -22,7 +22,7 @@ def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
 
 
 def test_an_empty_ledger_is_a_report_of_nothing(reader: Connection) -> None:
-    """No turn, no call: zeros, no groups, and no share of nothing."""
+    """No turns and no calls: zeros, no groups, and no percentage of zero."""
     found = reported(reader, by="day")
     assert (found.turns, found.groups, found.timings, found.warnings) == ((), (), (), ())
     assert found.spent.cost_usd == 0
@@ -31,7 +31,7 @@ def test_an_empty_ledger_is_a_report_of_nothing(reader: Connection) -> None:
 
 
 def test_sums_of_calls_and_turns(reader: Connection) -> None:
-    """Calls, attempts, 429s, failures, tokens, exact dollars and coverage are what the rows come to."""
+    """Calls, attempts, 429s, failures, tokens, exact dollars and coverage match the rows."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1")
@@ -52,7 +52,7 @@ def test_sums_of_calls_and_turns(reader: Connection) -> None:
 
 
 def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> None:
-    """Each judge has a histogram with its own threshold, that of the newest turn first."""
+    """Each judge has a histogram with its own threshold, the newest turn's judge first."""
     for number, (judge, threshold, bin_) in enumerate(
         [("lexical", 0.5, 4), ("openai:small", 0.7, 9), ("lexical", 0.4, 4)]
     ):
@@ -68,7 +68,7 @@ def test_scores_of_two_judges_are_never_in_one_histogram(reader: Connection) -> 
 
 
 def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
-    """A turn without figures is in the states, its money in the sums, and nothing of its candidates is made up."""
+    """A turn without figures counts in the states, its money in the sums; its candidates stay unknown."""
     add_turn(reader, "t_1", DAY, "running")
     add_call(reader, "a", "t_1")
     found = reported(reader, by="command")
@@ -82,7 +82,7 @@ def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
 
 
 def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
-    """Cached is a turn that found every score known; where the cap came before the first call nothing was known."""
+    """A cached turn found every score in the cache; if the cap came before the first call, none was known."""
     for name, cached, unjudged in (("t_1", 0, 40), ("t_2", 30, 10), ("t_3", 40, 0)):
         add_turn(reader, name, DAY)
         add_figures(reader, name, judged=0, cached=cached, unjudged=unjudged)
@@ -93,7 +93,7 @@ def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection
 
 
 def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> None:
-    """An index that embeds and a doctor that probes cost money, and are no turns."""
+    """An index that embeds and a doctor that probes cost money but are no turns."""
     add_call(reader, "a", "e_1", stage="embed")
     add_call(reader, "b", "p_1", stage="probe", cost=3)
     found = reported(reader, by="command")
@@ -116,7 +116,7 @@ def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> No
     ],
 )
 def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str]) -> None:
-    """Whatever the groups are, their dollars and attempts come to those of the report."""
+    """For any grouping, dollars and attempts add up to the report's."""
     for number, command in ((1, "ask"), (2, "context")):
         add_turn(reader, f"t_{number}", DAY + (number - 1) * 86_400)
         add_figures(reader, f"t_{number}", command=command, judge="openai-decisions:small")
@@ -134,7 +134,7 @@ def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str
 
 
 def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connection) -> None:
-    """Calls for vectors stand under `embeddings`; candidates that no model judged under `none`."""
+    """Calls for vectors count under `embeddings`; candidates that no model judged under `none`."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1", judge="lexical", is_model=0)
     add_call(reader, "a", "t_1", stage="embed")
@@ -145,7 +145,7 @@ def test_embedding_and_lexical_judging_have_wires_of_their_own(reader: Connectio
 
 
 def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
-    """A period neither cuts a turn in two nor takes in the late calls of an earlier one."""
+    """A period neither cuts a turn in two nor includes late calls of an earlier one."""
     for number in (1, 2):
         add_turn(reader, f"t_{number}", DAY + number * 3_600)
         add_figures(reader, f"t_{number}")
@@ -160,7 +160,7 @@ def test_a_turn_belongs_to_the_period_it_began_in(reader: Connection) -> None:
 
 
 def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
-    """A turn without a judging call is cached, a call with tokens of a prefix cache is; percentiles never mix them."""
+    """A turn without a judging call is cached, one with prefix-cached tokens is live; percentiles never mix them."""
     for number in range(10):
         add_turn(reader, f"t_{number}", DAY + number)
         is_live = number < 4
@@ -183,7 +183,7 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
 
 
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
-    """Two repositories with the same turn ids are added up without being mixed."""
+    """Two repositories with the same turn ids are summed without being mixed."""
     other = connect_store(tmp_path / "other.db")
     for connection, cost in ((reader, 1), (other, 2)):
         add_turn(connection, "t_1", DAY)

@@ -1,4 +1,4 @@
-"""What a report compares: the same judgments paid in other ways, and estimates with what came."""
+"""Comparisons in a report: the same judgments paid in other ways, and estimates against actual costs."""
 
 from decimal import Decimal
 from sqlite3 import Connection
@@ -23,7 +23,7 @@ def test_what_it_would_have_cost(reader: Connection) -> None:
 
 
 def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
-    """Where the period judged nothing, the judge's average of all times is taken; where none is known, nothing is."""
+    """If the period judged nothing, the judge's all-time average is used; if none is known, none."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1", cost=3 * ADOLLAR)
@@ -38,7 +38,7 @@ def test_a_cached_period_asks_the_whole_ledger_what_a_judgment_costs(reader: Con
 
 @pytest.mark.parametrize("cost", ["free", 2**62, 2**63 - 1, -1])
 def test_judgments_whose_calls_are_damaged_are_in_no_average(reader: Connection, cost: object) -> None:
-    """What cannot be read was not free: the average is over turns whose calls are there, and unknown without one."""
+    """Unreadable calls were not free: the average is over turns with all their calls, and unknown without one."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     for number in range(3):
@@ -55,7 +55,7 @@ def test_judgments_whose_calls_are_damaged_are_in_no_average(reader: Connection,
 
 
 def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None:
-    """Where some judging has no price, what a judgment costs is not known; not in the period, not in all of it."""
+    """If some judging has no price, the cost of a judgment is unknown, in the period and overall."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1")
@@ -71,14 +71,14 @@ def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None
 
 
 def test_calls_that_do_not_know_leave_other_ways_unknown(reader: Connection) -> None:
-    """Rows from before these figures were kept make the comparison unknown, not equal."""
+    """Rows older than these figures make the comparison unknown, not equal."""
     add_call(reader, "a", "t_1", plain=None, packless=None, batch=None)
     other = reported(reader).comparison
     assert (other.without_packs_usd, other.without_prefix_cache_usd, other.by_batch_usd) == (None, None, None)
 
 
 def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection) -> None:
-    """A turn with unjudged candidates, or without an expectation, says nothing of how good estimates are."""
+    """A turn with unjudged candidates, or without an estimate, says nothing about how good estimates are."""
     expected = {"expected_calls": 2, "expected_input_tokens": 1_800, "expected_output_tokens": 150}
     for number, unjudged in ((1, 0), (2, 2)):
         add_turn(reader, f"t_{number}", DAY + number)
@@ -94,7 +94,7 @@ def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection
 
 
 def test_estimated_dollars_are_held_against_those_without_a_prefix_cache(reader: Connection) -> None:
-    """No estimate assumes that discount: what it saved is no error of theirs; the unknown is not compared."""
+    """No estimate assumes that discount, so its savings are no error; the unknown is not compared."""
     add_turn(reader, "t_1", DAY)
     rest = {"judged": 32, "unjudged": 0, "unjudged_by_cause": "{}", "expected_input_tokens": 1, "expected_calls": 1}
     add_figures(reader, "t_1", expected_cost=3 * ADOLLAR, expected_output_tokens=1, **rest)

@@ -1,4 +1,4 @@
-"""Ledgers that make no sense: what cannot be believed is left out and said, what can be is added up."""
+"""Invalid ledgers: bad rows are left out and reported, good ones are added up."""
 
 import json
 from sqlite3 import Connection
@@ -23,7 +23,7 @@ from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn,
     ids=str,
 )
 def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
-    """Text, fractions, negatives, infinities and what no call can be: not one of them is in any sum."""
+    """Text, fractions, negatives, infinities and impossible calls are in no sum."""
     add_turn(reader, "t_1", DAY)
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1")
@@ -38,7 +38,7 @@ def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[st
 
 
 def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
-    """However many rows say the most that a column holds, the sums are those of the rest."""
+    """However many rows hold a column's maximum, the sums are those of the rest."""
     for number in range(50):
         add_call(reader, f"x_{number}", "t_1", cost=2**63 - 1, input=2**63 - 1)
     add_call(reader, "a", "t_1")
@@ -74,7 +74,7 @@ def test_damaged_figures_are_left_out_and_their_turn_stays(reader: Connection, d
 
 
 def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connection) -> None:
-    """What a damaged turn cost was paid all the same."""
+    """What a damaged turn cost still counts as paid."""
     add_turn(reader, "t_1", float("inf"))
     add_call(reader, "a", "t_1")
     found = reported(reader)
@@ -85,7 +85,7 @@ def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connect
 
 
 def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
-    """A turn of the future is in order and in every figure, and is named; calls before their turn belong to it."""
+    """A turn dated in the future counts in every figure and is named; calls dated before their turn belong to it."""
     for name, at in (("t_a", DAY), ("t_b", DAY + 900 * 86_400), ("t_c", DAY - 50)):
         add_turn(reader, name, at)
         add_figures(reader, name)
@@ -97,7 +97,7 @@ def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
 
 
 def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
-    """What other turns chose is told, and the one that cannot be read is counted."""
+    """The choices of other turns are shown, and the unreadable one is counted."""
     one = {"selected": [], "near_misses": [], "schema": 1}
     for name, body in (("t_1", one), ("t_2", {"selected": [{"id": 5}], "near_misses": []}), ("t_3", [])):
         add_turn(reader, name, DAY)
@@ -115,7 +115,7 @@ def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
     ids=str,
 )
 def test_a_damaged_evaluation_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
-    """Shares beyond 0..1, negatives, text and no moment: the row is counted, the others stand."""
+    """Values outside 0..1, negatives, text and missing times: the row is counted, the others stay."""
     row: dict[str, object] = dict(
         zip(("id", "at", "questions", "judge"), ("v_1", DAY, "q", "openai:small"), strict=True)
     )

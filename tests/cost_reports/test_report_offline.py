@@ -1,4 +1,4 @@
-"""Lists judged offline in a report: jobs, replayed hit rate, what batches saved; and what they must leave alone."""
+"""Offline lists in a report: jobs, replayed hit rate, batch savings, and figures that stay unaffected."""
 
 from decimal import Decimal
 from sqlite3 import Connection
@@ -12,14 +12,14 @@ __all__ = ["reader"]
 
 
 def add_job(connection: Connection, name: str, command: str, *, at: float = DAY, cached: object = 40) -> None:
-    """Enter a job of two questions and 100 candidates."""
+    """Insert a job of two questions and 100 candidates."""
     connection.execute(
         "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates, cached, checksum)"
         " VALUES (?, ?, ?, 'd', 'openai:small', 'k', '{}', 100, ?, 0)",
         (name, at, command, cached),
     )
     connection.executemany(
-        "INSERT INTO job_question VALUES (?, ?, 'q', '{}', 'key', 50, 20, 0)", [(name, number) for number in range(2)]
+        "INSERT INTO job_question VALUES (?, ?, 'q', '{}', 'key', 0)", [(name, number) for number in range(2)]
     )
 
 
@@ -40,7 +40,7 @@ def ledger(reader: Connection) -> Connection:
 
 
 def test_jobs_are_added_up(ledger: Connection) -> None:
-    """Questions, candidates, what the cache had, dollars, and what batches saved."""
+    """Questions, candidates, cache hits, dollars and batch savings."""
     found = reported(ledger).offline
     assert (found.jobs, found.questions, found.candidates, found.cached) == (2, 4, 200, 140)
     assert (found.hit_rate, found.batch_calls, found.unpriced) == (0.7, 2, 0)
@@ -48,7 +48,7 @@ def test_jobs_are_added_up(ledger: Connection) -> None:
 
 
 def test_their_calls_stand_under_their_commands(ledger: Connection) -> None:
-    """By command they are batch and rescore, and no turns; all money is in the whole."""
+    """By command they are batch and rescore, not turns; all their money is in the total."""
     found = reported(ledger, by="command")
     assert {group.name: group.spent.attempts for group in found.groups} == {"ask": 1, "batch": 2, "rescore": 1}
     assert [group.turns for group in found.groups if group.name != "ask"] == [0, 0]
@@ -56,20 +56,20 @@ def test_their_calls_stand_under_their_commands(ledger: Connection) -> None:
 
 
 def test_answers_of_batches_are_no_samples_of_latency(ledger: Connection) -> None:
-    """Only live calls are timed, those of jobs among them."""
+    """Only live calls are timed, those of jobs included."""
     (timing,) = [one for one in reported(ledger).timings if (one.of, one.stage) == ("call", "judge")]
     assert timing.count == 2 and timing.p50_s > 0
 
 
 def test_a_job_belongs_to_the_period_it_was_planned_in(ledger: Connection) -> None:
-    """Half-open, as turns are; or the one that was asked for."""
+    """The period is half-open, as for turns; or one job by id."""
     assert reported(ledger, until=DAY + 10).offline.jobs == 1
     assert reported(ledger, since=DAY + 10).offline.questions == 2
     assert reported(ledger, turn_id="b_2").offline.cached == 100
 
 
 def test_a_row_that_makes_no_sense_is_left_out_and_counted(ledger: Connection) -> None:
-    """More cached than there were candidates, or text: no figure has it, and a warning says so."""
+    """More hits than candidates, or text: the row is in no figure, and a warning says so."""
     add_job(ledger, "b_3", "run", cached=101)
     add_job(ledger, "b_4", "run", cached="many")
     found = reported(ledger)

@@ -1,4 +1,4 @@
-"""Dialogs as files: played through the real pipeline, saved as a checkpoint, taken up in another process."""
+"""Dialogs as files: played through the real pipeline, saved as a checkpoint, resumed in another process."""
 
 import json
 import os
@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import git
-from tests.pipeline.conftest import settings_for, shop
-from tests.proof.faults_processes import environment_at, models_of, wait_until
+from tests.pipeline.conftest import settings_for
+from tests.proof.faults_processes import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import wait_until
 from xscore.pipeline.build import Pipeline
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-
-__all__ = ["shop"]
 
 DIALOGS = sorted(Path(__file__).parent.glob("*.json"))
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
@@ -27,7 +26,7 @@ SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 @pytest.mark.parametrize("file", DIALOGS, ids=lambda file: file.stem)
 async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: Path) -> None:
-    """B06, B12, H28: goals, names, open tasks and notes of a dialog come back in another process and session."""
+    """B06, B12, H28: goals, names, open tasks and notes of a dialog are restored in another process and session."""
     dialog = json.loads(file.read_text("utf-8").replace("{SECRET}", SECRET))
     with OpenAIServer() as server:
         server.score = table(dialog["scores"])
@@ -58,7 +57,7 @@ def test_every_kind_of_dialog_is_there() -> None:
 
 
 async def played(turn: dict[str, Any], branch: str, root: Path, server: OpenAIServer) -> None:
-    """Play one turn of a dialog on its branch, to the end that it came to."""
+    """Play one turn of a dialog on its branch, to its recorded end."""
     if git(root, "branch", "--show-current").strip() != branch:
         git(root, "checkout", "-q", *(() if git(root, "branch", "--list", branch) else ("-b",)), branch)
     if turn.get("ends") == "killed":
@@ -72,13 +71,13 @@ async def played(turn: dict[str, Any], branch: str, root: Path, server: OpenAISe
 
 
 async def asked(root: Path, server: OpenAIServer, turn: Turn) -> Answer:
-    """Ask with a pipeline of its own: a process begins anew each time."""
+    """Ask in a new pipeline, as a new process does."""
     async with Pipeline.open(root, settings_for(server)) as pipeline:
         return await pipeline.ask(turn)
 
 
 def killed(task: str, root: Path, server: OpenAIServer) -> None:
-    """Ask in a process of its own, and kill it while it waits for the judge."""
+    """Ask in a new process and kill it while it waits for the judge."""
     server.latency_s, before = 20.0, server.counts.requests
     process = subprocess.Popen(
         [sys.executable, "-m", "xscore", "ask", task, *models_of("openai")],
@@ -97,7 +96,7 @@ def killed(task: str, root: Path, server: OpenAIServer) -> None:
 
 
 def called(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
+    """Run a command in a new process."""
     return subprocess.run(
         [sys.executable, "-m", "xscore", *arguments], cwd=root, capture_output=True, text=True, timeout=60, check=False
     )

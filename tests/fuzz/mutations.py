@@ -1,4 +1,4 @@
-"""Real files with a few bytes cut out, doubled, moved or overwritten: what random text never looks like."""
+"""Real files with a few bytes removed, overwritten or taken from another: unlike random text."""
 
 from hypothesis import strategies as st
 
@@ -7,6 +7,7 @@ _TOKENS = st.sampled_from(
     [
         *(b"", b"\0", b"\n", b"\r\n", b'"', b"'", b'"""', b"`", b"{", b"}", b"(", b"<!--", b"#", b"\\", b"\xff"),
         *(b"[" * 60, b"1e999", b"NaN", b"null", b"-1", b"\xed\xa0\x80"),
+        *(b"\r", b"/*", b"*/", b"<script>", b"${", b"<<EOF\n", b"#if 0\n", b"x" * 5_001),
         *("\u2028".encode(), "\ufeff".encode(), "\u0130".encode()),
     ]
 )
@@ -18,7 +19,8 @@ def mutated(draw: st.DrawFn, texts: dict[str, bytes]) -> tuple[str, bytes]:
     """Return one of these texts with its name, after up to eight edits."""
     name = draw(st.sampled_from(sorted(texts)))
     data = texts[name]
+    donor = texts[draw(st.sampled_from(sorted(texts)))]
     for at, other, length, put in draw(st.lists(_EDITS, max_size=8)):
-        start, source = int(at * len(data)), int(other * len(data))
-        data = data[:start] + put + data[source : source + length // 4] + data[start + length :]
+        start, source = int(at * len(data)), int(other * len(donor))
+        data = data[:start] + put + donor[source : source + length // 4] + data[start + length :]
     return name, data

@@ -1,4 +1,4 @@
-"""What reads files of strangers takes any of them: parsers, redactor, importers. `make fuzz` searches for hours."""
+"""Readers of foreign files accept any bytes: parsers, redactor, importers. `make fuzz` searches for hours."""
 
 import tempfile
 from pathlib import Path
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog
 from tests.fuzz.mutations import mutated
 from tests.indexer.conftest import unseen_lines
+from tests.indexer.samples import SAMPLES
 from tests.store.planted import Forge, provider_keys
 from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
@@ -18,10 +19,12 @@ from xscore.extensions.sessions.aider import AIDER
 from xscore.extensions.sessions.claude_code import CLAUDE_CODE
 from xscore.extensions.sessions.codex import CODEX
 from xscore.extensions.sessions.session_format import SessionFile, SessionFormat, UnreadableSession
+from xscore.indexer.discovery import decode_text
 from xscore.platform.errors import UsageError
+from xscore.platform.files import FileRefused
 from xscore.platform.json_lines import parse_lines
 from xscore.records.memory import Kind, Layer, Memory, MemorySource
-from xscore.settings import OpenAISettings, Settings, load_settings
+from xscore.settings import IndexSettings, OpenAISettings, Settings, load_settings
 from xscore.store.redaction import redact
 
 pytestmark = pytest.mark.fuzz
@@ -30,8 +33,8 @@ SOURCES = {
     name: (ROOT / name).read_bytes()[:6_000]
     for name in (
         "xscore/indexer/links.py",
-        "xscore/cost_reports/page/page.js",
-        "xscore/cost_reports/page/page.css",
+        "xscore/cost_reports/page_parts/page.js",
+        "xscore/cost_reports/page_parts/page.css",
         "xscore/store/schema.sql",
         "README.md",
         "docs/providers.md",
@@ -40,11 +43,7 @@ SOURCES = {
         "cost_reports/baseline.json",
         "Makefile",
     )
-} | {
-    "src/basket.ts": b"export class Basket<T> {\n  /** Sum. */\n  total(): number { return this.items.length }\n}\n"
-    b"describe('basket', () => { it('sums', async () => { expect(new Basket().total()).toBe(0) }) })\n",
-    "docs/index.rst": b"Title\n=====\n\n.. code:: python\n\n   x = 1\n\nSub\n---\n\n`a <b>`_ text\n",
-}
+} | {path: text.encode() for path, text in SAMPLES.values()}
 AIDER_LOG = (
     b"# aider chat started at 2026-11-20 10:00:00\n\n#### why is it slow?\n\nBecause of `read_lines`.\n> Tokens: 1k\n"
 )
@@ -93,17 +92,21 @@ SECRETS = sorted(provider_keys(Forge(7)).items())
 
 @given(mutated(SOURCES))
 def test_every_file_can_be_cut_and_no_line_is_lost(found: tuple[str, bytes]) -> None:
-    """Whatever was done to a source file, it is cut without an error and each of its lines is in some memory."""
+    """Any damaged source file is refused, or cut with each line in some memory."""
     name, data = found
-    text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
-    assert unseen_lines(name, text) == []
+    try:
+        text = decode_text(data, name, max_line_chars=IndexSettings().max_line_chars)
+    except FileRefused as refusal:
+        assert str(refusal) in {"binary", "long_lines", "data", "baseline"}
+    else:
+        assert unseen_lines(name, text) == []
 
 
 @given(mutated(SOURCES), st.sampled_from(SECRETS), st.floats(0, 1), st.booleans())
 def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
     found: tuple[str, bytes], secret: tuple[str, str], at: float, prose: bool
 ) -> None:
-    """A key between any two lines of any file is redacted; redacting again changes nothing; lines stay lines."""
+    """A key between any two lines of any file is redacted; a second pass changes nothing; lines stay lines."""
     lines = found[1].decode("utf-8", "replace").split("\n")
     place = int(at * len(lines))
     text = "\n".join([*lines[:place], secret[1], *lines[place:]])
@@ -115,7 +118,7 @@ def test_a_secret_on_a_line_of_its_own_is_found_anywhere(
 
 @given(mutated({name: data for name, (_, data) in LOGS.items()}))
 def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
-    """Whatever was done to an agent's log, each line ends an exchange, or the file is refused with the line."""
+    """Each line of any damaged agent log ends an exchange, or the file is refused with the line."""
     name, data = found
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
@@ -131,7 +134,7 @@ def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
 
 @given(mutated({"lines.jsonl": MEMORY_LINE * 3}))
 def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None:
-    """Whatever was done to an export, every line is a valid memory, or the file is refused with a message."""
+    """Every line of any damaged export is a valid memory, or the file is refused with a message."""
     try:
         lines = parse_lines(found[1], "lines", SavedMemory, hint="")
         assert all(line.id for line in lines)
@@ -141,7 +144,7 @@ def test_lines_of_memories_are_read_or_refused(found: tuple[str, bytes]) -> None
 
 @given(mutated({"settings.toml": SETTINGS}))
 def test_a_settings_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
-    """Whatever a clone's settings hold, they are validated or refused, and no host, key or budget comes of them."""
+    """Any settings in a clone are validated or refused, and set no host, key or budget."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / ".xscore.toml").write_bytes(found[1])
         try:

@@ -1,16 +1,17 @@
-"""A store of its own for each test, and the index run over a folder."""
+"""A new store for each test, and the index run over a folder."""
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from xscore.indexer import index_repository
+from xscore.indexer.embedded import CELL, MARKDOWN_CELL
 from xscore.indexer.memories import cut_file, source_file
-from xscore.indexer.syntax import MemoryDraft
+from xscore.indexer.syntax import MemoryDraft, SourceFile
 from xscore.platform.paths import find_root
 from xscore.records.memory import IndexReport
 from xscore.settings import IndexSettings
@@ -29,7 +30,7 @@ FILES = {
 
 
 def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]:
-    """All rows of a query."""
+    """Return all rows of a query."""
     return connection.execute(query).fetchall()
 
 
@@ -46,7 +47,7 @@ RunIndex = Callable[..., IndexReport]
 
 @pytest.fixture
 def run_index(connection: sqlite3.Connection) -> RunIndex:
-    """Index a folder into the store, an hour from now, so that no file is too fresh to be believed."""
+    """Index a folder, an hour from now, so that no file stamp is too recent to trust."""
 
     def run(root: Path, **settings: Any) -> IndexReport:
         return index_repository(connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
@@ -55,19 +56,24 @@ def run_index(connection: sqlite3.Connection) -> RunIndex:
 
 
 def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, MemoryDraft]:
-    """Cut one text and give its pieces by entity."""
+    """Cut one text and return its pieces by entity."""
     pieces, _, note = cut_file(source_file(path, text, window_lines=window_lines))
     assert not note
     return {piece.entity: piece for piece in pieces}
 
 
 def unseen_lines(path: str, text: str) -> list[str]:
-    """Lines that are not blank and stand in the text of no piece whose span holds them."""
+    """Return the non-blank lines missing from every piece whose span covers them."""
     source = source_file(path, text, window_lines=60)
-    pieces, _, _ = cut_file(source)
-    lines = source.lines
-    seen: set[int] = set()
+    return unseen_rows(source, cut_file(source)[0])
+
+
+def unseen_rows(source: SourceFile, pieces: Sequence[MemoryDraft]) -> list[str]:
+    """The same for a file that was cut. Cell marks of a notebook do not count."""
+    lines, seen = source.lines, set[int]()
     for piece in pieces:
         shown = {line.strip() for line in piece.text.split("\n")}
         seen.update(row for row in range(piece.start, piece.end + 1) if lines[row].strip() in shown)
-    return [f"{row + 1}: {line}" for row, line in enumerate(lines) if line.strip() and row not in seen]
+    marks = {CELL, MARKDOWN_CELL} if source.language.name == "notebook" else set[str]()
+    unseen = [row for row, line in enumerate(lines) if line.strip() and row not in seen and line not in marks]
+    return [f"{row + 1}: {lines[row]}" for row in unseen]

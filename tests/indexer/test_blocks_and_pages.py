@@ -1,4 +1,4 @@
-"""Languages read by their first lines, scripts inside pages, and the cells of notebooks."""
+"""Languages recognised by their first lines, scripts inside pages, and notebook cells."""
 
 import json
 import sqlite3
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.indexer.conftest import RunIndex, pieces_of, rows, unseen_lines
+from tests.indexer.conftest import RunIndex, pieces_of, unseen_lines
 from xscore.indexer.languages import language_of
 from xscore.records.memory import Kind
+from xscore.store.file_bodies import read_with_bodies
 
 SQL = """-- Every order that was paid.
 CREATE TABLE IF NOT EXISTS shop.orders (
@@ -119,13 +120,13 @@ CSS = """.order > .total,
     ],
 )
 def test_blocks_are_cut_where_their_first_lines_are(path: str, text: str, names: list[str]) -> None:
-    """Each statement, target, stage or rule is a memory under its own name, and no line is lost."""
+    """Each statement, target, stage or rule is a memory with its own name, and no line is lost."""
     assert list(pieces_of(path, text)) == names
     assert unseen_lines(path, text) == []
 
 
 def test_a_comment_explains_the_block_below_it() -> None:
-    """A comment right above a statement is part of it."""
+    """A comment directly above a statement belongs to it."""
     table = pieces_of("a.sql", SQL)["CREATE TABLE shop.orders"]
     assert (table.start, table.facts.docstring, table.kind) == (0, "Every order that was paid.", Kind.BLOCK)
     assert pieces_of("Dockerfile", DOCKERFILE)["FROM build"].facts.docstring == "Build it."
@@ -151,7 +152,7 @@ button { color: red }
 
 
 def test_the_script_of_a_page_is_code() -> None:
-    """Functions in Vue, Svelte and HTML keep their rows and their calls; markup and styles become windows."""
+    """Functions in Vue, Svelte and HTML keep their lines and calls; markup and styles become windows."""
     pieces = pieces_of("shop/Pay.vue", VUE)
     pay = pieces["pay"]
     assert (pay.kind, pay.start + 1, pay.end + 1, pay.facts.docstring) == (Kind.FUNCTION, 8, 11, "Pays the order.")
@@ -162,7 +163,7 @@ def test_the_script_of_a_page_is_code() -> None:
 
 @pytest.mark.parametrize("closing", ["", "</scr", "</script"])
 def test_a_page_that_ends_inside_a_script_loses_nothing(closing: str) -> None:
-    """Scripts that never end, data, and templates stay text."""
+    """Unclosed scripts, data and templates stay text."""
     text = "<p>\n" + "<script>\n" * 2000 + "let a = 1\n" + closing
     assert unseen_lines("a.html", text) == []
     data = '<script type="application/json">\n{"a": 1}\n</script>\n'
@@ -188,7 +189,7 @@ def _notebook() -> dict[str, Any]:
 def test_a_notebook_is_its_cells_without_outputs(
     tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """Sources keep the rows that they have in the file; an image in an output keeps nothing out."""
+    """Sources keep their line numbers in the file; an image in an output excludes nothing."""
     cells = _notebook()
     text = json.dumps(cells, indent=1, sort_keys=True) + "\n"
     (tmp_path / "paid.ipynb").write_text(text)
@@ -197,12 +198,12 @@ def test_a_notebook_is_its_cells_without_outputs(
     (tmp_path / "broken.ipynb").write_text("{")
     report = run_index(tmp_path)
     assert report.files.excluded.by_reason == {"data": 1}
-    found = rows(connection, "SELECT path, entity, start_line, text FROM memory ORDER BY path, start_line")
-    by_file = {path: [(entity, start, text) for at, entity, start, text in found if at == path] for path, *_ in found}
-    spans = {entity: int(str(start)) for entity, start, _ in by_file["paid.ipynb"]}
+    found = list(read_with_bodies(connection, "path, entity, start_line", "true"))
+    by_file = {path: [row[1:] for row in found if row[0] == path] for path, *_ in found}
+    spans = {entity: start for entity, start, *_ in by_file["paid.ipynb"]}
     lines = text.split("\n")
     assert "def paid" in lines[spans["paid"] - 1] and "# Paid orders" in lines[spans["Paid orders"] - 1]
-    assert [entity for entity, _, _ in by_file["packed.ipynb"]] == [entity for entity, _, _ in by_file["paid.ipynb"]]
+    assert [row[0] for row in by_file["packed.ipynb"]] == [row[0] for row in by_file["paid.ipynb"]]
     assert not any("iVBOR" in str(text) for *_, text in found)
 
 

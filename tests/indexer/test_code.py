@@ -1,10 +1,10 @@
-"""What becomes of source code."""
+"""How source code is cut."""
 
 from textwrap import dedent
 
 import pytest
 
-from tests.indexer.conftest import pieces_of
+from tests.indexer.conftest import pieces_of, unseen_lines
 from xscore.records.memory import Kind
 
 PYTHON = dedent(
@@ -75,13 +75,11 @@ def test_functions_methods_and_classes_are_pieces_of_their_own() -> None:
         "Store.Row.key": Kind.METHOD,
         "save": Kind.FUNCTION,
         "load": Kind.FUNCTION,
-        "load#2": Kind.FUNCTION,
-        "load#3": Kind.FUNCTION,
     }
 
 
 def test_a_class_shows_header_docstring_fields_and_signatures() -> None:
-    """A class keeps what is its own; each member that is a memory leaves one line of it behind."""
+    """A class keeps its own text; each member that is a memory leaves one line behind."""
     text = pieces_of("pkg/store.py", PYTHON)["Store"].text
     assert text.startswith('# Keeps what it is given.\n@final\nclass Store(Base):\n    """A place."""')
     assert "size: int = 0" in text
@@ -100,14 +98,14 @@ def test_facts_of_a_function() -> None:
 
 
 def test_a_comment_before_the_body_is_no_part_of_the_signature() -> None:
-    """A comment between header and body stays out of the signature, and the docstring behind it is found."""
+    """A comment between header and body stays out of the signature, and the docstring after it is found."""
     facts = pieces_of("pkg/store.py", PYTHON)["Store.full"].facts
     assert facts.signature == "@property\ndef full(self) -> bool:"
     assert facts.docstring == "Whether it is full."
 
 
 def test_module_code_stands_in_blocks() -> None:
-    """X15: what is outside every function and class is a block, named by its imports or what it defines."""
+    """X15: code outside functions and classes is a block, named by its imports or definitions."""
     blocks = {name: piece for name, piece in pieces_of("pkg/store.py", PYTHON).items() if piece.kind is Kind.BLOCK}
     assert list(blocks) == ["module:imports", "module:imports#2"]
     assert blocks["module:imports"].text.endswith("LIMIT = 10")
@@ -177,7 +175,7 @@ SCRIPT = dedent(
 
 @pytest.mark.parametrize("path", ["a.js", "a.ts", "a.tsx", "a.jsx", "a.mjs"])
 def test_what_counts_as_a_function_in_scripts(path: str) -> None:
-    """Assigned functions, arrow functions, wrapped ones and methods of objects count, by the names people use."""
+    """Assigned, arrow and wrapped functions and object methods are entities, under their usual names."""
     pieces = pieces_of(path, SCRIPT)
     names = {name for name, piece in pieces.items() if piece.kind in {Kind.FUNCTION, Kind.METHOD, Kind.CLASS}}
     assert names == {
@@ -242,3 +240,46 @@ def test_typescript_declarations() -> None:
         "A.run": (18, 20),
         "N.inside": (23, 25),
     }
+
+
+OVERLOADS = """\
+import typing
+
+
+class Box:
+    @typing.overload
+    def get(self, key: int) -> int: ...
+    @typing.overload
+    def get(self, key: str) -> str: ...
+    def get(self, key):
+        return choose(key)
+
+    @typing.overload
+    def only(self, key: int) -> int: ...
+    @typing.overload
+    def only(self, key: str) -> str: ...
+
+
+@typing.overload
+def choose(key: int) -> int: ...
+
+
+@typing.overload
+def choose(key: str) -> str: ...
+
+
+@cached
+def choose(key):
+    return look_up(key)
+"""
+
+
+def test_overloads_of_python_are_part_of_the_implementation() -> None:
+    """The plain name means the implementation with its stubs; stubs alone, as in a stub file, are one memory."""
+    found = pieces_of("pkg/box.py", OVERLOADS)
+    assert list(found) == ["module:imports", "Box", "Box.get", "Box.only", "choose"]
+    assert found["choose"].text.startswith("@typing.overload\ndef choose(key: int)")
+    assert found["choose"].text.endswith("return look_up(key)")
+    assert found["choose"].facts.signature.endswith("def choose(key):")
+    assert ("choose", "") in [(use.name, use.hint) for use in found["Box.get"].uses]
+    assert unseen_lines("pkg/box.py", OVERLOADS) == []

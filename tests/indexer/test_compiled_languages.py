@@ -1,10 +1,12 @@
 """Go, Rust, Java, C, C++, C#, Ruby, PHP, shell and others cut into entities."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from tests.indexer.conftest import pieces_of
-from xscore.indexer import memories
-from xscore.indexer.languages import has_grammar, without_grammar
+from xscore.indexer import grammars
+from xscore.indexer.grammars import without_grammar
 from xscore.records.memory import Kind
 
 GO = """package shop
@@ -310,7 +312,7 @@ end
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_each_language_is_cut_into_its_entities(path: str) -> None:
-    """Functions, methods by their type, types, tests and the block of imports, in the language's own names."""
+    """Functions, methods by type, types, tests and the import block, in the language's own names."""
     text, expected = SOURCES[path]
     assert " | ".join(pieces_of(path, text)) == expected
 
@@ -326,7 +328,7 @@ def test_a_method_belongs_to_the_type_of_its_receiver() -> None:
 
 
 def test_what_is_said_of_an_entity_is_read() -> None:
-    """Doc comments, signatures without macros' help, calls and the bases of a class."""
+    """Doc comments, signatures without macros, calls and base classes are recorded."""
     total = pieces_of("shop/cart.go", GO)["Cart.Total"]
     assert total.facts.docstring == "Total sums the prices."
     assert total.facts.signature == "func (c *Cart) Total() float64"
@@ -340,18 +342,9 @@ def test_what_is_said_of_an_entity_is_read() -> None:
     assert ("Total", True) in [(use.name, use.is_reference) for use in made["impl<T> Total for Cart<T>"].uses]
 
 
-@pytest.mark.parametrize("path", SOURCES)
-def test_every_row_is_in_some_memory(path: str) -> None:
-    """Nothing of a file is lost between its entities."""
-    text, _ = SOURCES[path]
-    drafts = memories.cut_file(memories.source_file(path, text, window_lines=50))[0]
-    covered = {row for draft in drafts for row in range(draft.start, draft.end + 1)}
-    assert {row for row, line in enumerate(text.split("\n")) if line.strip()} <= covered
-
-
 def test_a_language_without_its_grammar_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only languages that have a grammar which is not installed are reported."""
-    has_grammar.cache_clear()
-    monkeypatch.setattr("xscore.indexer.languages.find_spec", lambda name: None if "kotlin" in name else object())
+    """Only languages whose grammar is not installed are reported."""
+    grammars._problem_of.cache_clear()
+    monkeypatch.setattr(grammars, "find_spec", lambda name: None if "kotlin" in name else find_spec(name))
     assert without_grammar(["kotlin", "go", "fish"]) == ["kotlin"]
-    has_grammar.cache_clear()
+    grammars._problem_of.cache_clear()

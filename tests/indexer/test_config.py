@@ -1,4 +1,4 @@
-"""What becomes of configuration."""
+"""How configuration is cut."""
 
 from tests.indexer.conftest import pieces_of
 from xscore.records.memory import Kind
@@ -10,7 +10,7 @@ def spans(path: str, text: str, **window: int) -> dict[str, tuple[int, int]]:
 
 
 def test_toml_tables_with_their_comments() -> None:
-    """X18: a table is a memory, and the comment above it goes with it as its explanation."""
+    """X18: a table is a memory that includes the comment above it as its explanation."""
     text = "# Project file.\nname = 'x'\n\n# How we lint.\n# Strictly.\n[tool.ruff]\nline = 1\n# inner\na = 2\nb = 3\n"
     assert spans("a.toml", text) == {"name": (1, 2), "tool.ruff": (4, 10)}
     assert pieces_of("a.toml", text)["tool.ruff"].facts.docstring == "How we lint.\nStrictly.\ninner"
@@ -18,7 +18,7 @@ def test_toml_tables_with_their_comments() -> None:
 
 
 def test_yaml_keys_and_their_own_keys() -> None:
-    """X18: a top-level key is a memory; one longer than a window is cut where its own keys begin."""
+    """X18: a top-level key is a memory; one longer than a window is cut at its own keys."""
     jobs = "".join(f"  # builds {i}\n  job{i}:\n" + "    - step\n" * 8 for i in range(3))
     text = "name: ci\non: push\n# all jobs\njobs:\n" + jobs
     assert spans("ci.yml", text, window_lines=15) == {

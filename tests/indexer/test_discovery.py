@@ -14,7 +14,7 @@ from xscore.records.memory import Excluded
 
 
 def found(root: Path) -> list[str]:
-    """Paths of a root, sorted."""
+    """Return the paths of a root, sorted."""
     return sorted(discover_files(find_root(root)).paths)
 
 
@@ -44,7 +44,7 @@ def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
 
 
 def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
-    """Repositories within, installed packages and caches are named as excluded, and not entered."""
+    """Nested repositories, installed packages and caches are reported as excluded, and not entered."""
     for name in ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -58,7 +58,7 @@ def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
 
 
 def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """What git keeps for itself is neither indexed nor entered: hooks, and a configuration that may hold passwords."""
+    """Git's own files are neither indexed nor entered: hooks, and configuration that may hold passwords."""
     root = make_repo({"a.py": ""})
     git(root, "clone", "-q", "--bare", ".", str(tmp_path / "plain" / "bare.git"))
     (tmp_path / "plain" / "b.py").write_text("")
@@ -69,7 +69,7 @@ def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> 
 
 
 def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None:
-    """Git prints whatever its index holds; a path that climbs out of the root, or into .git, is kept out."""
+    """Git prints whatever its index holds; a path outside the root, or into .git, is excluded."""
     root = make_repo({"a.py": "", "zz/up.py": "", "zzzz/config": ""})
     index = root / ".git" / "index"
     data = index.read_bytes()[:-20].replace(b"zz/up.py", b"../up.py").replace(b"zzzz/config", b".git/config")
@@ -81,7 +81,7 @@ def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None
 
 
 def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where git cannot answer, the walk takes over and a note says so."""
+    """If git cannot answer, the walk takes over with a note."""
     root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
     (root / "x.log").write_text("")
     monkeypatch.setenv("PATH", str(root))
@@ -91,7 +91,7 @@ def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch
 
 
 def test_rules_that_keep_git_busy_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git matches stars in exponential time: it is given so long, once, and a note says what was done."""
+    """Git matches stars in exponential time: it gets one time limit, and a note says what was done."""
     monkeypatch.setattr(discovery, "LISTING_S", 0.3)
     stars = "\n".join(["a*" * 30 + "b", "*.log"])
     root = make_repo({"a" * 120 + ".py": "", ".gitignore": "*.log\n"})
@@ -108,7 +108,7 @@ def test_rules_that_keep_git_busy_are_read_by_hand(make_repo: MakeRepo, monkeypa
 
 
 def test_a_rule_that_is_cut_off_is_no_rule(tmp_path: Path) -> None:
-    """Of a .gitignore above the limit whole lines are read: the beginning of a glob may match everything."""
+    """Of an oversized .gitignore only whole lines are read: half a glob may match everything."""
     (tmp_path / ".gitignore").write_text("#" * (discovery.MAX_RULES_BYTES - 2) + "\n*.log\n")
     (tmp_path / "a.py").write_text("")
     assert walk_folder(tmp_path).paths == [".gitignore", "a.py"]
@@ -141,7 +141,7 @@ TREE = (
 
 @pytest.mark.parametrize("rules", RULES, ids=" ".join)
 def test_the_walk_lists_what_git_lists(make_repo: MakeRepo, rules: list[str]) -> None:
-    """What is taken back of an ignored folder, and what is below one that is taken back, is as git has it."""
+    """Negations inside and below ignored folders behave as in git."""
     root = make_repo({"a.py": ""})
     for name in TREE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)

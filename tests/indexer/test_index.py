@@ -1,4 +1,4 @@
-"""The index run: what it reads, writes and spares."""
+"""The index run: what it reads, writes and skips."""
 
 import json
 import os
@@ -9,18 +9,23 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import FILES, RunIndex, rows
 from xscore.indexer import index_repository
+from xscore.platform.files import read_file_under
 from xscore.platform.paths import find_root
 from xscore.records.memory import MemoryCounts
 from xscore.settings import IndexSettings
+from xscore.store import index_rows
+from xscore.store.file_bodies import read_with_bodies
 
 
 def test_a_first_run_fills_layers_and_counts(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """X14, X16: code goes to the graph layer, prose and configuration to the vector layer, with their metadata."""
+    """X14, X16: code goes to the graph layer, prose and configuration to the vector layer, with metadata."""
     report = run_index(make_repo(FILES))
     assert report.files.indexed == report.files.seen == 5
     assert report.memories == MemoryCounts(
@@ -31,13 +36,11 @@ def test_a_first_run_fills_layers_and_counts(
         by_kind={"block": 2, "config": 1, "doc": 1, "function": 3},
         by_language={"javascript": 1, "markdown": 1, "python": 3, "shell": 1, "toml": 1},
     )
-    row = rows(
-        connection,
-        "SELECT layer, kind, language, start_line, end_line, text, attrs FROM memory WHERE entity = 'first'",
-    )[0]
+    columns = "layer, kind, language, start_line, end_line"
+    (row,) = read_with_bodies(connection, columns, "entity = 'first'")
     assert row[:5] == ("graph", "function", "python", 4, 6)
-    assert row[5] == 'def first(x):\n    """Say it."""\n    return os.fspath(x)'
-    assert json.loads(str(row[6])) == {
+    assert row[7] == 'def first(x):\n    """Say it."""\n    return os.fspath(x)'
+    assert json.loads(str(row[5])) == {
         "signature": "def first(x):",
         "docstring": "Say it.",
         "imports": ["os"],
@@ -51,7 +54,7 @@ def test_a_first_run_fills_layers_and_counts(
 def test_last_modified_is_the_files_time(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """X16: a memory's time is when its file was last modified, also after a mere touch."""
+    """X16: a memory's time is its file's last modification, also after a touch."""
     root = make_repo(FILES)
     os.utime(root / "run.sh", (1000, 1000))
     run_index(root)
@@ -65,7 +68,7 @@ def test_last_modified_is_the_files_time(
 def test_an_edit_touches_its_own_memories_only(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """X28: after an edit of one function, no other memory has a new id or content hash, though lines moved."""
+    """X28: after editing one function, no other memory has a new id or content hash, though lines moved."""
     root = make_repo(FILES)
     run_index(root)
     before = dict(connection.execute("SELECT id, content_hash FROM memory").fetchall())
@@ -91,7 +94,9 @@ def test_what_goes_from_disk_goes_from_the_store(
     report = run_index(root)
     assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
     left = {str(row[0]) for row in rows(connection, "SELECT id FROM memory")}
-    assert {row[0] for row in rows(connection, "SELECT memory_id FROM vec")} == left
+    untied = "SELECT name_crc FROM mentioned_name WHERE file NOT IN (SELECT number FROM file_mention)"
+    assert rows(connection, untied) == []
+    assert {str(row[0]) for row in rows(connection, "SELECT id FROM edge_end WHERE id GLOB 'm_*'")} <= left
     ends = {str(end) for row in rows(connection, "SELECT source, target FROM edge") for end in row}
     assert {end for end in ends if end.startswith("m_")} <= left
     assert "f_pkg/a.py" not in ends
@@ -99,7 +104,7 @@ def test_what_goes_from_disk_goes_from_the_store(
 
 
 def test_new_rules_mean_a_new_look_at_every_file(make_repo: MakeRepo, run_index: RunIndex) -> None:
-    """When settings change what becomes of bytes, unchanged files are read again; then they are not."""
+    """If settings change how bytes are read, unchanged files are read again, once."""
     root = make_repo(FILES)
     run_index(root)
     assert run_index(root, max_line_chars=24).files.excluded.by_reason == {"long_lines": 1}
@@ -108,7 +113,7 @@ def test_new_rules_mean_a_new_look_at_every_file(make_repo: MakeRepo, run_index:
 
 
 def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
-    """A file as fresh as the run is not believed by its stamp: a later write of equal size and time is found."""
+    """A stamp as recent as the run is not trusted: a later write of equal size and time is found."""
     root = make_repo(FILES)
     info = (root / "run.sh").stat()
     settings = IndexSettings()
@@ -121,7 +126,7 @@ def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, co
 def test_secrets_are_redacted_after_parsing(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """A secret in code, comment, heading or configuration reaches no column of the store, and entities stay whole."""
+    """A secret in code, comment, heading or configuration reaches no column, and entities stay complete."""
     key = "ghp_" + "a8Kd93jfKq0dLs82mZx71bVt54nRw6YcPq3E"
     root = make_repo(
         {
@@ -151,7 +156,7 @@ def test_names_that_are_not_utf8_are_kept_as_text(
 
 
 def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) -> None:
-    """A run that finds nothing changed loads neither a grammar nor what else only parsing needs."""
+    """A run without changes imports neither a grammar nor anything else that only parsing needs."""
     root = make_repo(FILES)
     script = dedent(
         f"""
@@ -172,3 +177,58 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
     run = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
     assert run[0].stdout.startswith("5 ")
     assert run[1].stdout.strip() == "0"
+
+
+def test_totals_stay_right_without_counting(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """An edit, a rename, a new file and a removed one update the cached totals to match a count."""
+    root = make_repo(FILES)
+    run_index(root)
+    (root / "pkg/a.py").write_text(
+        "import os\n\n\ndef first(x):\n    return second(x)\n\n\ndef third(x):\n    first(x)\n"
+    )
+    run_index(root)
+    (root / "pkg/new.py").write_text("from pkg.a import third\n\n\nclass Held:\n    def go(self):\n        third(1)\n")
+    run_index(root)
+    (root / "pkg/a.py").rename(root / "pkg/moved.py")
+    (root / "run.sh").unlink()
+    report = run_index(root)
+    kept = index_rows.index_totals(connection)
+    index_rows.write_meta(connection, index_rows.TOTALS, "")
+    assert kept == index_rows.index_totals(connection)
+    assert kept == (report.memories.by_kind, report.memories.by_language, report.edges)
+
+
+def test_a_file_excluded_by_name_is_remembered(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Its stamp saves the next run the check; a secret file's name is not stored; a new setting checks again."""
+    root = make_repo({**FILES, "logo.png": "x", "id_rsa": "k"})
+    reasons = run_index(root).files.excluded.by_reason
+    stamps = rows(connection, "SELECT path, excluded FROM file WHERE excluded <> ''")
+    assert (reasons, stamps) == ({"binary": 1, "secret": 1}, [("logo.png", "binary")])
+    assert run_index(root).files.excluded.by_reason == reasons
+    assert run_index(root, exclude=("!logo.png",)).files.excluded.by_reason == {"secret": 1}
+    (root / "logo.png").unlink()
+    run_index(root)
+    assert rows(connection, "SELECT path FROM file WHERE path = 'logo.png'") == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read is kept complete, and the next run reads what was written meanwhile."""
+    root = make_repo({"a.py": "def first():\n    return 1\n"})
+
+    def read_then_write(top: int, name: str, *, max_bytes: int) -> bytes:
+        data = read_file_under(top, name, max_bytes=max_bytes)
+        (root / name).write_text("def second():\n    return 22\n")
+        return data
+
+    monkeypatch.setattr("xscore.indexer.index.read_file_under", read_then_write)
+    run_index(root)
+    assert rows(connection, "SELECT entity FROM memory") == [("first",)]
+    monkeypatch.undo()
+    run_index(root)
+    assert rows(connection, "SELECT entity FROM memory") == [("second",)]

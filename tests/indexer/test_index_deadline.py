@@ -1,4 +1,4 @@
-"""An index run with a deadline: it stops cleanly, says what is left, and the next run goes on from there."""
+"""An index run with a deadline stops cleanly, says what is left, and the next run continues."""
 
 import os
 import signal
@@ -21,22 +21,23 @@ from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 
 GRACE_S = 1.0
-"""What a run may take beyond its deadline on a busy machine."""
+"""How far a run may exceed its deadline on a busy machine."""
 TABLES = (
-    "SELECT id, content_hash, text_hash, text, card, attrs, start_line, tokens FROM memory ORDER BY id",
+    "SELECT id, content_hash, text_hash, terms, start_line, tokens FROM memory ORDER BY id",
+    "SELECT path, memories FROM file_body ORDER BY path",
     "SELECT source, target, relation, weight, path FROM edge ORDER BY source, relation, target",
     "SELECT path, file_hash, language, excluded FROM file ORDER BY path",
 )
 
 
 def run_until(connection: sqlite3.Connection, root: Path, seconds: float | None) -> IndexReport:
-    """Index with so many seconds to go; None: no deadline."""
+    """Index with a deadline in seconds; None: no deadline."""
     until = None if seconds is None else time.monotonic() + seconds
     return index_repository(connection, find_root(root), IndexSettings(), now=time.time() + 3600, until=until)
 
 
 def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
-    """Nothing is read, the count says so, and the next run reads everything and clears it."""
+    """Nothing is read, the report counts the files left, and the next run reads everything."""
     root = make_repo(FILES)
     report = run_until(connection, root, 0.0)
     assert (report.files_left, report.files.indexed, report.memories.total) == (len(FILES), 0, 0)
@@ -45,7 +46,7 @@ def test_a_deadline_that_has_passed_leaves_all_files(make_repo: MakeRepo, connec
 
 
 def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connection: sqlite3.Connection) -> None:
-    """Each run keeps what it committed, and together they make the same memories and edges as a single run."""
+    """Each run keeps its commits, and together they make the same memories and edges as a single run."""
     root = tmp_path / "many"
     root.mkdir()
     big_repository(root, 450)
@@ -65,7 +66,7 @@ def test_runs_with_deadlines_end_in_the_index_of_one_run(tmp_path: Path, connect
 
 
 def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
-    """The process at work on it is ended at the deadline, and the file is named, so that it comes last next time."""
+    """The worker on it is killed at the deadline, and the file is recorded, so that it comes last next time."""
 
     def stop_children() -> None:
         give_up = time.monotonic() + 30
@@ -85,7 +86,7 @@ def test_a_file_that_hangs_does_not_hold_the_deadline() -> None:
 
 
 def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
-    """The other files do not wait behind it again."""
+    """Other files do not wait behind it again."""
     root = make_repo({f"m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(40)})
     connection.execute("INSERT INTO meta VALUES ('index_slow', 'm0.py\nm1.py')")
     connection.execute("CREATE TEMP TABLE came (path); ")
@@ -98,7 +99,7 @@ def test_what_a_deadline_stopped_at_comes_last(make_repo: MakeRepo, connection: 
 def test_a_second_indexer_does_not_wait_past_its_deadline(
     make_repo: MakeRepo, tmp_path: Path, connection: sqlite3.Connection
 ) -> None:
-    """While another process writes, the run ends in time, says so, and leaves the files to the next."""
+    """While another process writes, the run ends in time with a message, and leaves the files to the next."""
     root = make_repo(FILES)
     with closing(connect_store(tmp_path / "store" / "memory.db")) as second:
         with transaction(connection):

@@ -1,5 +1,6 @@
-"""Large, killed, crashed and simultaneous index runs: the same result, and damage told as damage."""
+"""Large, killed, crashed and concurrent index runs: the same result, and damage reported as damage."""
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from xscore.indexer import index_repository
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.opening import connect_store
 
 RUN = """
@@ -36,27 +38,33 @@ def big_repository(root: Path, count: int) -> None:
         (folder / f"m{number}.py").write_text(f"def f{number}(x):\n    return f{(number + 1) % count}(x)\n")
 
 
-def test_large_runs_parse_in_processes_with_the_same_result(
-    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
-    """Above a few hundred files, parsing happens in processes of its own, and nothing else is different."""
+def test_large_runs_parse_in_processes_with_the_same_result(tmp_path: Path, connection: sqlite3.Connection) -> None:
+    """Worker processes parse more than a few hundred files and report progress; the result is the same."""
     root = tmp_path / "many"
     root.mkdir()
     big_repository(root, 450)
-    report = run_index(root, workers=2)
+    told: list[tuple[int, int]] = []
+    report = index_repository(
+        connection,
+        find_root(root),
+        IndexSettings(workers=2),
+        now=time.time() + 3600,
+        progress=lambda files, of: told.append((files, of)),
+    )
+    assert told == [(256, 450), (450, 450)]
     assert (report.files.indexed, report.memories.total, report.edges["calls"]) == (450, 450, 450)
-    apart = rows(connection, "SELECT id, content_hash, text FROM memory ORDER BY id")
+    apart = sorted(read_with_bodies(connection, "id, content_hash", "true"))
     other = connect_store(tmp_path / "other" / "memory.db")
     for number in range(0, 450, 150):  # three runs of 150 files stay in this process
         names = {f"m{n}.py" for n in range(number + 150)}
         keep = IndexSettings(include=tuple(sorted(names)))
         index_repository(other, find_root(root), keep, now=time.time() + 3600)
-    assert rows(other, "SELECT id, content_hash, text FROM memory ORDER BY id") == apart
+    assert sorted(read_with_bodies(other, "id, content_hash", "true")) == apart
     other.close()
 
 
 def test_large_files_are_parsed_apart(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
-    """A single large file goes to a process of its own, and one that nests beyond reason is noted in the report."""
+    """A large file is parsed in a separate process, and an excessively nested one is in the report."""
     functions = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(3000))
     root = make_repo({"large.py": functions, "deep.json": "[" * 300 + "]" * 300, "small.py": "def g():\n    pass\n"})
     report = run_index(root)
@@ -67,7 +75,7 @@ def test_large_files_are_parsed_apart(make_repo: MakeRepo, run_index: RunIndex, 
 def test_after_a_crash_files_are_parsed_apart(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """A run that died while parsing leaves its mark; the next parses in processes, and takes the mark away."""
+    """A run that died while parsing leaves a mark; the next parses in processes and removes it."""
     root = make_repo(FILES)
     connection.execute("INSERT INTO meta VALUES ('index_parsing', '1')")
     assert run_index(root).memories.total == 7
@@ -78,7 +86,7 @@ def test_after_a_crash_files_are_parsed_apart(
 def test_a_killed_run_is_taken_up_where_it_stopped(
     tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """A run killed at any moment leaves a sound store; the next indexes the rest only and links everything."""
+    """A run killed at any time leaves an intact store; the next indexes only the rest and links everything."""
     root = tmp_path / "many"
     root.mkdir()
     big_repository(root, 390)
@@ -98,7 +106,7 @@ def test_a_killed_run_is_taken_up_where_it_stopped(
 
 @pytest.mark.verify
 def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, run_index: RunIndex) -> None:
-    """Two runs over one store at the same time both end well, and the store is that of a single run."""
+    """Two concurrent runs over one store both succeed, and the store equals that of a single run."""
     root = tmp_path / "many"
     root.mkdir()
     big_repository(root, 200)
@@ -110,7 +118,7 @@ def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, 
 
 
 def test_a_folder_swapped_for_a_link_leads_nowhere(make_repo: MakeRepo, run_index: RunIndex, tmp_path: Path) -> None:
-    """A tracked file whose folder has become a link to elsewhere is not read through it, and the run goes on."""
+    """A tracked file whose folder has become a link to elsewhere is not read, and the run continues."""
     root = make_repo({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.py").write_text("stolen = 1\n")
@@ -125,9 +133,46 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(make_repo: MakeRepo, run_inde
 def test_totals_that_make_no_sense_are_damage(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """Totals are kept between runs; torn ones are not believed."""
+    """Totals are kept between runs; damaged ones are recomputed."""
     root = make_repo({"a.py": "a = 1\n"})
     run_index(root)
     connection.execute("UPDATE meta SET value = '[{' WHERE key = 'index_totals'")
     with pytest.raises(StoreDamaged, match="a total is invalid"):
         run_index(root)
+
+
+MEASURED = (
+    RUN.replace("IndexSettings()", "IndexSettings(max_file_bytes=20_000_000)")
+    + """
+import resource
+status = open("/proc/self/status").read().split()  # `ru_maxrss` begins with that of the process that started this
+own = int(status[status.index("VmHWM:") + 1])
+print([kilobytes // 1024 for kilobytes in (own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)])
+"""
+)
+LARGE_FILES = {
+    "million_rows.py": "x = 1\n" * 1_000_000,
+    "million_names.rb": "x\n" * 500_000,
+    "million_marks.md": "#\n" * 400_000,
+    "functions.go": "func f() { return g() }\n" * 20_000,
+    "on_few_rows.js": ("function f() { return g() } " * 170 + "\n") * 200,
+    "chained.java": "class A {{ int x = a{}; }}".format("\n.b()" * 60_000),
+    "assigned.js": "a =\n" * 100_000 + "1",
+}
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
+def test_no_file_takes_much_memory(tmp_path: Path, connection: sqlite3.Connection) -> None:
+    """A million lines, dense lines, endless chains: every file is indexed, each line in a memory, within 400 MB."""
+    root = tmp_path / "large"
+    root.mkdir()
+    for name, text in LARGE_FILES.items():
+        (root / name).write_text(text)
+    command = [sys.executable, "-c", MEASURED, str(tmp_path / "store" / "memory.db"), str(root)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=110)
+    assert max(json.loads(done.stdout)) < 400
+    spans = rows(connection, "SELECT path, start_line, end_line FROM memory WHERE path != '' ORDER BY path, start_line")
+    for name, text in LARGE_FILES.items():
+        seen = {row for path, start, end in spans if path == name for row in range(int(str(start)), int(str(end)) + 1)}
+        assert len(seen) == len(text.splitlines()), name

@@ -13,12 +13,12 @@ QUERIES = files("xscore.indexer") / "queries"
 
 @pytest.mark.parametrize("language", [row for row in LANGUAGES if row.grammar], ids=lambda row: row.name)
 def test_every_grammar_reads_with_its_queries(language: Language) -> None:
-    """A language costs a row and a query file: both load, and an empty file has nothing in it."""
+    """A language takes a row and a query file: both load, and an empty file gives nothing."""
     assert parse_syntax(b"\n", language).definitions == []
 
 
 def test_the_captures_are_documented() -> None:
-    """Every capture of every query stands in queries/README.md, and nothing stands there that no query uses."""
+    """queries/README.md lists exactly the captures that the queries use."""
     used = {
         name
         for file in QUERIES.iterdir()
@@ -43,5 +43,5 @@ def test_the_captures_are_documented() -> None:
     ],
 )
 def test_what_is_a_test_file(path: str, is_test: bool) -> None:
-    """X22: folders and names say which files hold tests; a package that helps testing is none."""
+    """X22: folders and names mark test files; a package of test helpers is not one."""
     assert is_test_path(path, language_of(path)) is is_test

@@ -31,7 +31,7 @@ SUFFIXES = sorted({claim for row in LANGUAGES for claim in row.claims.split() if
 
 
 def test_this_repository_is_seen_whole() -> None:
-    """X15, X17, X18: prose, configuration and queries of this very repository are covered like code."""
+    """X15, X17, X18: prose, configuration and queries of this repository are covered like code."""
     for suffix in ("md", "toml", "scm", "sql", "py"):
         for file in ROOT.joinpath("xscore").rglob(f"*.{suffix}"):
             assert unseen_lines(str(file.relative_to(ROOT)), file.read_text("utf-8")) == []
@@ -43,5 +43,5 @@ def test_this_repository_is_seen_whole() -> None:
 @settings(max_examples=50, deadline=None)
 @given(lines=st.lists(FRAGMENTS, max_size=40), suffix=st.sampled_from(SUFFIXES))
 def test_no_text_loses_a_line(lines: list[str], suffix: str) -> None:
-    """Whatever the lines and whatever the language, each line that is not blank is in some memory."""
+    """For any lines and any language, each non-blank line is in some memory."""
     assert unseen_lines("pkg/file" + suffix, "\n".join(lines)) == []

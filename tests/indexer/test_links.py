@@ -1,11 +1,19 @@
-"""Edges between entities and files, over whole small repositories."""
+"""Edges between entities and files, in small whole repositories."""
 
 import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import RunIndex
+from xscore.indexer import index_repository
+from xscore.platform.paths import find_root
+from xscore.settings import IndexSettings
 from xscore.store.graph import LinkGraph
+from xscore.store.opening import connect_store
 
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
@@ -30,7 +38,7 @@ PYTHON = {
 
 
 def edges(connection: sqlite3.Connection, relation: str) -> set[tuple[str, str]]:
-    """Edges by readable ends."""
+    """Return the edges with readable ends."""
     names = {
         row[0]: f"{row[1].rpartition('/')[2]}:{row[2]}"
         for row in connection.execute("SELECT id, path, entity FROM memory")
@@ -63,7 +71,7 @@ def test_calls_go_to_resolved_targets_only(
 def test_renamed_reexports_and_inherited_methods_are_followed(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """`from .a import x as y` hands on `x`; `self.save()` finds the nearest base that has it, `super()` one above."""
+    """`from .a import x as y` exports `x`; `self.save()` finds the nearest base with it, `super()` one above."""
     root = make_repo(
         {
             "pkg/__init__.py": "from .impl import real as public\nfrom .models import Base as Root\n",
@@ -120,7 +128,7 @@ TYPED = {
 def test_the_stated_class_of_a_variable_decides_whose_method_is_called(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """Names that several classes have are followed where a declaration says which is meant, and nowhere else.
+    """Names shared by several classes are followed only if a declaration says which is meant.
 
     A method that overrides another may be a foreign class's too, so a call on an unknown object is not taken for it.
     """
@@ -149,7 +157,7 @@ NAMESPACED = {
 def test_namespaces_and_static_calls_lead_to_their_classes(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """The vendor's part of a namespace is no folder; a class of the same namespace needs no import to be called.
+    """The vendor's part of a namespace is no folder; a class in the same namespace is called without an import.
 
     What implements an interface is affected by it.
     """
@@ -165,7 +173,7 @@ def test_namespaces_and_static_calls_lead_to_their_classes(
 def test_tests_are_tied_to_what_they_test(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """X22: a test's calls into the code are `tests` edges, and its file is tied to the file of that name."""
+    """X22: a test's calls into the code are `tests` edges, and its file is linked to the file it is named after."""
     run_index(make_repo(PYTHON))
     assert edges(connection, "tests") == {
         ("test_core.py:make", "core.py:helper"),
@@ -178,7 +186,7 @@ def test_tests_are_tied_to_what_they_test(
 def test_imports_belonging_and_references(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """Files import files, members belong to classes and those to files, docs refer to what they name."""
+    """Files import files, members belong to classes and classes to files, docs refer to what they name."""
     run_index(make_repo(PYTHON))
     assert edges(connection, "imports") == {
         ("f_src/pkg/__init__.py", "f_src/pkg/core.py"),
@@ -213,6 +221,10 @@ def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.C
             "function Box() {\n  return null\n}\n"
         ),
         "lib/same.py": "def run():\n    pick(1)\n",
+        "store/index.ts": 'export * from "../disk/impl"\n',
+        "disk/impl.ts": "export function open(x: number) {\n  return x\n}\n",
+        "other/open.ts": "export function open(x: string) {\n  return x\n}\n",
+        "use.ts": 'import { open } from "./store"\n\nexport function reads() {\n  return open(1)\n}\n',
     }
     run_index(make_repo(files))
     assert edges(connection, "calls") == {
@@ -221,13 +233,14 @@ def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.C
         ("app.js:run", "u.js:trim2"),
         ("Page.tsx:Page", "app.js:run"),
         ("Page.tsx:Page", "Page.tsx:Box"),
+        ("use.ts:reads", "impl.ts:open"),
     }
 
 
 def test_incremental_edges_equal_fresh_ones(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    """After any of a row of edits, the edges are those that an index from scratch would have."""
+    """After any sequence of edits, the edges equal those of a fresh index."""
     root = make_repo(PYTHON)
     run_index(root)
     edits = [
@@ -249,3 +262,130 @@ def test_incremental_edges_equal_fresh_ones(
         connection.execute("DELETE FROM edge")
         run_index(root, window_lines=60)
         assert incremental == set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
+
+
+TO = {"web/use.ts": "import { go } from './index'\nexport function use() {\n  go()\n}\n"}
+RUN = "export function run() {\n}\n"
+STARRED = {
+    "pkg/one.py": "def go():\n    pass\n",
+    "pkg/two.py": "def go():\n    pass\n",
+    "pkg/use.py": "from pkg.hub import go\n\n\ndef use():\n    go()\n",
+}
+HEIR = {"pkg/heir.py": "from pkg.base import Base\n\n\nclass Heir(Base):\n    def go(self):\n        self.run()\n"}
+ROOTS = "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n        pass\n\n\n"
+CALLER = {"p/Use.java": "package p;\nclass Use {\n  void use() { thing.spin(); }\n}\n"}
+TURN = "package p;\nclass Box {\n  void spin() { }\n}\n"
+EDGES = "SELECT source, target, relation, path FROM edge ORDER BY 1, 2, 3"
+REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "an imported file comes": ({"web/a.ts": "import { SIZE } from './b'\n"}, {"web/b.ts": "export const SIZE = 1\n"}),
+    "a tested file comes": ({"tests/test_a.py": "def test_it():\n    pass\n"}, {"pkg/a.py": "X = 1\n"}),
+    "a renamed export comes": (TO | {"web/index.ts": "export { run as go } from './d'\n"}, {"web/d.ts": RUN}),
+    "another file is exported": (
+        STARRED | {"pkg/hub.py": "from .one import *\n"},
+        {"pkg/hub.py": "from .two import *\n"},
+    ),
+    "a default export is no longer": (
+        {"web/use.ts": TO["web/use.ts"].replace("{ go }", "go"), "web/index.ts": RUN},
+        {"web/index.ts": RUN + RUN.replace("run", "walk")},
+    ),
+    "a base of a base changes": (
+        HEIR | {"pkg/base.py": ROOTS + "class Base(One):\n    pass\n"},
+        {"pkg/base.py": ROOTS + "class Base(Two):\n    pass\n"},
+    ),
+    "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
+}
+
+
+@pytest.mark.parametrize("name", REACHED_ANEW)
+def test_what_others_reach_through_an_edit(
+    name: str, make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
+) -> None:
+    """A file is linked again if its mentions resolve elsewhere, even if none of their names came or went."""
+    before, edit = REACHED_ANEW[name]
+    root = make_repo(before)
+    run_index(root)
+    first = connection.execute(EDGES).fetchall()
+    for path, text in edit.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    run_index(root)
+    with closing(connect_store(tmp_path / "fresh" / "memory.db")) as fresh:
+        index_repository(fresh, find_root(root), IndexSettings(), now=time.time() + 3600)
+        expected = fresh.execute(EDGES).fetchall()
+    assert connection.execute(EDGES).fetchall() == expected != first
+
+
+CRATE = {
+    "src/main.rs": "mod walk;\nmod output;\n\nfn main() {\n    walk::lonely();\n    crate::walk::deep::dig();\n}\n",
+    "src/output.rs": (
+        "use crate::walk;\nuse crate::walk::{self as other, Walker};\n\npub fn print_entry() {\n"
+        "    walk::lonely();\n    Walker::new();\n    let walk = start();\n    walk.dig();\n}\n\n"
+        "mod tests {\n    use super::*;\n\n    #[test]\n    fn prints() {\n        print_entry()\n    }\n}\n"
+    ),
+    "src/walk.rs": (
+        "mod deep;\n\npub struct Walker;\n\nimpl Walker {\n    pub fn new() -> Walker {\n        Walker\n    }\n}\n\n"
+        "pub fn lonely() {\n    super::output::print_entry();\n}\n"
+    ),
+    "src/walk/deep.rs": "pub fn dig() {\n}\n",
+    "src/other.rs": "pub struct Digger;\n\nimpl Digger {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n",
+}
+
+
+def test_paths_of_rust_lead_through_its_modules(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """`walk::lonely()` is followed if `walk` is declared or imported; a variable `walk` is no module."""
+    run_index(make_repo(CRATE))
+    assert edges(connection, "calls") == {
+        ("main.rs:main", "walk.rs:lonely"),
+        ("main.rs:main", "deep.rs:dig"),
+        ("output.rs:print_entry", "walk.rs:lonely"),
+        ("output.rs:print_entry", "walk.rs:Walker.new"),
+        ("walk.rs:lonely", "output.rs:print_entry"),
+    }
+    assert edges(connection, "imports") == {
+        ("f_src/main.rs", "f_src/walk.rs"),
+        ("f_src/main.rs", "f_src/output.rs"),
+        ("f_src/output.rs", "f_src/walk.rs"),
+        ("f_src/walk.rs", "f_src/walk/deep.rs"),
+    }
+
+
+GO_MODULE = {
+    "go.mod": "// the module\nmodule example.com/shop\n\ngo 1.22\n",
+    "shop.go": "package shop\n\nfunc Open() int {\n\treturn size()\n}\n",
+    "size_linux.go": "package shop\n\nfunc size() int {\n\treturn 1\n}\n",
+    "size_windows.go": "package shop\n\nfunc size() int {\n\treturn 2\n}\n",
+    "pay/sum.go": "package pay\n\nfunc Sum() int {\n\treturn size()\n}\n\nfunc size() int {\n\treturn 3\n}\n",
+    "pay/unused.go": "package pay\n\nfunc Unused() int {\n\treturn 1\n}\n",
+    "template/template.go": (
+        "package template\n\ntype Set struct {\n\tn int\n}\n\nfunc Must() int {\n\treturn 1\n}\n\n"
+        "func (s *Set) Delims() int {\n\treturn s.n\n}\n"
+    ),
+    "cmd/run.go": (
+        'package main\n\nimport (\n\t"html/template"\n\n\t"example.com/shop"\n\t"example.com/shop/pay"\n)\n\n'
+        'func main() {\n\tshop.Open()\n\tpay.Sum()\n\ttemplate.Must()\n\ttemplate.New("").Delims()\n}\n'
+    ),
+}
+
+
+def test_packages_of_go_are_found_by_the_module_of_go_mod(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """The root package and its subpackages are followed to the defining files; library packages are not.
+
+    A name that a package has once for each platform means all of these. A module renamed is another one at once.
+    """
+    root = make_repo(GO_MODULE)
+    run_index(root)
+    inside = {
+        ("shop.go:Open", "size_linux.go:size"),
+        ("shop.go:Open", "size_windows.go:size"),
+        ("sum.go:Sum", "sum.go:size"),
+    }
+    assert edges(connection, "calls") == inside | {("run.go:main", "shop.go:Open"), ("run.go:main", "sum.go:Sum")}
+    assert edges(connection, "imports") == {("f_cmd/run.go", "f_shop.go"), ("f_cmd/run.go", "f_pay/sum.go")}
+    assert "cmd/run.go" in [one.path for one in LinkGraph(connection).affected_files("shop.go")]
+    (root / "go.mod").write_text("module example.com/other\n")
+    run_index(root)
+    assert edges(connection, "calls") == inside

@@ -1,4 +1,4 @@
-"""Rows that say nothing are part of a memory beside them, not memories of their own."""
+"""Lines without content of their own join a neighbouring memory."""
 
 from textwrap import dedent
 
@@ -9,13 +9,13 @@ from xscore.records.memory import Kind
 
 
 def named(path: str, text: str) -> list[str]:
-    """The entities of a file; no row of it is lost."""
+    """Return the entities of a file; assert that no line is lost."""
     assert unseen_lines(path, text) == []
     return list(pieces_of(path, text))
 
 
 def test_keywords_and_banners_between_entities_are_no_memories() -> None:
-    """`else:` goes with the function above, a heading comment with the one below."""
+    """`else:` joins the function above, a heading comment the one below."""
     text = dedent(
         """\
         if fast:
@@ -39,7 +39,7 @@ def test_keywords_and_banners_between_entities_are_no_memories() -> None:
 
 
 def test_an_export_of_what_stands_above_is_no_memory() -> None:
-    """`export default Name` and `module.exports = Name` say nothing new; an export of another name does."""
+    """`export default Name` and `module.exports = Name` join a neighbour; an export of another name is a memory."""
     text = "'use strict';\n\nfunction spread(f) {\n  return f;\n}\n\nmodule.exports = spread;\n"
     assert named("lib/spread.js", text) == ["spread"]
     assert len(named("lib/a.js", text.replace("= spread", "= wrap(spread)"))) == 2
@@ -48,7 +48,7 @@ def test_an_export_of_what_stands_above_is_no_memory() -> None:
 
 
 def test_imports_of_a_test_file_are_no_memory() -> None:
-    """The judge reads cards of tests, and a card of imports would be empty; a block that calls something stays."""
+    """The judge reads cards of tests, and a card of imports would be empty; a block with a call stays."""
     text = 'import httpx\n\nURL = "x"\n\n\ndef test_get():\n    httpx.get(URL)\n'
     assert named("tests/test_get.py", text) == ["test_get"]
     assert named("pkg/get.py", text) == ["module:imports", "test_get"]
@@ -57,21 +57,21 @@ def test_imports_of_a_test_file_are_no_memory() -> None:
 
 @pytest.mark.parametrize("rule", ["-" * 6, ""])
 def test_a_heading_alone_goes_with_the_section_below(rule: str) -> None:
-    """Whatever its level; the last one of a file stays."""
+    """A heading alone joins what follows, at any level; the last one of a file stays."""
     text = f"# One\n\nwords here\n\n## Two\n\n{rule}\n\n## Three\n\nmore words\n\n## Four\n"
     assert named("a.md", text) == ["One", "One > Three", "One > Four"]
     assert pieces_of("a.md", text)["One > Three"].text.startswith("## Two")
 
 
 def test_labels_above_the_first_heading_go_with_its_section() -> None:
-    """`.. currentmodule:: click` and `.. _options:` are no memory; words above a heading are one."""
+    """`.. currentmodule:: click` and `.. _options:` are no memory; prose above a heading is one."""
     text = ".. _options:\n\n.. currentmodule:: click\n\nOptions\n=======\n\nWords of options.\n"
     assert named("docs/options.rst", text) == ["Options"]
     assert named("docs/options.rst", "Words first.\n\n" + text) == ["Words first.", "Options"]
 
 
 def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
-    """`name: Publish` above a long block is part of it."""
+    """`name: Publish` above a long block joins it."""
     text = "name: Publish\n\njobs:\n" + "".join(f"  step{number}: run\n" for number in range(6))
     assert named(".github/workflows/a.yml", text) == ["jobs"]
 
@@ -88,5 +88,5 @@ def test_a_row_alone_in_settings_goes_with_the_block_below() -> None:
     ],
 )
 def test_scripts_and_lists_are_no_documents(path: str, text: str, kind: Kind) -> None:
-    """Plain text is prose by its name; scripts, ignore lists and requirements are text."""
+    """Plain text is prose if its name says so; scripts, ignore lists and requirements are text."""
     assert {piece.kind for piece in pieces_of(path, text).values()} == {kind}

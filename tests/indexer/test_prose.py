@@ -1,4 +1,4 @@
-"""What becomes of prose."""
+"""How prose is cut."""
 
 from textwrap import dedent
 
@@ -39,7 +39,7 @@ MARKDOWN = dedent(
 
 
 def test_sections_by_heading() -> None:
-    """X17: a section is a memory named by its trail of headings; fences and quotes hold no headings."""
+    """X17: a section is a memory named by its path of headings; fences and quotes hold no headings."""
     pieces = pieces_of("docs/guide.md", MARKDOWN)
     assert {name: (p.start + 1, p.end + 1) for name, p in pieces.items()} == {
         "title: x": (1, 3),
@@ -61,7 +61,7 @@ def test_long_sections_are_cut_outside_fences() -> None:
 
 
 def test_restructured_text_by_underlines() -> None:
-    """X17: underlined titles cut reStructuredText, nested in the order in which their marks appear."""
+    """X17: underlined titles cut reStructuredText, with levels in the order their marks appear."""
     text = "Top\n===\n\nHello.\n\nSub\n---\n\nText with *marks*.\n\n    code ---\n\nOther\n=====\n\nEnd.\n"
     assert list(pieces_of("docs/a.rst", text)) == ["Top", "Top > Sub", "Other"]
 

@@ -1,4 +1,4 @@
-"""Tests and what they are for."""
+"""Tests and their subjects."""
 
 from textwrap import dedent
 
@@ -41,7 +41,7 @@ def test_everything_in_a_test_file_is_a_test() -> None:
 
 
 def test_the_card_says_name_docstring_and_what_is_tested() -> None:
-    """X22: a test's card has its name, what it says of itself and what it calls, without the tools of testing."""
+    """X22: a test's card has its name, its docstring and its calls, without testing tools."""
     test = pieces_of("tests/test_app.py", PYTHON)["TestRoutes.test_missing_route"]
     assert test.card == (
         "def test_missing_route(self, app)\nA missing route is a 404. It says so.\nCalls: app.test_client"
@@ -49,12 +49,12 @@ def test_the_card_says_name_docstring_and_what_is_tested() -> None:
 
 
 def called(path: str, text: str, entity: str) -> str:
-    """The last line of a test's card."""
+    """Return the last line of a test's card."""
     return pieces_of(path, text)[entity].card.rpartition("\n")[2]
 
 
 def test_a_call_is_judged_by_its_receiver() -> None:
-    """X22: `client.get` counts where the test makes the client; tools, fixtures, helpers and the library do not."""
+    """X22: `client.get` counts if the test makes the client; tools, fixtures, helpers and libraries do not."""
     text = dedent(
         """\
         import json
@@ -89,7 +89,7 @@ def test_a_call_is_judged_by_its_receiver() -> None:
 
 
 def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
-    """`axios.get` is a subject; assertions, node's own modules and the callbacks' tools are not."""
+    """`axios.get` is a subject; assertions, node's own modules and callback tools are not."""
     text = dedent(
         """\
         const axios = require('../../index')
@@ -109,19 +109,19 @@ def test_calls_of_scripts_are_judged_by_their_receiver() -> None:
 
 
 def test_the_heading_of_a_card_is_the_whole_signature() -> None:
-    """A signature over several lines stands on one, with its parameters."""
+    """A signature over several lines is joined into one, with its parameters."""
     text = "class Body:\n    def __init__(\n        self,\n        size,\n    ):\n        self.size = size\n"
     assert pieces_of("tests/test_a.py", text)["Body.__init__"].card == "def __init__( self, size, )"
 
 
 def test_a_class_of_tests_lists_its_cases() -> None:
-    """The card of a class of tests names its cases."""
+    """The card of a test class names its cases."""
     card = pieces_of("tests/test_app.py", PYTHON)["TestRoutes"].card
     assert card == "class TestRoutes\nRoutes of the app.\nCases: test_missing_route; test_short"
 
 
 def test_a_test_case_class_is_a_test_wherever_it_stands() -> None:
-    """A class that says by its bases that it holds tests is one, in any file; its neighbours are not."""
+    """A class whose bases mark it as a test is one, in any file; its neighbours are not."""
     pieces = pieces_of(
         "pkg/a.py", "class A(unittest.TestCase):\n    def test(self):\n        f()\n\ndef g():\n    pass\n"
     )

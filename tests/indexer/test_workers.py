@@ -1,4 +1,4 @@
-"""Parsing processes and the files that bring them down."""
+"""Parsing processes and files that crash them."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:
 
 
 def test_every_job_comes_back_once() -> None:
-    """However many processes, each job has one result, equal to what this process would make of it."""
+    """With any number of processes each job has one result, equal to this process's own."""
     jobs = [job(number) for number in range(100)]
     done = {result.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
     assert done == {j.stamp.path: parse_encoded(j) for j in jobs}
@@ -29,7 +29,7 @@ def test_every_job_comes_back_once() -> None:
 
 @pytest.mark.verify
 def test_a_killed_process_costs_one_file_its_grammar() -> None:
-    """When a process dies, the file it was on is cut into windows with a note; all others are parsed as ever."""
+    """If a process dies, its file is cut into windows with a note; all others are parsed normally."""
     big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
 
     def jobs() -> Iterator[ParseJob]:
@@ -56,6 +56,6 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Processes started by this one."""
+    """Return the child processes of this one."""
     listed = subprocess.run(["pgrep", "-P", str(pid), "-f", "xscore.indexer.workers"], capture_output=True, check=False)
     return [int(line) for line in listed.stdout.split()]

@@ -1,12 +1,7 @@
 """A small repository, a loopback judge, and settings that name it."""
 
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
-import pytest
-
-from tests.conftest import MakeRepo
 from tests.servers.openai_server import OpenAIServer
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
 
@@ -54,21 +49,8 @@ def test_total() -> None:
 }
 
 
-@pytest.fixture
-def shop(make_repo: MakeRepo) -> Path:
-    """A committed repository of a few files."""
-    return make_repo(FILES)
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A loopback host of the OpenAI dialect."""
-    with OpenAIServer() as running:
-        yield running
-
-
 def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -> Settings:
-    """Settings that judge and answer at the loopback host, known already, with prefix caching in steps of 128."""
+    """Settings that judge and answer at the loopback host, already probed, with prefix caching in steps of 128."""
     return Settings(
         judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}),
         primary=PrimarySettings(model="openai:strong-1"),

@@ -1,4 +1,4 @@
-"""What the caps let a turn do: told before the first send, and one way to go on after they came first."""
+"""What the caps allow: reported before the first call, with one command to continue afterwards."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import pytest
 
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore import Pipeline, Settings, Turn
+from xscore.records.events import Note, Observer, TurnEvent
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, validate_group
 
 TURN = Turn(task="the discount is taken twice")
@@ -18,24 +18,25 @@ UNPRICED = "unheard-of-1"
 
 
 class Listener(Observer):
-    """Keeps each note with the number of calls that the host had seen by then."""
+    """Keeps each note with the number of calls the host had received."""
 
     def __init__(self, host: BillingServer) -> None:
         self.host = host
         self.heard: list[tuple[str, int]] = []
 
-    def note(self, message: str) -> None:
-        """Keep it."""
-        self.heard.append((message, self.host.counts.requests))
+    def on(self, event: TurnEvent) -> None:
+        """Keep a note."""
+        if isinstance(event, Note):
+            self.heard.append((event.text, self.host.counts.requests))
 
     def about(self, words: str) -> list[int]:
-        """How many calls had been made when these words were said."""
+        """Return how many calls had been made when this note was given."""
         return [calls for message, calls in self.heard if words in message]
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
-    """A vendor with prices, reached by its name."""
+    """A priced vendor, reached by name."""
     with BillingServer() as running, vendor(running) as environ:
         for name in ("HTTP_PROXY", "NO_PROXY"):
             monkeypatch.setenv(name, environ[name])
@@ -43,7 +44,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 
 def settings(*, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800) -> Settings:
-    """Judge and answer at the vendor, under a cap on a turn."""
+    """Judge and answer at the vendor, under a cap for the turn."""
     return Settings(
         judge=validate_group(JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}),
         primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=most),
@@ -62,7 +63,7 @@ async def ask(shop: Path, chosen: Settings, listener: Listener, *, answer: bool 
 async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
     shop: Path, host: BillingServer, judge: str, answerer: str
 ) -> None:
-    """Under a cap a model without a price is told of while nothing is sent, and in the receipt."""
+    """Under a cap a model without a price is reported before anything is sent, and in the receipt."""
     listener = Listener(host)
     answer = await ask(shop, settings(cap="1", judge=judge, answerer=answerer), listener)
     assert listener.about(f"{UNPRICED} at api.openai.com has no known price: no cap on dollars holds") == [0]
@@ -71,7 +72,7 @@ async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
 
 
 async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(shop: Path, host: BillingServer) -> None:
-    """Judging fits and the answer at its most does not: that is said before the first send, with the cap that binds."""
+    """If judging fits but the largest answer does not, that is reported before the first call, with the binding cap."""
     listener = Listener(host)
     answer = await ask(shop, settings(cap="0.05", most=30_000), listener)
     assert listener.about("above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer") == [0]

@@ -1,4 +1,4 @@
-"""What a turn leaves behind beside its receipt: use is counted, and what the answer cites is adopted."""
+"""What a turn leaves besides its receipt: use is counted, and cited memories are adopted."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ TASK = Turn(task="add a discount for regular customers")
 
 
 async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer) -> None:
-    """L08: an inferred convention gains confidence when an answer cites it, and only then."""
+    """L08: an inferred convention gains confidence only when an answer cites it."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         cited, passed_over = (
             say(pipeline.store, text, kind=Kind.CONVENTION, confidence=0.6).memory

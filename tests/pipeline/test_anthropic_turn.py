@@ -1,4 +1,4 @@
-"""Whole turns with Claude as judge and answerer, at a loopback host of the Anthropic dialect."""
+"""Whole turns with Claude as judge and answering model, at a loopback host of the Anthropic dialect."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -45,18 +45,18 @@ def settings_for(server: AnthropicServer, *, max_usd: str = "1", probe: bool = F
 
 @asynccontextmanager
 async def opened(shop: Path, server: AnthropicServer) -> AsyncIterator[Pipeline]:
-    """Open the shop with these judges."""
+    """Open the shop with these models."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         yield pipeline
 
 
 def names(answer: Answer) -> set[str]:
-    """The entities that were kept."""
+    """Return the kept entities."""
     return {f"{memory.path}::{memory.entity}" for memory in answer.selected}
 
 
 async def test_a_turn_judges_everything_and_answers_once(shop: Path, claude_server: AnthropicServer) -> None:
-    """Every memory is judged, the account adds up, and there is exactly one answering call, which streams."""
+    """Every memory is judged, the counts add up, and there is exactly one streamed answering call."""
     async with opened(shop, claude_server) as pipeline:
         answer = await pipeline.ask(TASK)
     assert answer.exit_code == 0
@@ -79,7 +79,7 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, claude_serv
 async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     claude_server: AnthropicServer, ttl_s: int, write_factor: Decimal
 ) -> None:
-    """At the vendor's prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the bound."""
+    """At list prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the reservation."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
     drafts, pack = PromptDrafts(judge, PackProfile(), b"s"), Pack("p_1", members, is_kept=True)

@@ -1,4 +1,4 @@
-"""Nothing that passed vanishes: what lost its place or came near is named, and every account of it agrees."""
+"""Every passing memory is shown or named, near misses are listed, and all reports agree."""
 
 import json
 from itertools import groupby
@@ -25,7 +25,7 @@ PASSING = 29
 
 @pytest.fixture
 def prices(make_repo: MakeRepo) -> Path:
-    """A repository of forty functions in four files, some of which call each other."""
+    """A repository of forty functions in four files, some calling each other."""
     one = "def price_{0}(amount: int) -> int:\n    return price_{1}(amount) + {0}\n"
     return make_repo(
         {
@@ -36,20 +36,20 @@ def prices(make_repo: MakeRepo) -> Path:
 
 
 def scored(server: OpenAIServer) -> None:
-    """Let 29 pass, five come near, and the others not."""
+    """Let 29 pass, five come near, and the rest fail."""
     server.score = table(
         {f"price_{n:02}(amount: int)": 97 - n if n < PASSING else 60 if n < 34 else 5 for n in range(40)}
     )
 
 
 async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAIServer) -> None:
-    """Of 29 that passed, 15 are shown with the judge's reasons; 14 and the near ones are named by file, in 5 %."""
+    """Of 29 that passed, 15 are shown with reasons; 14 and the near ones are named by file, within 5 %."""
     scored(server)
     async with Pipeline.open(prices, settings_for(server)) as pipeline:
         answer = await pipeline.context(TASK)
         again = await pipeline.context(TASK)
         body = json.loads((await pipeline.context(TASK, form="json")).bundle or "")
-    shown, _, omitted = (answer.bundle or "").partition("<omitted>")
+    shown, _, omitted = (answer.bundle or "").partition("<left_out>")
     assert len(answer.selected) == 15 and shown.count("; why: listed as price_") == 15
     lines = omitted.split("\n")
     passed = lines[
@@ -102,7 +102,7 @@ async def test_a_small_budget_shows_memories_first(prices: Path, server: OpenAIS
 async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_named(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Exit 1, the nearest five named as below it, and no strong model is called unless that is asked for."""
+    """Exit 1, the nearest five are shown as below the threshold, and no answering model is called unless requested."""
     settings = replace(settings_for(server), judge=JudgeSettings(model="lexical"))
     settings = replace(settings, selection=replace(settings.selection, lexical_threshold=1.0))
     turn = Turn(task="where does the cart take a discount above one hundred?")
@@ -112,13 +112,13 @@ async def test_without_a_model_and_with_nothing_over_the_cut_the_best_five_are_n
         anyway = await pipeline.ask(turn, answer_anyway=True)
     assert (answer.exit_code, answer.selected, answer.answer) == (1, (), None)
     below = (answer.bundle or "").partition("Near, but below the threshold:\n")[2].split("\n")
-    assert len(below) == 6 and below[5] == "</omitted>"
+    assert len(below) == 6 and below[5] == "</left_out>"
     assert len(answer.near_misses) >= 5
     assert anyway.answer == server.answer and anyway.exit_code == 0
 
 
 async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAIServer) -> None:
-    """Where the best score is in the rubric's lowest band, the page says that nothing comes close and names none."""
+    """If the best score is in the rubric's lowest band, the page says that nothing comes close and names none."""
     server.score = lambda _memory, _asked: (2, "unrelated")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(Turn(task="feed the quokka"))
@@ -129,7 +129,7 @@ async def test_what_is_unrelated_is_not_called_near(shop: Path, server: OpenAISe
 async def test_known_failures_and_decisions_that_passed_stand_in_the_governance_section(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Each that passed is named there, also where its layer's share has no room for its text; others are not."""
+    """Every memory that passed is named, even if its layer has no room for its text; others are not."""
     server.score = lambda memory, asked: (90, "fits") if "quokka" in memory.text else (2, "no")
     decision, failure, other = (
         memory_writer.make_memory(

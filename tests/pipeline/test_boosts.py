@@ -1,4 +1,4 @@
-"""Boosts: what they add, to whom, and what they may never do."""
+"""Boosts: what they add, to which memories, and their limits."""
 
 import random
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.boosts import SECONDS_PER_DAY, boost
+from xscore.pipeline.boosts import BOOSTERS, SECONDS_PER_DAY, BoostRules, boost
 from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
@@ -24,7 +24,7 @@ def candidate(id_: str, *, path: str = "", kind: Kind = Kind.FUNCTION, age_days:
 
 
 def outcome(id_: str, score: float, *, path: str = "", kind: Kind = Kind.FUNCTION, age: float | None = None) -> Outcome:
-    """A candidate judged this turn."""
+    """A candidate judged in this turn."""
     return Outcome(candidate(id_, path=path, kind=kind, age_days=age), Judgment("h" + id_, score), Origin.JUDGED)
 
 
@@ -35,28 +35,21 @@ def ranked(
     turn: Turn = TURN,
     settings: BoostSettings | None = None,
     degrees: dict[str, int] | None = None,
-    thresholds: Thresholds = Thresholds(0.7),  # noqa: B008  frozen
+    thresholds: Thresholds = Thresholds(0.7),  # noqa: B008  an immutable default
 ) -> dict[str, Ranked]:
-    """Boost with the default settings, by id."""
-    found = boost(
-        outcomes,
-        edges=edges,
-        degrees=degrees or {},
-        turn=turn,
-        settings=settings or BoostSettings(),
-        thresholds=thresholds,
-        now=NOW,
-    )
+    """Apply the default boosts; return results by id."""
+    rules = BoostRules(settings=settings or BoostSettings(), thresholds=thresholds, boosters=BOOSTERS, now=NOW)
+    found = boost(outcomes, turn, rules, edges=edges, degrees=degrees or {})
     return {each.candidate.id: each for each in found}
 
 
 def calls(source: str, target: str) -> Edge:
-    """One call."""
+    """Return one call edge."""
     return Edge(source, target, Relation.CALLS)
 
 
 def test_what_a_relevant_memory_calls_is_lifted() -> None:
-    """A passes and calls B: B goes from 0.6 to the threshold, and the boost says why (X29)."""
+    """A passes and calls B: B rises from 0.6 to the threshold, with the reason (X29)."""
     found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("a", "b")])["b"]
     assert found.score == pytest.approx(0.7)
     assert found.judgment.score == 0.6
@@ -65,14 +58,14 @@ def test_what_a_relevant_memory_calls_is_lifted() -> None:
 
 
 def test_no_chaining() -> None:
-    """B passes only by its boost, so it boosts nobody (K14)."""
+    """B passes only by its boost, so it boosts no other memory (K14)."""
     found = ranked([outcome("a", 0.9), outcome("b", 0.6), outcome("c", 0.6)], [calls("a", "b"), calls("b", "c")])
     assert found["b"].score >= 0.7
     assert found["c"].boosts == ()
 
 
 def test_a_hub_gives_little() -> None:
-    """A function with a hundred callers gives a tenth; a call to itself gives nothing."""
+    """A function with a hundred callers adds a tenth; a call to itself adds nothing."""
     outcomes = [outcome("a", 0.9), outcome("b", 0.6)]
     assert ranked(outcomes, [calls("a", "b")], degrees={"b": 100})["b"].boosts[0].amount == pytest.approx(0.01)
     assert ranked(outcomes, [calls("a", "b")], degrees={"a": 10})["b"].boosts[0].amount == pytest.approx(0.10)
@@ -80,13 +73,13 @@ def test_a_hub_gives_little() -> None:
 
 
 def test_below_the_floor_nothing_is_lifted() -> None:
-    """A raw score under 0.4 stays as it is, whatever its links (K14)."""
+    """A raw score under 0.4 stays, whatever its links (K14)."""
     found = ranked([outcome("a", 0.9), outcome("b", 0.39)], [calls("a", "b")], turn=Turn(task="t", file="b/x.py"))["b"]
     assert (found.score, found.boosts) == (0.39, ())
 
 
 def test_tests_and_their_subjects() -> None:
-    """The subject of a passing test is lifted, and so is a test of the function being edited (X32)."""
+    """The subject of a passing test is boosted, and so is a test of the function being edited (X32)."""
     edge = Edge("t", "s", Relation.TESTS)
     subject = ranked([outcome("t", 0.8, kind=Kind.TEST), outcome("s", 0.5)], [edge])["s"]
     assert [each.name for each in subject.boosts] == ["test_link"]
@@ -99,7 +92,7 @@ def test_tests_and_their_subjects() -> None:
 
 @pytest.mark.parametrize(("lines", "lifted"), [(((18, 18),), True), (((1, 9), (21, 40)), False), ((), False)])
 def test_an_uncommitted_edit_counts_as_the_file_at_hand(lines: tuple[tuple[int, int], ...], lifted: bool) -> None:
-    """A test of a function that the working tree changed is lifted without naming the file (X32)."""
+    """A test of a function changed in the working tree is boosted without naming the file (X32)."""
     outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
     turn = Turn(task="t", changed=(ChangedFile("s.py", 0.0, lines),))
     found = ranked(outcomes, [Edge("t", "s", Relation.TESTS)], turn=turn)["t"]
@@ -107,7 +100,7 @@ def test_an_uncommitted_edit_counts_as_the_file_at_hand(lines: tuple[tuple[int, 
 
 
 def test_recency_halves_and_git_outranks_file_times() -> None:
-    """The boost halves every seven days; where git is asked, a file that it does not name as changed has none (X30)."""
+    """The boost halves every seven days; with git, a file it does not report as changed gets none (X30)."""
     settings = BoostSettings(recency=0.05)
     old = [outcome(f"old{number}", 0.5, age=300 + number) for number in range(3)]
     for age, amount in ((0.0, 0.05), (7.0, 0.025), (14.0, 0.0125)):
@@ -125,7 +118,7 @@ def test_recency_halves_and_git_outranks_file_times() -> None:
 
 @pytest.mark.parametrize("from_git", [True, False])
 def test_a_date_that_most_files_share_is_no_recency(from_git: bool) -> None:
-    """After a clone or a first commit, only what changed later is recent."""
+    """After a clone or a first commit, only later changes are recent."""
     ages = {f"f{number}": 2.4 for number in range(6)} | {"new": 1.0, "older": 5.0}
     changed = tuple(ChangedFile(f"{name}/x.py", age) for name, age in ages.items())
     found = ranked(
@@ -143,7 +136,7 @@ def test_an_edit_is_later_than_a_first_commit_of_today() -> None:
 
 
 def test_recency_alone_lifts_nothing_over_the_cut() -> None:
-    """What passes only with its date stays where it is; what another boost carries over keeps both."""
+    """A memory never passes by recency alone; one that another boost carries over keeps both."""
     edges = [calls("a", "b")]
     outcomes = [
         outcome("a", 0.9, age=9),
@@ -161,7 +154,7 @@ def test_recency_alone_lifts_nothing_over_the_cut() -> None:
 
 
 def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
-    """The current file counts whole, its folder half, others not."""
+    """The current file counts in full, its folder half, others not."""
     turn = Turn(task="t", file="p/a.py")
     found = ranked([outcome("a", 0.5, path="p/a.py"), outcome("b", 0.5, path="p/b.py"), outcome("c", 0.5)], turn=turn)
     assert found["a"].boosts[0].amount == 2 * found["b"].boosts[0].amount
@@ -169,7 +162,7 @@ def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
 
 
 def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
-    """All boosts together add at most 0.15; the one cut says so."""
+    """All boosts together add at most 0.15; a capped one says so."""
     turn = Turn(task="t", file="b.py", changed=(ChangedFile("b.py", 0.0),))
     edges = [calls("a", "b"), Edge("t", "b", Relation.TESTS)]
     outcomes = [outcome("a", 0.9), outcome("t", 0.9, kind=Kind.TEST), outcome("b", 0.5, path="b.py")]
@@ -180,7 +173,7 @@ def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
 
 
 def test_duplicates_bring_their_links() -> None:
-    """A memory judged once for two equal copies is lifted through the edges of either."""
+    """A memory judged once for two equal copies is boosted through the edges of either."""
     copy = Outcome(
         Candidate("b", "hb", Layer.GRAPH, Kind.FUNCTION, "b.py", "b", 1, 2, "", 1, 0.0, duplicates=("b2",)),
         Judgment("hb", 0.6),
@@ -190,18 +183,11 @@ def test_duplicates_bring_their_links() -> None:
 
 
 def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
-    """No score, nothing to lift; a booster is any callable."""
+    """Without a score there is nothing to boost; a booster is any callable."""
     missing = Outcome(candidate("u"), Unjudged("hu", UnjudgedCause.BUDGET), Origin.UNJUDGED)
-    found = boost(
-        [outcome("a", 0.5), missing],
-        edges=(),
-        degrees={},
-        turn=TURN,
-        settings=BoostSettings(),
-        thresholds=Thresholds(0.7),
-        now=NOW,
-        boosters=[lambda each, around: Boost("mine", 0.02, f"{each.id} of {len(around.known)}")],
-    )
+    own = [lambda each, around: Boost("mine", 0.02, f"{each.id} of {len(around.known)}")]
+    rules = BoostRules(settings=BoostSettings(), thresholds=Thresholds(0.7), boosters=own, now=NOW)
+    found = boost([outcome("a", 0.5), missing], TURN, rules, edges=(), degrees={})
     assert [(each.candidate.id, each.score) for each in found] == [("a", 0.52)]
 
 
@@ -214,7 +200,7 @@ scores = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_si
     seed=st.integers(0, 99),
 )
 def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int) -> None:
-    """n in, n out; raw untouched; 0 ≤ lift ≤ cap; final ≤ 1; none below the floor; order is no matter."""
+    """n in, n out; raw untouched; 0 ≤ boost ≤ cap; final ≤ 1; none below the floor; independent of order."""
     outcomes = [outcome(f"m{place}", score, path=f"d{place % 3}/f.py", age=place) for place, score in enumerate(scores)]
     edges = [Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links]
     turn = Turn(task="t", file="d1/f.py")

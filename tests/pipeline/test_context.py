@@ -1,4 +1,4 @@
-"""What a turn is completed with: what the moment shows, less what must not leave the machine."""
+"""What completes a turn: the current state, minus what must not leave the machine."""
 
 import os
 import time
@@ -26,7 +26,7 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
 
 
 def completed(root: Path, turn: Turn, **settings: Any) -> Turn:
-    """The turn as it goes into prompts."""
+    """Return the turn as used in prompts."""
     place = find_root(root)
     connection = open_in_memory(SCHEMA)
     index_repository(connection, place, IndexSettings(**settings), now=time.time() + 3600)
@@ -35,7 +35,7 @@ def completed(root: Path, turn: Turn, **settings: Any) -> Turn:
 
 
 def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make_repo: MakeRepo) -> None:
-    """`.env` and its like stay out whole, renamed ones too: no rule tells a plain word from a password."""
+    """`.env` and similar files are left out entirely, renamed ones too: no rule recognises a plain-word password."""
     root = make_repo(
         {"a.py": "one = 1\n", ".env": "FOO=plain\n", "my dir/prod.env": "FOO=plain\n" * 9, "key.pem": "x\n"}
     )
@@ -51,7 +51,7 @@ def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make
 
 
 def test_a_file_whose_name_holds_a_secret_is_not_named(make_repo: MakeRepo) -> None:
-    """As current or recent file it is left out: names stand in prompts and in the store."""
+    """Such a file is left out as current or recent file: names appear in prompts and in the store."""
     root = make_repo({"a.py": "", f"dump_{TOKEN}.py": ""})
     secret = str(root / f"dump_{TOKEN}.py")
     turn = completed(root, Turn(task="x", file=secret, recent=(secret, str(root / "a.py"))))
@@ -59,13 +59,13 @@ def test_a_file_whose_name_holds_a_secret_is_not_named(make_repo: MakeRepo) -> N
 
 
 def test_a_diff_that_is_handed_over_is_redacted_too(make_repo: MakeRepo) -> None:
-    """Who calls from Python gets the same care as the command line."""
+    """Python callers get the same protection as the command line."""
     turn = completed(make_repo({"a.py": ""}), Turn(task="x", diff=f"+key = '{TOKEN}'\n"))
     assert turn.diff == "+key = '<SECRET:github_token>'\n"
 
 
 def test_no_secret_is_cut_in_two_and_not_seen_for_one(make_repo: MakeRepo) -> None:
-    """Long errors, files and diffs are looked at before they are shortened."""
+    """Long errors, files and diffs are redacted before they are shortened."""
     file, diff = f"{'x ' * (MAX_FILE_CHARS // 2 - 5)}{TOKEN}", f"{'+ ' * (MAX_DIFF_CHARS // 2 - 5)}{TOKEN}"
     root = make_repo({"a.py": file})
     errors = TOKEN + " y" * (MAX_TASK_CHARS // 2 - 10)
@@ -75,7 +75,7 @@ def test_no_secret_is_cut_in_two_and_not_seen_for_one(make_repo: MakeRepo) -> No
 
 
 def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
-    """A name that is not UTF-8, or has a percent sign, is found again on the disk."""
+    """A name that is not UTF-8, or has a percent sign, is found on disk."""
     root = make_repo({"100%FF.py": "percent = 1\n"})
     odd = os.fsdecode(b"b\xff.py")
     (root / odd).write_text("odd = 1\n")
@@ -84,7 +84,7 @@ def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
 
 
 def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
-    """P03: tasks and errors are stored and sent, so they are screened; a setting leaves them as they are."""
+    """P03: tasks and errors are stored and sent, so they are screened; a setting turns this off."""
     asked = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
     root = find_root(shop)
     screened = complete_turn(asked, root, work=UncommittedWork())
@@ -93,7 +93,7 @@ def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
 
 
 def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
-    """Hunks of files that are excluded by a glob, a class or their content stay here; deleted files go by name."""
+    """Hunks of files excluded by glob, class or content are left out; deleted files are matched by name."""
     files = {f"{name}.{end}": "one\n" for name, end in (("a", "py"), ("private/b", "py"), ("c", "lock"), ("d", "py"))}
     root = make_repo(files | {"gone.py": "one\n", "private/gone.py": "one\n", "wide.py": "one\n"})
     for name in files:
@@ -108,7 +108,7 @@ def test_the_diff_holds_only_what_is_indexed(make_repo: MakeRepo) -> None:
 
 
 def test_edited_lines_are_those_after_the_change(make_repo: MakeRepo) -> None:
-    """Added lines by their number, removed ones by the lines around them; what only moved down is not edited."""
+    """Added lines by number, removed ones by the lines around them; moved lines are not edits."""
     root = make_repo({"a.py": "".join(f"line {number}\n" for number in range(1, 31))})
     lines = (root / "a.py").read_text().splitlines(keepends=True)
     (root / "a.py").write_text("".join(["new\n", *lines[:9], "changed\n", *lines[10:24], *lines[25:]]))

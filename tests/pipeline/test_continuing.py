@@ -1,52 +1,41 @@
-"""A turn is continued with its own judge and with what is left of the files it named."""
+"""A turn is continued with its own judge and with the files it named that remain."""
 
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
 
 TASK = Turn(task="The discount is taken twice; take it once.")
 
 
-class Listens(Observer):
-    """Keeps the notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, message: str) -> None:
-        """Keep it."""
-        self.notes.append(message)
-
-
 def at(server: OpenAIServer, **flags: object) -> LoadedSettings:
-    """Settings as the command line reads them, with the judge in no file; flags as it gives them."""
+    """Settings as the command line reads them, with the judge only in flags."""
     environ = {"OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0", "OPENAI_API_KEY": "sk-0123456789"}
     return load_settings(repo_root=None, user_file=None, environ=environ, flags=flags)
 
 
 async def begun(shop: Path, settings: Settings | LoadedSettings, turn: Turn = TASK) -> Answer:
-    """Ask without an answer, so that there is something to continue."""
+    """Ask without an answer, leaving a turn to continue."""
     async with Pipeline.open(shop, settings) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
 async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer) -> None:
-    """The current file and a recent one were deleted: the turn goes on without them, and says so."""
+    """If the current file and a recent one were deleted, the turn continues without them and says so."""
     named = replace(TASK, file="shop/cart.py", line=3, recent=("README.md", "pyproject.toml"))
     first = await begun(shop, settings_for(server), named)
     (shop / "shop" / "cart.py").unlink()
     (shop / "README.md").unlink()
-    watch = Listens()
+    watch = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
         second = await pipeline.resume(first.turn_id)
     assert second.coverage.carried > 0 and second.answer is not None
@@ -54,10 +43,10 @@ async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer
 
 
 async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
-    """Where no judge is named, that of the turn judges on, and nothing is paid twice."""
+    """Without a named judge the turn's own continues, and nothing is paid twice."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     paid = server.counts.judging_requests
-    watch = Listens()
+    watch = EventList()
     async with Pipeline.open(shop, at(server), observer=watch) as pipeline:
         assert pipeline.parts.judge.identity.model != "judge-2"
         second = await pipeline.resume(first.turn_id)
@@ -67,7 +56,7 @@ async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServe
 
 
 async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
-    """Killed before anything was judged and before its receipt, a turn still knows its judge."""
+    """Killed before any judgment or receipt, a turn still knows its judge."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     async with Pipeline.open(shop, at(server)) as pipeline:
         connection = pipeline.parts.store.connection
@@ -78,7 +67,7 @@ async def test_a_killed_turn_goes_on_with_its_own_judge(shop: Path, server: Open
 
 
 async def test_a_turn_goes_on_with_its_own_answering_model(shop: Path, server: OpenAIServer) -> None:
-    """Also where nothing was judged yet, and the lexical judge too; a flag names another."""
+    """Also if nothing was judged yet, and for the lexical judge; a flag names another."""
     for judge in ("openai:judge-2", "lexical"):
         first = await begun(shop, at(server, **{"judge.model": judge, "primary.model": "openai:strong-2"}))
         async with Pipeline.open(shop, at(server)) as pipeline:
@@ -95,7 +84,7 @@ async def test_a_turn_goes_on_with_its_own_answering_model(shop: Path, server: O
 
 @pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
 async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags: dict[str, object]) -> None:
-    """Named another judge, or options that make it another, the turn is not paid again: exit 2 and what to do."""
+    """With another judge, or options that change it, the turn is not paid again: exit 2 and a remedy."""
     first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     server.reset()
     async with Pipeline.open(shop, at(server, **flags)) as pipeline:
@@ -106,9 +95,9 @@ async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags:
 
 
 async def test_a_turn_that_judged_nothing_may_have_another_judge(shop: Path, server: OpenAIServer) -> None:
-    """Nothing was paid, so nothing is lost: the judge of today takes it."""
+    """Nothing was paid, so nothing is lost: the current judge takes over."""
     first = await begun(shop, at(server, **{"judge.model": "lexical"}))
-    watch = Listens()
+    watch = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
         second = await pipeline.resume(first.turn_id)
     assert second.coverage.judged == second.coverage.candidates

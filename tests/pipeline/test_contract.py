@@ -1,4 +1,4 @@
-"""The JSON contract: the shape of every object, from real turns, held by snapshots."""
+"""The JSON contract: the structure of every object, from real turns, kept as snapshots."""
 
 import json
 from decimal import Decimal
@@ -23,7 +23,7 @@ FREE_KEYS = {"by_kind", "by_language", "by_layer", "by_folder", "by_cause", "by_
 
 
 def shape(value: object, key: str = "") -> object:
-    """Replace every value by its type, and every list by the shape of its first element."""
+    """Replace every value by its type, and every list by its first element's structure."""
     if isinstance(value, dict):
         if key in FREE_KEYS:
             return {"…": shape(next(iter(value.values()), 0))}
@@ -46,7 +46,7 @@ async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snaps
             "ask": to_json(await pipeline.ask(replace(TASK, file="shop/prices.py", scope=Scope(paths=("shop/",))))),
             "context": to_json(await pipeline.context(TASK)),
             "explain": to_json(await pipeline.explain("shop/prices.py::total")),
-            "status": to_json(pipeline.status()),
+            "status": to_json(await pipeline.status()),
             "doctor": to_json(await pipeline.doctor()),
         }
     assert all(next(iter(body)) == "schema" and body["schema"] == 1 for body in found.values())
@@ -55,7 +55,7 @@ async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snaps
 
 
 async def test_a_context_that_chose_nothing_is_an_empty_bundle(shop: Path, server: OpenAIServer) -> None:
-    """`context` has a bundle even when it is empty; `ask` has one only where there is no answer."""
+    """`context` always has a bundle, even an empty one; `ask` only if there is no answer."""
     server.score = table({}, default=1)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         assert to_json(await pipeline.context(TASK))["bundle"] == ""
@@ -73,14 +73,14 @@ def test_money_is_a_plain_decimal_string(amount: str | None, written: str | None
 
 
 def test_a_receipt_that_does_not_add_up_cannot_exist() -> None:
-    """X03: a broken sum is an internal error, never an answer."""
+    """X03: a sum that does not add up is an internal error, never an answer."""
     with pytest.raises(BrokenReceipt) as caught:
         Coverage(candidates=5, judged=2, cached=1, carried=0, unjudged=1)
     assert caught.value.exit_code == 70
 
 
 async def test_a_stored_receipt_reads_back(shop: Path, server: OpenAIServer) -> None:
-    """What the store keeps of a turn is what the command printed, without the bundle."""
+    """The store keeps of a turn what the command printed, without the bundle."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer: Answer = await pipeline.context(TASK)
         row = pipeline.parts.store.connection.execute(

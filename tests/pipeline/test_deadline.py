@@ -1,4 +1,4 @@
-"""A deadline ends a turn in time with what there is; the rest is unjudged and can be judged later."""
+"""A deadline ends a turn in time with what is judged; the rest can be judged later."""
 
 import time
 from collections.abc import Callable
@@ -8,20 +8,21 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.providers.spec import import_sdk
+from xscore.records.events import Progress
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer, Progress
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 
 TASK = Turn(task="Count the sheep of the night.")
 SILENT_S, PATIENCE_S = 90.0, 45.0
-"""A host's silence, and what a turn with a deadline may take of it on a busy machine."""
+"""A host's silence, and how long a turn with a deadline may take on a busy machine."""
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def within(settings: Settings, deadline_s: float | None) -> Settings:
 
 
 async def ask(root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task) -> Answer:
-    """Ask once, the index being up to date and the SDK imported, so that the host's pace alone is measured."""
+    """Ask once with an up-to-date index and the SDK imported, so that only the host's latency is measured."""
     await import_sdk("openai")
     async with Pipeline.open(root, settings) as pipeline:
         await pipeline.index()
@@ -54,7 +55,7 @@ async def ask_paced(
     holds: Callable[[Answer], object],
     answer: bool = False,
 ) -> Answer:
-    """Ask with a deadline at a host of a latency; again, both four times as long, where the machine took the time."""
+    """Ask with a deadline at a host with latency; if the machine was too slow, retry with both four times as long."""
     for slower in (1, 4):
         server.reset()
         deadline_s, server.latency_s = (slower * seconds for seconds in pace)
@@ -65,7 +66,7 @@ async def ask_paced(
 
 
 async def test_a_turn_ends_at_its_deadline(flock: Path, server: OpenAIServer) -> None:
-    """What is judged by then is judged, the rest is unjudged for the deadline, and the sum holds."""
+    """The rest is unjudged for the deadline, and the counts add up."""
     settings = settings_for(server, pack_size=1, concurrency=4)
     answer = await ask_paced(flock, server, settings, pace=(1.5, 0.3), holds=lambda found: found.coverage.judged)
     coverage = answer.coverage
@@ -75,7 +76,7 @@ async def test_a_turn_ends_at_its_deadline(flock: Path, server: OpenAIServer) ->
 
 
 async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: OpenAIServer) -> None:
-    """Once the host's pace is known, nothing is in flight at the deadline, so nothing is paid and cut off.
+    """Once the host's pace is known, no call is in flight at the deadline, so none is paid and cut off.
 
     A busy machine may hold up a call of one run, but not of each of three.
     """
@@ -93,7 +94,7 @@ async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: 
 
 
 async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: OpenAIServer) -> None:
-    """The chosen context is given instead, exit 7, in time."""
+    """The chosen context is returned instead, exit 7, in time."""
     settings = settings_for(server)
     await ask(flock, settings)
     begun = time.monotonic()
@@ -105,31 +106,20 @@ async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: Op
     assert any("deadline" in warning for warning in answer.warnings)
 
 
-class Remembers(Observer):
-    """Keeps what it was told of the judging."""
-
-    def __init__(self) -> None:
-        self.told: list[Progress] = []
-
-    def progress(self, progress: Progress) -> None:
-        """Keep it."""
-        self.told.append(progress)
-
-
 async def test_the_provisional_best_are_told_best_first(flock: Path, server: OpenAIServer) -> None:
-    """X05: at most K leaders, best first; on a second run the cached ones are among them from the start."""
+    """X05: at most K leaders, best first; a second run shows the cached ones from the start."""
     server.score = table({f"f{n:02}.py::sheep_{n}": n for n in range(40)})
-    watch = Remembers()
+    watch = EventList()
     async with Pipeline.open(flock, settings_for(server), observer=watch) as pipeline:
         await pipeline.ask(TASK, answer=False)
-        scores = [leader.score for leader in watch.told[-1].leaders]
+        scores = [leader.score for leader in watch.of(Progress)[-1].leaders]
         await pipeline.ask(TASK, answer=False)
     assert scores == [n / 100 for n in range(39, 24, -1)]
-    assert [leader.score for leader in watch.told[-1].leaders] == scores
+    assert [leader.score for leader in watch.of(Progress)[-1].leaders] == scores
 
 
 async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) -> None:
-    """What the cut turn judged is carried and not paid again; together nothing is left."""
+    """Judgments of the interrupted turn are carried and not paid again; together nothing is left."""
     settings = settings_for(server, pack_size=1, concurrency=4)
     first = await ask_paced(flock, server, settings, pace=(1.2, 0.2), holds=lambda found: found.coverage.judged)
     server.latency_s = 0.0
@@ -144,7 +134,7 @@ async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) 
 
 
 async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer) -> None:
-    """Without a name the latest turn is finished; one that is done is said to be done."""
+    """Without an id the latest turn is finished; a finished one is reported as such."""
     async with Pipeline.open(flock, settings_for(server)) as pipeline:
         with pytest.raises(NothingMatched, match="no turn yet"):
             await pipeline.resume()
@@ -158,7 +148,7 @@ async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer)
 
 
 async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer) -> None:
-    """A memory edited since the turn is judged anew, the others are carried."""
+    """A memory edited since the turn is judged again, the others are carried."""
     settings = settings_for(server)
     first = await ask(flock, settings)
     (flock / "f00.py").write_text('def sheep_0() -> int:\n    """Count black sheep."""\n    return 0\n')
@@ -168,7 +158,7 @@ async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer
 
 
 async def test_a_growing_index_is_told(flock: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the time goes to the index at most; a turn without some files is partial, and `continue` finishes it."""
+    """Indexing takes at most half of the time; a turn that misses files is partial, and `continue` finishes it."""
     settings = settings_for(server)
     monkeypatch.setattr("xscore.pipeline.prepare.LEAST_INDEX_S", 0.0)  # one file would be read in it
     await ask(flock, settings)

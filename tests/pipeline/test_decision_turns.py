@@ -1,4 +1,4 @@
-"""Turns judged by a decision model, against a loopback host of both wires."""
+"""Turns judged by a decision model, against a loopback host of both APIs."""
 
 import json
 from collections.abc import Iterator
@@ -49,13 +49,13 @@ def settings_for(server: DecisionServer, wire: str = "systemone", *, form: str =
 
 
 async def ask(root: Path, settings: Settings, turn: Turn = TASK) -> Answer:
-    """Play one turn without an answer."""
+    """Run one turn without an answer."""
     async with Pipeline.open(root, settings) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
 def scores(answer: Answer) -> dict[str, float]:
-    """Return the raw score of everything kept or nearly kept, by entity."""
+    """Return the raw score of every kept or near memory, by entity."""
     return {memory.entity: memory.raw_score for memory in (*answer.selected, *answer.near_misses)}
 
 
@@ -77,7 +77,7 @@ async def test_every_memory_is_a_question_and_the_best_are_kept(
 
 
 async def test_an_edit_asks_about_its_own_memories_only(shop: Path, server: DecisionServer) -> None:
-    """A score depends on no neighbour, so nothing beside the edited function is asked again."""
+    """A score does not depend on neighbours, so only the edited function is asked again."""
     settings = settings_for(server)
     await ask(shop, settings)
     asked = server.questions
@@ -89,7 +89,7 @@ async def test_an_edit_asks_about_its_own_memories_only(shop: Path, server: Deci
 
 
 async def test_forms_and_wires_are_judges_of_their_own(shop: Path, server: DecisionServer) -> None:
-    """What one form or wire said is not taken for the other's."""
+    """Judgments of one form or API are not reused for the other."""
     for wire in WIRES:
         for form in FORMS:
             answer = await ask(shop, settings_for(server, wire, form=form))
@@ -97,7 +97,7 @@ async def test_forms_and_wires_are_judges_of_their_own(shop: Path, server: Decis
 
 
 def by_place(reply: dict[str, Any], place: int) -> Any:
-    """Return the answer at this place of either wire."""
+    """Return the answer at this place, for either API."""
     answers = reply["answers"]
     return answers[place] if isinstance(answers, list) else answers[list(answers)[place]]
 
@@ -107,7 +107,7 @@ def by_place(reply: dict[str, Any], place: int) -> Any:
 async def test_what_is_no_probability_is_asked_again_and_never_a_zero(
     shop: Path, server: DecisionServer, wire: str, value: object
 ) -> None:
-    """A spoiled answer costs its neighbours nothing; the second reply settles it."""
+    """A damaged answer does not affect its neighbours; the second reply settles it."""
 
     def spoil(reply: dict[str, Any]) -> dict[str, Any]:
         if server.requests == 1:
@@ -124,7 +124,7 @@ async def test_what_is_no_probability_is_asked_again_and_never_a_zero(
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_refusal_is_asked_once_alone_and_then_unjudged(shop: Path, server: DecisionServer, wire: str) -> None:
-    """The model's refusal of one memory leaves the others judged."""
+    """If the model refuses one memory, the others are judged."""
 
     def spoil(reply: dict[str, Any]) -> dict[str, Any]:
         answers = reply["answers"]
@@ -143,7 +143,7 @@ async def test_a_refusal_is_asked_once_alone_and_then_unjudged(shop: Path, serve
 
 
 def questions_of(body: dict[str, Any]) -> list[str]:
-    """Return the texts of the questions of a request, in order."""
+    """Return the question texts of a request, in order."""
     asked = body["questions"]
     return [one["instructions"] for one in (asked.values() if isinstance(asked, dict) else asked)]
 
@@ -152,7 +152,7 @@ def questions_of(body: dict[str, Any]) -> list[str]:
 async def test_renamed_missing_extra_and_repeated_answers_score_nothing(
     shop: Path, server: DecisionServer, wire: str
 ) -> None:
-    """No wrong name gets a score, and what is missing is asked again."""
+    """No unknown name gets a score, and what is missing is asked again."""
 
     def spoil(reply: dict[str, Any]) -> dict[str, Any] | bytes:
         if server.requests > 1:
@@ -173,11 +173,11 @@ async def test_renamed_missing_extra_and_repeated_answers_score_nothing(
     answer = await ask(shop, settings_for(server, wire))
     assert answer.coverage.unjudged == 0
     assert server.questions == answer.coverage.candidates + 3
-    assert any("1 scores for unknown ids" in line for line in answer.warnings)
+    assert any("1 score for unknown ids" in line for line in answer.warnings)
 
 
 async def test_a_question_that_the_host_rejects_is_found_by_halves(shop: Path, server: DecisionServer) -> None:
-    """A 400 for one question of many ends with that one alone, and the others judged."""
+    """A 400 caused by one question of many ends with only that one unjudged."""
 
     def refuse(body: dict[str, Any]) -> tuple[int, str] | None:
         return (400, "bad input") if any('name="discount"' in text for text in questions_of(body)) else None
@@ -193,7 +193,7 @@ async def test_a_question_that_the_host_rejects_is_found_by_halves(shop: Path, s
 async def test_a_host_that_takes_nothing_is_left_after_a_handful_of_requests(
     shop: Path, server: DecisionServer, status: int, most: int
 ) -> None:
-    """A redirect, a 400 or a page for everything, after a good probe, is not taken apart to the last memory."""
+    """A redirect, a 400 or a web page for everything, after a good probe, is not split down to single memories."""
     page = b"<html>Sign in</html>"
     server.status = lambda body: (status, "no") if status != 200 and server.requests > 1 else None
     server.spoil = lambda reply: page if status == 200 and server.requests > 1 else reply
@@ -213,7 +213,7 @@ def parts(make_repo: MakeRepo) -> Path:
 
 
 async def test_what_a_host_takes_is_learned_from_what_it_finds_too_large(parts: Path, server: DecisionServer) -> None:
-    """A size that was turned down once is not sent again: other requests of that size are halved unsent."""
+    """A rejected size is not sent again: other requests of that size are halved first."""
     server.most_tokens = 780
     answer = await ask(parts, settings_for(server, pack_size=8, concurrency=1))
     assert answer.coverage.unjudged == 0
@@ -221,7 +221,7 @@ async def test_what_a_host_takes_is_learned_from_what_it_finds_too_large(parts: 
 
 
 async def test_refusals_that_outrun_the_answers_end_nothing(parts: Path, server: DecisionServer) -> None:
-    """A bad memory in most requests, refused at once while good ones take their time, costs only itself."""
+    """A bad memory in most requests, rejected at once while good ones take time, loses only itself."""
     bad = [f'name="part_{n:03}"' for n in range(0, 160, 20)]
 
     def refuse(body: dict[str, Any]) -> tuple[int, str] | None:
@@ -233,7 +233,7 @@ async def test_refusals_that_outrun_the_answers_end_nothing(parts: Path, server:
 
 
 async def test_a_request_that_is_too_large_is_halved(shop: Path, server: DecisionServer) -> None:
-    """A 413 ends in smaller requests, not in unjudged memories."""
+    """A 413 leads to smaller requests, not to unjudged memories."""
     server.most_tokens = 900
     answer = await ask(shop, settings_for(server))
     assert answer.coverage.unjudged == 0
@@ -243,7 +243,7 @@ async def test_a_request_that_is_too_large_is_halved(shop: Path, server: Decisio
 async def test_a_turn_too_long_for_a_request_is_shortened_in_the_middle_and_said(
     shop: Path, server: DecisionServer
 ) -> None:
-    """A pasted traceback of 80,000 characters leaves room for the questions; the receipt says what was left out."""
+    """A pasted traceback of 80,000 characters leaves room for the questions; the receipt says what was omitted."""
     server.most_tokens = 32_000
     frames = "".join(f'  File "/srv/step_{n}.py", line {n}, in step_{n}\n' for n in range(1_700))
     answer = await ask(shop, settings_for(server), Turn(task=f"The discount is taken twice.\n{frames}KeyError: 'x'"))
@@ -271,7 +271,7 @@ async def test_text_of_a_memory_cannot_leave_its_question(shop: Path, server: De
 
 
 async def test_the_judge_is_the_model_that_answers(shop: Path, server: DecisionServer) -> None:
-    """A moving alias that answers as another model stops, keeps what was paid, and is judged anew by the next turn."""
+    """An alias that moves to another model stops the turn, keeps what was paid, and is judged anew by the next."""
     settings = settings_for(server, probe=True)
     server.model = "jev-1.14.0-20260917"
     first = await ask(shop, settings)
@@ -293,7 +293,7 @@ async def test_the_judge_is_the_model_that_answers(shop: Path, server: DecisionS
 async def test_a_host_that_names_another_model_each_time_is_judged_by_the_name_asked_for(
     shop: Path, server: DecisionServer
 ) -> None:
-    """Names that change in every reply tell nothing: one turn stops, as for a model that moved, the next judges."""
+    """Names that change in every reply mean nothing: one turn stops, as for a moved model, the next judges."""
     server.spoil = lambda reply: {**reply, "model": f"jev-{server.requests}"}
     settings = settings_for(server, probe=True, pack_size=3)
     stopped = await ask(shop, settings)
@@ -307,7 +307,7 @@ async def test_a_host_that_names_another_model_each_time_is_judged_by_the_name_a
 
 
 async def test_a_host_without_the_route_is_judged_through_chat(shop: Path) -> None:
-    """The same model judges through chat prompts, which is said once and remembered; nothing is paid twice."""
+    """The same model judges by chat prompts, which is reported once and remembered; nothing is paid twice."""
     with OpenAIServer() as host:
         settings = Settings(
             judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "wire": "decisions"}),

@@ -1,4 +1,4 @@
-"""What the doctor says of each model, line by line, for judges and answerers of every kind."""
+"""What the doctor reports for each model, line by line, for judges and answering models of every kind."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ OF_THE_REPOSITORY = "discount(sum(lines))"
 
 
 async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, DoctorFinding]:
-    """Ask the doctor; give its findings by name."""
+    """Run the doctor; return its findings by name."""
     async with Pipeline.open(shop, settings) as pipeline:
         found = (await pipeline.doctor(probe=probe)).findings
     assert len({finding.name for finding in found}) == len(found)
@@ -28,12 +28,12 @@ async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[
 
 
 def remote(**judge: Any) -> Settings:
-    """Settings of the vendor's own host; nothing is sent to it."""
+    """Settings for the vendor's own host; nothing is sent to it."""
     return Settings(judge=JudgeSettings(**judge), openai=OpenAISettings(api_key=Secret(KEY)))
 
 
 async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
-    """Host, key, price, limits, reasoning and capability of the judge and of the answerer; nothing is sent."""
+    """Host, key, price, limits, reasoning and capability of judge and answering model; nothing is sent."""
     found = await lines(shop, remote(rpm=500, wire="chat"))
     for role in ("judge", "answerer"):
         for aspect in ("", " key", " price", " limits", " reasoning", " capability"):
@@ -47,7 +47,7 @@ async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
 
 
 async def test_a_decision_model_tells_its_wire_and_tariff(shop: Path) -> None:
-    """OpenAI's own host judges through decisions unless told otherwise, at the price of decisions."""
+    """OpenAI's own host judges by decisions by default, at the price of decisions."""
     found = await lines(shop, remote())
     assert found["judge"].detail == "openai-decisions:gpt-6-luna at api.openai.com"
     assert found["judge wire"].detail.startswith("/decisions: one memory, one question")
@@ -56,7 +56,7 @@ async def test_a_decision_model_tells_its_wire_and_tariff(shop: Path) -> None:
 
 
 async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Path) -> None:
-    """TypeSafe's own limits are known in advance, so that a first turn is paced and estimated by them."""
+    """TypeSafe's limits are known in advance, so the first turn is paced and estimated by them."""
     hosts = {"typesafe": HostAccess("", Secret(KEY), "TYPESAFE_API_KEY")}
     found = await lines(shop, Settings(decisions=DecisionSettings(hosts=hosts)))
     assert found["judge"].detail == "typesafe:jev-1.14.0 at api.typesafe.ai"
@@ -66,7 +66,7 @@ async def test_limits_declared_for_a_host_stand_until_it_states_its_own(shop: Pa
 
 
 async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> None:
-    """Each model of `judge.fallback` has its lines; one that cannot be used is something to mend."""
+    """Each model of `judge.fallback` has its lines; an unusable one needs attention."""
     found = await lines(shop, remote(fallback=("openai-chat:gpt-6-luna", "anthropic:claude-haiku-5-5", "lexical")))
     assert found["fallback 1"].detail == "openai:gpt-6-luna at api.openai.com"
     assert found["fallback 1 key"].ok and "openai/gpt-6-luna" in found["fallback 1 price"].detail
@@ -74,7 +74,9 @@ async def test_who_takes_over_is_named_with_host_key_and_price(shop: Path) -> No
 
 
 async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
-    """A decision judge's reasons come from a chat model: its host, key and price; or that there is none, or no key."""
+    """A decision judge's reasons come from a chat model: its host, key and price; or that the model or
+    key is missing.
+    """
     found = await lines(shop, remote())
     assert found["reasons"].detail == "openai:gpt-6-luna at api.openai.com"
     assert found["reasons key"].ok and "openai/gpt-6-luna" in found["reasons price"].detail
@@ -86,7 +88,7 @@ async def test_the_host_of_the_reasons_call_is_named(shop: Path) -> None:
 
 
 async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
-    """Of a key only the last four characters are shown."""
+    """Only the last four characters of a key are shown."""
     found = await lines(shop, remote())
     said = " ".join(f"{finding.detail} {finding.hint}" for finding in found.values())
     assert KEY[-4:] in said
@@ -95,7 +97,7 @@ async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
 
 @pytest.mark.parametrize("key", ["k3y!", "k3y!-234567"])
 async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
-    """The last four characters of a key of eleven are a third of it, and of one of four all."""
+    """The last four characters of a key of eleven are a third of it, and of a key of four all of it."""
     settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
     found = await lines(shop, settings)
     assert found["judge key"].ok and "OPENAI_API_KEY" in found["judge key"].detail
@@ -103,7 +105,7 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
 
 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
-    """One pack of two memories of our own is sent, and what it showed is remembered for the next look."""
+    """One pack of two memories of our own is sent, and the result is remembered for the next run."""
     with LesserServer(
         models=("judge-2", "strong-1"),
         refused_fields=("json_schema", "prompt_cache_key"),
@@ -130,7 +132,7 @@ async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> N
 
 
 async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
-    """More than two reasoning tokens a judgment are most of a turn's price; two are not."""
+    """More than two reasoning tokens a judgment dominate a turn's price; two do not."""
     with LesserServer(thinks_tokens=4) as server:
         assert (await lines(shop, settings_for(server), probe=True))["judge reasoning"].ok
         server.thinks_tokens = 5
@@ -141,7 +143,7 @@ async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
 
 
 async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path) -> None:
-    """An unknown judge or answerer comes with the names that the host lists."""
+    """An unknown judge or answering model is reported with the names that the host lists."""
     with LesserServer(models=("qwen3:4b", "gpt-oss:20b")) as server:
         found = await lines(shop, settings_for(server), probe=True)
     assert found["probe"].detail.startswith("unknown_model")
@@ -151,7 +153,7 @@ async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path
 
 
 async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: OpenAIServer) -> None:
-    """A wrong key is said in the probe's line and in the answerer's; the doctor itself does not fail."""
+    """A wrong key is reported in the lines of the probe and the answering model; the doctor itself does not fail."""
     server.api_key = "another"
     server.misbehave(Fault.WRONG_KEY, times=9)
     found = await lines(shop, settings_for(server), probe=True)

@@ -1,4 +1,4 @@
-"""The ways in which a model can judge the same memories, beside each other in an estimate."""
+"""The ways in which a model can judge the same memories, compared in an estimate."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,8 @@ from tests.pipeline.test_forecast import FILES
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
-from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.events import JudgeEstimate
+from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings, validate_group
 
@@ -20,7 +21,7 @@ M = Decimal(1_000_000)
 
 @pytest.fixture
 def meadow(make_repo: MakeRepo) -> Path:
-    """Some 120 memories, enough for prompts that a host caches."""
+    """About 120 memories, enough for prompts that a host caches."""
     return make_repo(FILES)
 
 
@@ -39,7 +40,7 @@ def by_way(found: Estimate) -> dict[str, JudgeEstimate]:
 
 
 async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> None:
-    """Decisions, chat with a cold and a warm prefix cache, and words: each at its own tariff, computed by hand."""
+    """Decisions, chat with a cold and a warm prefix cache, and lexical: each at its tariff, checked by hand."""
     found = await estimated(meadow)
     ways = by_way(found)
     assert list(ways) == ["decisions", "chat cold", "chat warm", "lexical"]
@@ -64,7 +65,7 @@ async def test_both_wires_and_words_stand_beside_each_other(meadow: Path) -> Non
 
 
 async def test_the_wire_that_is_set_comes_first(meadow: Path) -> None:
-    """`judge.wire = chat` estimates chat, and shows decisions beside it."""
+    """`judge.wire = chat` estimates chat, with decisions beside it."""
     found = await estimated(meadow, wire="chat")
     assert [one.way for one in found.ways] == ["chat cold", "chat warm", "decisions", "lexical"]
     assert found.judge == found.ways[0]
@@ -77,7 +78,7 @@ async def test_a_judge_with_one_wire_shows_that_one(meadow: Path) -> None:
 
 
 async def test_each_way_lacks_what_its_own_cache_lacks(meadow: Path) -> None:
-    """Judged through decisions, nothing is left for them, and everything for chat: its scores are another judge's."""
+    """After judging by decisions, none are left, but all are left for chat: another judge's scores do not count."""
     with DecisionServer(score=table({}, default=4)) as server:
         settings = Settings(
             judge=JudgeSettings(model="openai:judge-2", is_named=True, probe=False, wire="decisions"),

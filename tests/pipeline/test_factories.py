@@ -1,4 +1,4 @@
-"""Who judges and who answers, from settings alone: nothing is opened or sent."""
+"""Which models judge and answer, from settings alone: nothing is opened or sent."""
 
 import pytest
 
@@ -21,7 +21,7 @@ ANTHROPIC = AnthropicSettings(api_key=Secret("sk-a"))
     ],
 )
 def test_the_vendor_whose_key_is_there_takes_both_seats(settings: Settings, judge: str, answerer: str | None) -> None:
-    """Without a word about models the key decides; without any key the lexical judge scores and nobody answers."""
+    """Without model settings the key decides; without any key the lexical judge scores and no model answers."""
     spec, said = choose_judge(settings)
     chosen = choose_answerer(settings)
     assert str(spec) == judge and (chosen.model if chosen else None) == answerer
@@ -29,7 +29,7 @@ def test_the_vendor_whose_key_is_there_takes_both_seats(settings: Settings, judg
 
 
 def test_a_named_model_is_had_or_refused() -> None:
-    """A model asked for by name without its key is an error that names the variable, never another model."""
+    """A named model without its key is an error with the variable, never a fallback to another model."""
     named = Settings(
         judge=JudgeSettings(model="openai:gpt-5"), primary=PrimarySettings(model="openai:gpt-5"), anthropic=ANTHROPIC
     )

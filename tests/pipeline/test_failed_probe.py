@@ -1,4 +1,4 @@
-"""A host that is dead, silent or cannot be probed costs little, and takes nothing away from what is known."""
+"""A dead or silent host, or one that cannot be probed, costs little, and existing judgments stay usable."""
 
 import asyncio
 from pathlib import Path
@@ -21,13 +21,13 @@ NEW = "def refund(amount: int) -> int:\n    return -amount\n"
 
 
 async def ask(shop: Path, server: LesserServer) -> Answer:
-    """Judge at this server as a process of its own would."""
+    """Judge at this server as a new process does."""
     async with Pipeline.open(shop, settings_for(server, probe=True, attempts=1)) as pipeline:
         return await pipeline.ask(TASK, answer=False)
 
 
 async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
-    """Judge everything, add one memory, and let what is known of the host fade."""
+    """Judge everything, add one memory, and let the host's probe expire."""
     first = await ask(shop, server)
     (shop / "shop" / "refund.py").write_text(NEW)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -40,7 +40,7 @@ async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.SERVER_ERROR, Fault.WRONG_KEY, Fault.MALFORMED_CONTENT])
 async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: Fault) -> None:
-    """What was judged before counts as cached, the new memory is unjudged with what the host said, exit 1."""
+    """Earlier judgments count as cached, the new memory is unjudged with the host's message, exit 1."""
     with LesserServer() as server:
         first = await judged_and_forgotten(shop, server)
         server.misbehave(fault, times=99)
@@ -57,7 +57,7 @@ async def test_a_nearly_cached_turn_outlives_a_failed_probe(shop: Path, fault: F
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bool) -> None:
-    """Ctrl-C while the host is being found out: exit 130, and everything that is not known is unjudged for it."""
+    """Ctrl-C during the probe: exit 130, and every unknown memory is unjudged for it."""
     with LesserServer() as server:
         if known:
             await judged_and_forgotten(shop, server)
@@ -74,13 +74,15 @@ async def test_a_stop_during_the_probe_ends_with_a_receipt(shop: Path, known: bo
 
 
 def at_closed_port(**judge: Any) -> Settings:
-    """Settings that judge where nothing listens, without a probe, as the vendor's own host is judged with."""
+    """Settings with a closed port as host, without a probe, as for the vendor's own host."""
     with LesserServer() as server:
         return settings_for(server, pack_size=1, concurrency=64, **judge)
 
 
 async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None:
-    """Forty packs and five attempts each: few are made, the receipt counts them, and each memory says why."""
+    """Of forty packs with five attempts each only a few are made, the receipt counts them, and each
+    memory has a cause.
+    """
     for number in range(40):
         (shop / f"more_{number}.py").write_text(f"def more_{number}() -> int:\n    return {number}\n")
     async with Pipeline.open(shop, at_closed_port(attempts=5)) as pipeline:
@@ -92,7 +94,7 @@ async def test_a_dead_host_stops_after_a_handful_of_attempts(shop: Path) -> None
 
 
 async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) -> None:
-    """The turn ends in time; that no call was answered, and what the last one met, is in its warnings."""
+    """The turn ends in time; its warnings say that no call was answered, and the last error."""
     settings = at_closed_port(attempts=5)
     async with Pipeline.open(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.5))) as pipeline:
         await pipeline.index()
@@ -102,7 +104,7 @@ async def test_a_dead_host_is_named_where_the_deadline_came_first(shop: Path) ->
 
 
 async def test_a_probe_leaves_time_to_judge(shop: Path) -> None:
-    """A host that is silent to the probe is given up on in time, and judged with as it is."""
+    """A host silent during the probe is given up in time, and then judged with unprobed."""
     with LesserServer() as server:
         server.misbehave(Fault.SILENCE, times=1)
         settings = settings_for(server, probe=True)

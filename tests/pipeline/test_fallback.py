@@ -1,4 +1,4 @@
-"""`judge.fallback`: who takes over what the judge left, at real hosts; and who does not."""
+"""`judge.fallback`: which models take over from the judge, at real hosts, and which do not."""
 
 import time
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ FIRST, SECOND = "decisions:first-1", "systemone:second-1"
 
 @pytest.fixture
 def hosts() -> Iterator[tuple[DecisionServer, DecisionServer]]:
-    """The host of the judge and that of the model that takes over; both score by the same table."""
+    """The judge's host and the fallback's; both score by the same table."""
     with DecisionServer(score=SCORES) as first, DecisionServer(score=SCORES) as second:
         yield first, second
 
 
 def settings_for(first: str, second: str, *, fallback: tuple[str, ...] = (SECOND, "lexical"), **judge: Any) -> Settings:
-    """The first judges in requests of three memories, the second takes over."""
+    """The first judges three memories a request, the second takes over."""
     judging = JudgeSettings(
         model=FIRST, is_named=True, probe=False, pack_size=3, concurrency=1, attempts=1, fallback=fallback, **judge
     )
@@ -41,18 +41,18 @@ def settings_for(first: str, second: str, *, fallback: tuple[str, ...] = (SECOND
 
 
 async def ask(root: Path, settings: Settings, turn: Turn = TASK) -> Answer:
-    """Play one turn without an answer."""
+    """Run one turn without an answer."""
     async with Pipeline.open(root, settings) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
 def given(answer: Answer) -> list[tuple[str, int, int, int]]:
-    """Who scored how many: newly, from the cache, carried over."""
+    """How many memories each judge scored: new, cached, carried."""
     return [(share.model, share.judged, share.cached, share.carried) for share in answer.judges]
 
 
 def failing_after(server: DecisionServer, requests: int, status: int) -> None:
-    """Have a host answer so many requests, and refuse all others."""
+    """Make a host answer N requests and refuse all later ones."""
     server.status = lambda body: (status, "no") if server.requests > requests else None
 
 
@@ -60,7 +60,7 @@ def failing_after(server: DecisionServer, requests: int, status: int) -> None:
 async def test_what_a_failing_host_left_is_judged_by_the_next(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer], status: int
 ) -> None:
-    """Everything has a score, each memory is paid once, each judgment is its judge's, and a repeat is free."""
+    """Everything has a score, each memory is paid once, each judgment has its judge, and a repeat is free."""
     first, second = hosts
     failing_after(first, 1, status)
     settings = settings_for(first.url, second.url)
@@ -88,7 +88,7 @@ async def test_what_a_failing_host_left_is_judged_by_the_next(
 async def test_a_host_that_is_back_judges_what_was_left_to_another(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer]
 ) -> None:
-    """What another model said is never taken for the judge's own."""
+    """Another model's judgment never counts as the judge's own."""
     first, second = hosts
     answer = await ask(shop, settings_for(nowhere(), second.url))
     total = answer.coverage.candidates
@@ -101,7 +101,7 @@ async def test_a_host_that_is_back_judges_what_was_left_to_another(
 async def test_one_refused_memory_is_asked_of_the_next(
     shop: Path, hosts: tuple[DecisionServer, DecisionServer]
 ) -> None:
-    """A refusal goes no further than the memory: the other judge is asked about that one alone."""
+    """A refusal concerns only its memory: the fallback is asked about that one alone."""
     first, second = hosts
     first.status = lambda body: (400, "bad") if any('name="discount"' in text for text in questions_of(body)) else None
     answer = await ask(shop, settings_for(first.url, second.url))
@@ -110,7 +110,7 @@ async def test_one_refused_memory_is_asked_of_the_next(
 
 
 async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path) -> None:
-    """A model without a host and one that is dead are passed over with a warning; at last words rank, marked."""
+    """A model without a host and a dead one are skipped with a warning; finally words rank, marked as such."""
     chain = ("fireworks:nobody", SECOND, "lexical")
     answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=chain))
     assert (answer.ranked_by, answer.exit_code) == ("lexical", 1)
@@ -120,13 +120,13 @@ async def test_a_chain_goes_on_to_the_one_that_can_and_then_to_words(shop: Path)
 
 
 async def test_without_words_in_the_chain_nothing_ranks(shop: Path) -> None:
-    """An empty chain leaves what could not be judged, exit 3."""
+    """An empty chain leaves unjudged memories, exit 3."""
     answer = await ask(shop, settings_for(nowhere(), nowhere(), fallback=()))
     assert (answer.ranked_by, answer.selected, answer.exit_code) == ("", (), 3)
 
 
 async def test_by_default_no_model_takes_over(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
-    """Memories go to no host that the user did not name for them."""
+    """Memories go only to hosts that the user named for them."""
     first, second = hosts
     failing_after(first, 1, 401)
     answer = await ask(shop, settings_for(first.url, second.url, fallback=JudgeSettings().fallback))
@@ -135,7 +135,7 @@ async def test_by_default_no_model_takes_over(shop: Path, hosts: tuple[DecisionS
 
 
 async def test_the_cap_holds_for_all_judges_together(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
-    """Who takes over reserves under the same cap, and is refused where no room is left: exit 4."""
+    """The fallback reserves under the same cap, and is refused if nothing is left: exit 4."""
     first, second = hosts
     failing_after(first, 1, 401)
     settings = settings_for(first.url, second.url)
@@ -166,7 +166,7 @@ async def test_the_deadline_holds_for_all_judges_together(
 
 
 async def test_shares_that_do_not_add_up_cannot_exist(shop: Path, hosts: tuple[DecisionServer, DecisionServer]) -> None:
-    """A receipt in which a judge scored more than was judged is an error, never an answer."""
+    """A receipt with more scores than judgments is an error, never an answer."""
     answer = await ask(shop, settings_for(hosts[0].url, hosts[1].url))
     (share,) = answer.judges
     assert share.key and share.judged == answer.coverage.judged

@@ -1,4 +1,4 @@
-"""The forecast that a turn is held against: the packs as they are sent, and sizes instead of texts."""
+"""The forecast for a turn: packs as sent, sizes instead of texts."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.prepare import open_turn
-from xscore.records.reports import JudgeEstimate
+from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Scope, Turn
 
 TASK = Turn(task="Shear the sheep of the meadow.")
@@ -23,7 +23,7 @@ FILES = {"meadow/shear.py": SMALL, "meadow/flock.py": LONG, "README.md": "# Mead
 
 @pytest.fixture
 def meadow(make_repo: MakeRepo) -> Path:
-    """Many small memories, and one that is larger than a pack."""
+    """Many small memories, and one larger than a pack."""
     return make_repo(FILES)
 
 
@@ -34,7 +34,7 @@ async def both(pipeline: Pipeline, turn: Turn) -> tuple[JudgeEstimate, JudgeEsti
 
 
 def agree(estimate: JudgeEstimate, forecast: JudgeEstimate) -> None:
-    """Hold a forecast to the estimate that drafted every prompt."""
+    """Compare a forecast with the estimate that drafts every prompt."""
     assert forecast.calls == estimate.calls
     assert forecast.input_tokens == pytest.approx(estimate.input_tokens, rel=0.03)
     assert forecast.output_tokens == pytest.approx(estimate.output_tokens, rel=0.03)
@@ -45,13 +45,13 @@ def agree(estimate: JudgeEstimate, forecast: JudgeEstimate) -> None:
 async def test_a_forecast_is_the_estimate_without_its_prompts(
     meadow: Path, server: OpenAIServer, pack_size: int | None, scope: Scope
 ) -> None:
-    """Whole pool or a part of it, packs or one prompt each, with a memory in parts: as many calls, the same tokens."""
+    """Whole pool or part of it, packs or single prompts, with a memory in parts: as many calls, the same tokens."""
     async with Pipeline.open(meadow, settings_for(server, pack_size=pack_size)) as pipeline:
         agree(*await both(pipeline, Turn(task=TASK.task, scope=scope)))
 
 
 async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer) -> None:
-    """Where only what changed is judged, in packs for this turn alone, the forecast knows those packs as well."""
+    """If only changes are judged, in packs for this turn alone, the forecast includes those packs."""
     async with Pipeline.open(meadow, settings_for(server)) as pipeline:
         await pipeline.ask(TASK, answer=False)
     edited = SMALL.replace("sheep * 7 ", "sheep * 700 ").replace("sheep * 80 ", "sheep * 800 ")
@@ -66,7 +66,7 @@ async def test_a_forecast_holds_after_an_edit(meadow: Path, server: OpenAIServer
 
 
 async def test_replies_teach_how_long_they_are(meadow: Path, server: OpenAIServer) -> None:
-    """A judge that explains every memory is estimated by what it wrote the last time, not by what is usual."""
+    """A judge that explains every memory is estimated by its last replies, not by the default."""
     server.reasons_from = 0
     other = Turn(task="Count the sheep.")
     async with Pipeline.open(meadow, settings_for(server)) as pipeline:

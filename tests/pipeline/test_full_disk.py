@@ -1,4 +1,4 @@
-"""A disk that fills up at the worst moment: at every write of a small run, and right after the answering call."""
+"""A disk that fills up at every write of a small run, and right after the answering call."""
 
 import resource
 import shutil
@@ -19,12 +19,12 @@ from xscore.settings import Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 FRAME = 4_096 + 24
-"""A page in the journal."""
+"""Size of a page in the journal."""
 CONCURRENCY = 2
 
 
 async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer) -> None:
-    """A disk that fills up after the answering call: what was paid for is given, with a warning and exit code 6."""
+    """A disk full after the answering call: the paid answer is shown, with a warning and exit code 6."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
 
@@ -38,7 +38,7 @@ async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: 
 
 @pytest.mark.parametrize("is_capped", [True, False])
 async def test_a_ledger_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer, is_capped: bool) -> None:
-    """The same when the row of the answering call is what finds no room, whether or not dollars are capped."""
+    """The same if the row of the answering call finds no room, with or without a cap."""
     settings = settings_for(server)
     if not is_capped:
         settings = replace(settings, budget=replace(settings.budget, max_usd=None))
@@ -57,7 +57,7 @@ async def test_a_ledger_that_finds_no_room_costs_no_answer(shop: Path, server: O
 
 
 def check_answered(answer: Answer) -> None:
-    """The answer is there, and so is what became of the turn."""
+    """Assert that the answer and the turn's receipt are there."""
     assert answer.answer is not None and answer.answer.startswith("The answer.")
     assert answer.exit_code == 6
     assert any("this turn could not be saved" in warning for warning in answer.warnings)
@@ -65,7 +65,7 @@ def check_answered(answer: Answer) -> None:
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond `size` bytes."""
+    """Limit every file of this process to `size` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -81,7 +81,7 @@ async def ask(root: Path, settings: Settings) -> Answer:
 
 
 async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
-    """Run with room for so many pages of journal, then with room; say where the first run ended."""
+    """Run with room for N journal pages, then with enough; return where the first run ended."""
     settings = settings_for(server, pack_size=1, concurrency=CONCURRENCY)
     server.reset()
     with room_for(32 + frames * FRAME):
@@ -90,6 +90,9 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
         except StoreError as error:
             assert error.exit_code == 6 and error.hint
             ended = "judging" if server.counts.judgments else "before"
+            if error.receipt is not None:
+                assert error.receipt.judge_usage.attempts > 0
+                ended = "judging, as the error's receipt says"
         else:
             ended = "whole"
     sent = sum(server.counts.judgments.values())
@@ -104,7 +107,7 @@ async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
 @pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.timeout(300)
 async def test_a_disk_that_is_full_at_the_nth_page(shop: Path, server: OpenAIServer, tmp_path: Path, step: int) -> None:
-    """For every n: a clear end, spending stops at once, what was committed stays, and the next run pays the rest."""
+    """For every n: a clear end, spending stops at once, commits stay, and the next run pays only for the rest."""
     ends: list[str] = []
     frames = 0
     while ends[-2:] != ["whole", "whole"]:
@@ -113,4 +116,4 @@ async def test_a_disk_that_is_full_at_the_nth_page(shop: Path, server: OpenAISer
         ends.append(await check_full_at(root, server, frames))
         shutil.rmtree(root)
         frames += step
-    assert {"before", "judging", "whole"} <= set(ends)
+    assert {"before", "judging, as the error's receipt says", "whole"} <= set(ends)

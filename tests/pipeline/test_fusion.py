@@ -1,4 +1,4 @@
-"""Fusion over a real store: what the kept memories say together, whatever layer they come from."""
+"""Fusion over a real store: what the kept memories say together, from all layers."""
 
 import re
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ TASK = Turn(task="Take the discount once.")
 NOW = 1_800_000_000.0
 AUTHORITY = {str(layer): share for layer, share in BundleSettings().authority.items()}
 WANTED = "quokka"
-"""Whatever holds this word is relevant to the judge."""
+"""The judge finds every memory with this word relevant."""
 
 
 def said(text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object) -> Memory:
-    """A memory that was said yesterday."""
+    """A memory of yesterday."""
     given: dict[str, object] = {
         "source": MemorySource.EXPLICIT, "updated_at": NOW - 86_400, "title": text[:40],
         "ordinal": abs(hash(text)) % 10**9,
@@ -36,7 +36,7 @@ def said(text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJEC
 
 
 def entries(*memories: Memory) -> list[BundleEntry]:
-    """Entries of memories whose scores do not matter."""
+    """Entries of memories with arbitrary scores."""
     return [BundleEntry(memory, None) for memory in memories]
 
 
@@ -44,7 +44,7 @@ async def context(
     shop: Path, server: OpenAIServer, memories: Iterable[Memory], *, edges: Iterable[Edge] = (), form: str = "xml",
     turn: Turn = TASK, max_tokens: int | None = None,
 ) -> Answer:  # fmt: skip
-    """Put memories into the shop's store, have the judge keep those that hold the word, and render the bundle."""
+    """Store memories, let the judge keep those with the word, and render the bundle."""
     server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         with database.transaction(pipeline.store.connection):
@@ -57,12 +57,12 @@ async def context(
 
 
 def ids(text: str) -> list[str]:
-    """Ids of the memories that are shown, in order."""
+    """Return the ids of the shown memories, in order."""
     return re.findall(r'<memory id="(m_[0-9a-f]+)"', text)
 
 
 async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) -> None:
-    """H18: of two that say the same the more authoritative stands there, and the other is named with it."""
+    """H18: of two equal statements the more authoritative is shown, and names the other."""
     project = said(f"Always use the {WANTED} client for requests.")
     session = said(f"always use the {WANTED} client for requests", layer=Layer.SESSION, kind=Kind.CONTEXT)
     answer = await context(shop, server, [project, session])
@@ -73,7 +73,7 @@ async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) 
 
 
 def test_places_are_never_merged() -> None:
-    """H18: code, configuration and windows of text may each need the edit, however alike they read."""
+    """H18: similar code, configuration and text windows are all shown, since each may need the edit."""
     places = [
         said("def f(): return 1", kind=kind, layer=Layer.GRAPH, path=f"{name}.py", source=MemorySource.INDEX)
         for kind in (Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.CONFIG, Kind.TEXT)
@@ -84,7 +84,7 @@ def test_places_are_never_merged() -> None:
 
 
 async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer) -> None:
-    """L07: the exception is noted, both ids can be cited, and neither text stands beside the sentence."""
+    """L07: the exception is noted, both ids can be cited, and neither text is shown beside the sentence."""
     usual = said(
         f"Prisma ({WANTED})", kind=Kind.PREFERENCE, layer=Layer.SESSION, key="orm", scope=MemoryScope.GLOBAL,
         source=MemorySource.INFERRED, confidence=0.6,
@@ -100,7 +100,7 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
 
 
 async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) -> None:
-    """H19: details that were judged low come behind their kept summary while there is room, and only then."""
+    """H19: details with low scores follow their kept summary only while there is room."""
     summary = said(f"The {WANTED} writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION)
     details = [
         said(f"Task {n}\n\nAnswer: batch the rows " + "word " * 60, kind=Kind.EXCHANGE, layer=Layer.SESSION)
@@ -120,7 +120,7 @@ async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) ->
 
 
 async def test_details_keep_to_the_scope(shop: Path, server: OpenAIServer) -> None:
-    """H19: what the user narrows away comes back through no summary."""
+    """H19: a summary does not bring back what the user filtered out."""
     summary = said(f"The {WANTED} writer.", kind=Kind.SUMMARY, layer=Layer.SESSION)
     detail = said("Task\n\nAnswer: rows", kind=Kind.EXCHANGE, layer=Layer.SESSION)
     edge = Edge(detail.id, summary.id, Relation.BELONGS_TO)
@@ -130,7 +130,7 @@ async def test_details_keep_to_the_scope(shop: Path, server: OpenAIServer) -> No
 
 
 async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenAIServer) -> None:
-    """A09: numbered memories, branch and commit, files, decisions, and what came of the context of earlier tasks."""
+    """A09: numbered memories, branch and commit, files, decisions, and the results of earlier tasks."""
     decision = said(
         f"We use the {WANTED} client.", kind=Kind.DECISION, layer=Layer.GOVERNANCE,
         particulars=MemoryDetails(rationale="it retries"),

@@ -1,10 +1,11 @@
-"""What a host may write into its replies, and what of it is kept and shown: whole turns in both dialects."""
+"""What a host may write in its replies, and what is kept and shown of it: whole turns in both dialects."""
 
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from tests.observers import EventList
 from tests.servers import table
 from tests.servers.flooding import (
     Flood,
@@ -17,8 +18,8 @@ from tests.servers.flooding import (
 )
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
+from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import (
     AnthropicSettings,
@@ -38,17 +39,6 @@ FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": Fl
 DIALECTS = tuple(SAYING)
 
 
-class Reader(Observer):
-    """Reads the answer as it comes."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def answer_text(self, piece: str) -> None:
-        """Remember the piece."""
-        self.shown.append(piece)
-
-
 def settings_for(dialect: str, server: LoopbackServer) -> Settings:
     """Judge and answer in this dialect, with a key."""
     return Settings(
@@ -63,16 +53,16 @@ def settings_for(dialect: str, server: LoopbackServer) -> Settings:
 
 
 async def ask(shop: Path, dialect: str, server: LoopbackServer) -> tuple[Answer, str]:
-    """Ask once; return the answer and what was shown of it on the way."""
-    reader = Reader()
+    """Ask once; return the answer and its streamed pieces."""
+    reader = EventList()
     async with Pipeline.open(shop, settings_for(dialect, server), observer=reader) as pipeline:
         answer = await pipeline.ask(TASK)
-    return answer, "".join(reader.shown)
+    return answer, "".join(piece.text for piece in reader.of(AnswerText))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -> None:
-    """What no store can take is replaced, in answers, reasons and names; a pair that two pieces share is one."""
+    """Characters that no store accepts are replaced in answers, reasons and names; a split pair is joined."""
     with SAYING[dialect](score=RELEVANT, said="\ud800 or \ud83d\ude00 \ude00") as server:
         answer, shown = await ask(shop, dialect, server)
         again, _ = await ask(shop, dialect, server)
@@ -84,7 +74,7 @@ async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path, dialect: str) -> None:
-    """`[key]` stands where it stood, also where two pieces of a stream share it."""
+    """The key is replaced by `[key]`, even if two pieces of a stream share it."""
     with SAYING[dialect](score=RELEVANT, said=KEY) as server:
         answer, shown = await ask(shop, dialect, server)
     assert answer.answer == shown == "The answer: [key]."
@@ -97,7 +87,7 @@ async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path,
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("flood", [Flood.SPACES, Flood.BOMB], ids=lambda flood: flood.name)
 async def test_a_host_that_floods_leaves_its_memories_unjudged(shop: Path, dialect: str, flood: Flood) -> None:
-    """Nobody is lost, and every call that was broken off is counted as charged."""
+    """Every candidate is accounted for, and each aborted call is charged."""
     server = FLOODING[dialect]()
     server.flood = flood
     with server:

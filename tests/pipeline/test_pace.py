@@ -1,4 +1,4 @@
-"""What a turn is said to take at the limits in force, what it is told of its host, and what it then takes."""
+"""The announced duration of a turn at current limits, what it learns about its host, and the actual duration."""
 
 from pathlib import Path
 
@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records.reports import JudgeEstimate, Observer
+from xscore.records.events import JudgeEstimate
 from xscore.records.turn import Turn
 
 TASK = Turn(task="Count the sheep of the night.")
@@ -34,7 +35,7 @@ def meadow(make_repo: MakeRepo) -> Path:
 async def test_minutes_at_the_limits_that_were_set(
     meadow: Path, server: OpenAIServer, rpm: int, tpm: int, binding: str
 ) -> None:
-    """The estimate's minutes are its own calls and tokens at the limits, and it names the one that binds."""
+    """The estimate's minutes are its calls and tokens at the limits, and it names the binding one."""
     async with Pipeline.open(meadow, settings_for(server, rpm=rpm, tpm=tpm, concurrency=32)) as pipeline:
         judge = (await pipeline.estimate(TASK)).judge
     tokens = judge.input_tokens + judge.output_tokens
@@ -43,24 +44,13 @@ async def test_minutes_at_the_limits_that_were_set(
     assert (judge.limits.requests_per_minute, judge.limits.tokens_per_minute) == (rpm, tpm)
 
 
-class Hears(Observer):
-    """Keeps what is forecast."""
-
-    def __init__(self) -> None:
-        self.forecasts: list[JudgeEstimate] = []
-
-    def forecast(self, forecast: JudgeEstimate) -> None:
-        """Keep it."""
-        self.forecasts.append(forecast)
-
-
 async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAIServer) -> None:
-    """At a slow limit the first turn says minutes and what binds before it judges; a quick one says nothing."""
+    """At a slow limit the first turn announces minutes and the limit before it judges; a fast one announces nothing."""
     settings = settings_for(server, tpm=30_000)
     hurried = replace(settings, budget=replace(settings.budget, deadline_s=1.0))
-    async with Pipeline.open(meadow, hurried, observer=(slow := Hears())) as pipeline:
+    async with Pipeline.open(meadow, hurried, observer=(slow := EventList())) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    async with Pipeline.open(meadow, settings_for(server, concurrency=64), observer=(quick := Hears())) as pipeline:
+    async with Pipeline.open(meadow, settings_for(server, concurrency=64), observer=(quick := EventList())) as pipeline:
         await pipeline.ask(TASK, answer=False)
-    assert [one.binding_limit for one in slow.forecasts] == ["tokens_per_minute"]
-    assert slow.forecasts[0].seconds > 20 and not quick.forecasts
+    assert [one.binding_limit for one in slow.of(JudgeEstimate)] == ["tokens_per_minute"]
+    assert slow.of(JudgeEstimate)[0].seconds > 20 and not quick.of(JudgeEstimate)

@@ -1,4 +1,4 @@
-"""Past answers are not evidence: what of them is a candidate, where they stand, and which become memories."""
+"""Past answers are not evidence: which are candidates, where they are shown, and which become memories."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ ASKED = "Where is the discount taken?"
 
 
 def exchanges(pipeline: Pipeline) -> list[str]:
-    """The titles of all exchanges that are memories."""
+    """Return the titles of all exchanges stored as memories."""
     pool = pipeline.store.memories([one.id for one in pipeline.store.pool() if one.kind is Kind.EXCHANGE])
     return [memory.title for memory in pool.values()]
 
 
 async def test_an_answer_to_the_same_question_is_no_candidate(shop: Path, server: OpenAIServer) -> None:
-    """Asked again in a new session, with another file or not, the earlier answer stays out; another's may come in."""
+    """Asked again in a new session, with another file or not, the earlier answer is left out; another's may be used."""
     server.score = table({"shop/prices.py::total": 95, "Answer:": 99})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(Turn(task=ASKED))
@@ -42,12 +42,12 @@ async def test_an_answer_to_the_same_question_is_no_candidate(shop: Path, server
     evidence, _, past = (other.bundle or "").partition("<past_answers>")
     assert "def total" in evidence and f"Task: {ASKED}" in past and "Task:" not in evidence
     assert explained.outcome == "not_a_candidate"
-    assert {memory.kind for memory in evaluated.selected} == {"function"}, "an evaluation has none unless told"
+    assert {memory.kind for memory in evaluated.selected} == {"function"}, "an evaluation has none by default"
     assert {memory.kind for memory in with_them.selected} == {"exchange"}
 
 
 async def test_an_answer_without_evidence_becomes_no_memory(shop: Path, server: OpenAIServer) -> None:
-    """With nothing kept, or nothing but past answers, the answer is in the receipt and nowhere else."""
+    """With nothing kept, or only past answers, the answer is in the receipt and nowhere else."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         server.score = table({}, default=2)
         empty = await pipeline.ask(Turn(task="Why is the moon round?"))
@@ -61,10 +61,10 @@ async def test_an_answer_without_evidence_becomes_no_memory(shop: Path, server: 
 
 
 async def test_a_turn_without_memory_reads_code_and_documents_only(shop: Path, server: OpenAIServer) -> None:
-    """A11: a scope of the layers of the index has no exchange among its candidates, nor in the answering prompt."""
+    """A11: a scope of index layers has no exchange among its candidates or in the answering prompt."""
     server.score = table({"shop/prices.py::total": 95})
     prompts: list[str] = []
-    server.answer = lambda prompt: prompts.append(prompt) or "Done."  # type: ignore[func-returns-value]
+    server.answer = lambda prompt: prompts.append(prompt) or "Done."  # type: ignore[func-returns-value]  # `append` returns None
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(Turn(task=ASKED))
         await pipeline.ask(Turn(task="Now the cart."))

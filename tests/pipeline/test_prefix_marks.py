@@ -1,4 +1,4 @@
-"""Packs are kept at a host that charges for it only while the gaps between turns make it pay."""
+"""Packs are marked at a host that charges for caching only while gaps between turns make it pay."""
 
 from pathlib import Path
 
@@ -21,14 +21,14 @@ async def ask(root: Path, settings: Settings, task: str) -> str:
 
 
 async def put_back(root: Path, settings: Settings, seconds: float) -> None:
-    """Let all turns so far have happened earlier by so much."""
+    """Move all turns so far back in time."""
     async with Pipeline.open(root, settings) as pipeline:
         pipeline.parts.store.connection.execute("UPDATE turn SET started_at = started_at - ?", (seconds,))
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna"])
 async def test_marks_stop_where_turns_are_days_apart(shop: Path, server: OpenAIServer, model: str) -> None:
-    """The first turn marks; after a few lone turns no mark is written, after turns in a row it is again."""
+    """The first turn marks; after a few isolated turns no mark is written, after consecutive turns it is again."""
     settings = settings_for(server, model=f"openai:{model}")
     marked = []
     for day in range(12):
@@ -44,7 +44,7 @@ async def test_marks_stop_where_turns_are_days_apart(shop: Path, server: OpenAIS
 
 
 async def test_claude_is_asked_to_keep_packs_as_long_as_it_pays(shop: Path) -> None:
-    """Turns minutes apart: five minutes; turns half an hour apart: an hour; turns days apart: not at all."""
+    """Turns minutes apart: five minutes; half an hour apart: an hour; days apart: no caching."""
     with AnthropicServer() as server:
         settings = Settings(
             judge=JudgeSettings(model="anthropic:claude-haiku-5-5", probe=False),

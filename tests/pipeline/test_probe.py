@@ -1,4 +1,4 @@
-"""What a host can do is found out before the repository's text goes there: whole turns against lesser servers."""
+"""A host's abilities are probed before the repository's text is sent: whole turns against limited servers."""
 
 import time
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ OF_THE_REPOSITORY = "discount(sum(lines))"
 
 
 def probing(server: LesserServer, **judge: Any) -> Settings:
-    """Settings that judge at this server, which nobody knows yet."""
+    """Settings that judge at this unprobed server."""
     return settings_for(server, **{"probe": True, **judge})
 
 
@@ -40,13 +40,13 @@ async def opened(shop: Path, server: LesserServer, **judge: Any) -> AsyncIterato
 
 
 async def ask(shop: Path, server: LesserServer, turn: Turn = TASK, **judge: Any) -> Answer:
-    """Judge a turn as a process of its own would."""
+    """Judge a turn as a new process does."""
     async with opened(shop, server, **judge) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
 def known(pipeline: Pipeline) -> Capability:
-    """What is remembered of the judge's host."""
+    """Return what is remembered of the judge's host."""
     calls = pipeline.parts.judge.calls
     assert calls is not None
     found = known_capability(pipeline.parts.store.connection, calls.provider, calls.model.name, now=time.time())
@@ -55,7 +55,7 @@ def known(pipeline: Pipeline) -> Capability:
 
 
 async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> None:
-    """One small call of our own text goes before the first pack; it is shown apart, and not made again."""
+    """One small call with our own text precedes the first pack; it is shown separately, and not repeated."""
     with LesserServer() as server:
         first = await ask(shop, server)
         probe = server.counts.bodies[0]
@@ -84,7 +84,7 @@ async def test_the_first_turn_probes_and_the_second_remembers(shop: Path) -> Non
     ids=["refuses schema", "refuses any form", "ignores schema", "ignores any form", "both"],
 )
 async def test_the_strongest_form_that_works_is_used(shop: Path, less: dict[str, Any], form: ReplyForm) -> None:
-    """A host that refuses a form, or takes it and answers prose, is asked in a weaker one, and never again in it."""
+    """A host that refuses a format, or ignores it and answers prose, gets a weaker one from then on."""
     with LesserServer(**less) as server:
         first = await ask(shop, server)
         server.reset()
@@ -98,7 +98,9 @@ async def test_the_strongest_form_that_works_is_used(shop: Path, less: dict[str,
 
 
 async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
-    """Where no form is readable the turn ends with 3 before the repository's text was sent; nothing is remembered."""
+    """If no format gives a readable reply the turn ends with 3 before any repository text is sent;
+    nothing is stored.
+    """
     with LesserServer(prose_under=("json_schema", "json_object", "text")) as server:
         with pytest.raises(NoUsableModel, match="no readable scores") as caught:
             await ask(shop, server)
@@ -113,7 +115,7 @@ async def test_a_host_that_never_gives_scores_gets_no_text(shop: Path) -> None:
     ("fault", "error"), [(Fault.WRONG_KEY, AuthenticationFailed), (Fault.UNKNOWN_MODEL, UnknownModel)]
 )
 async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, error: type[XscoreError]) -> None:
-    """A wrong key or an unknown model is said by the probe, after one call and without the repository's text."""
+    """A wrong key or an unknown model is reported by the probe, after one call and without repository text."""
     with LesserServer() as server:
         server.misbehave(fault, times=99)
         with pytest.raises(error):
@@ -123,7 +125,7 @@ async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, 
 
 
 async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
-    """Limits from headers, refused fields, reasoning a judgment, the context as loaded, and what the usage tells."""
+    """Limits from headers, refused fields, reasoning tokens, the loaded context, and reported usage."""
     with LesserServer(
         models=("judge-2",),
         refused_fields=("prompt_cache_key",),
@@ -141,7 +143,7 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
 
 
 async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
-    """A field that the host begins to refuse between turns is refused once, not once a turn."""
+    """A field that the host starts refusing between turns is refused once, not once a turn."""
     with LesserServer() as server:
         await ask(shop, server)
         server.refused_fields = ("prompt_cache_key",)
@@ -153,7 +155,7 @@ async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
 
 
 async def test_memory_fades(shop: Path) -> None:
-    """A server on this machine is probed again after a day, because it is loaded anew; a clock set back also asks."""
+    """A local server is probed again after a day, since its model may have changed; also if the clock went back."""
     with LesserServer() as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
@@ -173,7 +175,7 @@ async def test_memory_fades(shop: Path) -> None:
 
 
 async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
-    """What OpenAI's own host takes is documented: nothing is sent to find it out."""
+    """OpenAI's own host is documented, so it is not probed."""
     with LesserServer() as server:
         async with opened(shop, server) as pipeline:
             calls = pipeline.parts.judge.calls

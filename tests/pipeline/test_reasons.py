@@ -1,4 +1,4 @@
-"""Reasons for what a decision model chose: one call of a chat model, stored, or absent and said to be."""
+"""Reasons for a decision model's choice: one call of a chat model, stored, or absent with a cause."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -33,7 +33,7 @@ def judge() -> Iterator[DecisionServer]:
 
 @pytest.fixture
 def chat() -> Iterator[OpenAIServer]:
-    """A host of chat models, which scores everything low and gives reasons all the same."""
+    """A host of chat models that scores everything low and still gives reasons."""
     with OpenAIServer(score=lambda memory, _: (7, f"because of {memory.entity}"), reasons_from=0) as running:
         yield running
 
@@ -45,14 +45,14 @@ def settings_for(judge: DecisionServer, chat: OpenAIServer, reason_model: str = 
 
 
 def reasons(answer: Answer) -> dict[str, str]:
-    """Return the reason of everything kept, by entity."""
+    """Return the reason of every kept memory, by entity."""
     return {one.entity: one.reason for one in answer.selected}
 
 
 async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
     shop: Path, judge: DecisionServer, chat: OpenAIServer
 ) -> None:
-    """One call with its own place in the ledger, whose scores count for nothing; a repeat pays nothing."""
+    """One call with its own stage in the ledger, whose scores are ignored; a repeat costs nothing."""
     settings = settings_for(judge, chat)
     first = await ask(shop, settings)
     expected = {name: f"because of {name}" for name in ("total", "discount", "Shop > Discounts")}
@@ -73,7 +73,7 @@ async def test_one_call_gives_the_reasons_and_a_cached_turn_shows_them_again(
 async def test_an_edit_asks_for_the_reasons_of_what_is_new_alone(
     shop: Path, judge: DecisionServer, chat: OpenAIServer
 ) -> None:
-    """Stored reasons are shown; only the edited memory is in the second call."""
+    """Stored reasons are shown; the second call has only the edited memory."""
     settings = settings_for(judge, chat)
     await ask(shop, settings)
     readme = shop / "README.md"
@@ -84,7 +84,7 @@ async def test_an_edit_asks_for_the_reasons_of_what_is_new_alone(
 
 
 async def test_a_reason_is_short_and_holds_no_secret(shop: Path, judge: DecisionServer, chat: OpenAIServer) -> None:
-    """What a model repeats or makes up is redacted and cut like every reply."""
+    """Text that a model repeats or invents is redacted and cut like every reply."""
     secret = "sk-proj-" + "a1B2c3D4" * 6
     chat.score = lambda *_: (7, f"key {secret} " + "word " * 30)
     answer = await ask(shop, settings_for(judge, chat))
@@ -97,7 +97,9 @@ async def test_a_reason_is_short_and_holds_no_secret(shop: Path, judge: Decision
 async def test_absent_reasons_are_said_to_be_and_never_made_up(
     shop: Path, judge: DecisionServer, chat: OpenAIServer, case: str
 ) -> None:
-    """No chat model, a failing one, no time and no money: the choice stands, and the receipt says why it has none."""
+    """No chat model, a failing one, no time or no money: the choice stands, and the receipt says why it
+    has no reasons.
+    """
     named = {"auto": "auto", "no such model": "nobody:x", "cap": "openai:gpt-6-luna"}.get(case, "openai:judge-2")
     settings = settings_for(judge, chat, named)
     if case == "host fails":
@@ -120,13 +122,13 @@ async def test_absent_reasons_are_said_to_be_and_never_made_up(
 
 
 async def test_reasons_that_nobody_wants_are_not_missed(shop: Path, judge: DecisionServer, chat: OpenAIServer) -> None:
-    """`judge.reason_model = none` asks nobody, and the receipt does not remind of it each turn."""
+    """`judge.reason_model = none` sends nothing, and the receipt does not mention it each turn."""
     answer = await ask(shop, settings_for(judge, chat, "none"))
     assert (answer.reasons.absent, answer.reasons.asked, chat.counts.judging_requests) == ("", 0, 0)
 
 
 def test_by_default_the_vendors_own_chat_model_is_asked_and_no_other_vendors() -> None:
-    """OpenAI's model by chat; having another vendor's key is no permission to send it text."""
+    """OpenAI's model by chat; another vendor's key is no permission to send it text."""
     assert reason_model("auto", ModelSpec("openai-decisions", "gpt-6-luna")) == ModelSpec("openai", "gpt-6-luna")
     assert reason_model("auto", ModelSpec("typesafe", "jev-1.14.0")) is None
     assert reason_model("none", ModelSpec("openai-decisions", "gpt-6-luna")) is None

@@ -1,4 +1,4 @@
-"""A replay: nothing is sent, no key is needed, and what was paid for is found."""
+"""A replay sends nothing, needs no key, and finds what was paid for."""
 
 import json
 import socket
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -17,7 +18,6 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import (
     JudgeSettings,
@@ -32,26 +32,19 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 KEY = Secret("sk-0123456789")
 
 
-class Asks(Observer):
-    """Someone is there who could be asked, and must not be."""
+class Asks(EventList):
+    """An observer that must not be asked."""
 
     can_confirm = True
 
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, message: str) -> None:
-        """Keep it."""
-        self.notes.append(message)
-
     def confirm(self, estimate: object) -> bool:
-        """Fail: there is nothing to agree to."""
+        """Fail: there is nothing to confirm."""
         raise AssertionError("a replay asked for a price")
 
 
 @pytest.fixture
 def no_socket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make any connection an error, loopback as well."""
+    """Make any connection an error, loopback included."""
 
     def refuse(self: socket.socket, address: object) -> None:
         raise AssertionError(f"a replay reached for {address!r}")
@@ -62,19 +55,19 @@ def no_socket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def replaying(settings: Settings) -> Settings:
-    """The same settings, sending nothing."""
+    """The same settings, in replay."""
     return replace(settings, judge=replace(settings.judge, replay=True))
 
 
 def chosen(answer: Answer) -> list[tuple[str, float, str]]:
-    """What a turn kept, with scores and reasons, in order."""
+    """Return what a turn kept, with scores and reasons, in order."""
     return [(memory.id, memory.score, memory.reason) for memory in answer.selected]
 
 
 async def test_a_cached_turn_is_replayed_as_it_was_paid(
     shop: Path, server: OpenAIServer, request: pytest.FixtureRequest
 ) -> None:
-    """The very same selection, at no call, with no socket opened and no resources; the bundle stands for the answer."""
+    """The same selection without calls, sockets or resources; the bundle replaces the answer."""
     server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         paid = await pipeline.ask(TASK, answer=False)
@@ -92,7 +85,7 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
 
 
 async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path, server: OpenAIServer) -> None:
-    """An edited memory has no score in a replay, which says so and ends with 1; `continue` judges it for money."""
+    """An edited memory has no score in a replay, which says so and exits with 1; `continue` pays for it."""
     server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(TASK, answer=False)
@@ -110,7 +103,7 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path,
 
 
 async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAIServer) -> None:
-    """A replay of what nobody asked has judged nothing, as a turn whose host is away."""
+    """A replay of a new question has judged nothing, as with an unreachable host."""
     async with Pipeline.open(shop, replaying(settings_for(server))) as pipeline:
         answer = await pipeline.ask(OTHER)
     assert answer.exit_code == 3 and server.counts.requests == 0
@@ -118,7 +111,7 @@ async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAI
 
 
 async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path, tmp_path: Path) -> None:
-    """The newest turn with judgments tells; a later replay that found none does not change that."""
+    """The newest turn with judgments counts; a later replay without any does not change that."""
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"rules": [{"entity": "total", "score": 0.9}]}))
     paid = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
@@ -134,7 +127,7 @@ async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path,
 
 
 async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) -> None:
-    """Whatever would send is stopped at the one door that all calls go through."""
+    """Anything that would send is stopped at the single point that all calls pass."""
     async with Pipeline.open(shop, replaying(settings_for(server))) as pipeline:
         with pytest.raises(UsageError, match="replay sends nothing"):
             await pipeline.doctor(probe=True)
@@ -142,7 +135,7 @@ async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) 
 
 
 def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:
-    """On a machine where no vendor's SDK can be imported a replay works, unjudged as it is."""
+    """Without any vendor's SDK a replay works, with everything unjudged."""
     program = (
         "import sys\n"
         "for name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] = None\n"

@@ -1,4 +1,4 @@
-"""The report against the receipts of real turns: what was told at each turn is what the ledger adds up to."""
+"""The report against the receipts of real turns: the ledger adds up to them."""
 
 import time
 from decimal import Decimal
@@ -19,7 +19,7 @@ TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list[Answer], CostReport]:
-    """Ask in turn, then report over all of it."""
+    """Ask one task after the other, then report over all."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answers = [await pipeline.ask(task) for task in tasks]
@@ -31,7 +31,7 @@ async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list
 
 
 async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIServer) -> None:
-    """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, are those of their receipts."""
+    """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, match their receipts."""
     answers, found = await turns_of(shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?"))
     usages = [stage for each in answers for stage in (each.judge_usage, each.primary_usage, each.probe_usage) if stage]
     assert found.turns_by_state == {"done": 3}

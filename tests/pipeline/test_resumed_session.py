@@ -1,4 +1,4 @@
-"""A session outlives its process, moves with its branch, and reaches the answering prompt as set."""
+"""A session outlives its process, follows its branch, and reaches the answering prompt as configured."""
 
 import json
 import os
@@ -11,39 +11,29 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import git
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
-from tests.proof.faults_processes import environment_at, models_of, wait_until
+from tests.proof.faults_processes import environment_at, models_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from tests.waiting import wait_until
 from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.answer import PERSONAS
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import SessionInfo, Turn
 from xscore.settings import Settings
 from xscore.store.working_session import load_session
 
 
-class Listens(Observer):
-    """Keeps what it is told of the session."""
-
-    def __init__(self) -> None:
-        self.sessions: list[SessionInfo] = []
-
-    def session(self, session: SessionInfo) -> None:
-        """Keep it."""
-        self.sessions.append(session)
-
-
 async def asked(root: Path, settings: Settings, task: str, **more: object) -> Answer:
-    """Ask with a pipeline of its own."""
+    """Ask in a new pipeline."""
     async with Pipeline.open(root, settings) as pipeline:
         return await pipeline.ask(Turn(task=task, **more))  # type: ignore[arg-type]  # fields by name
 
 
 def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
-    """Ask in a process of its own, up to the moment at which it waits for the judge."""
+    """Ask in a new process, up to the moment it waits for the judge."""
     before = server.counts.requests
     process = subprocess.Popen(
         [sys.executable, "-m", "xscore", "ask", task, *models_of("openai")],
@@ -60,25 +50,25 @@ def begin(root: Path, server: OpenAIServer, task: str) -> subprocess.Popen[str]:
 
 
 async def test_a_killed_turn_leaves_its_session_to_go_on_with(shop: Path, server: OpenAIServer) -> None:
-    """H28: after kill -9 in the middle of a turn the next one goes on in the same session and names the task."""
+    """H28: after kill -9 during a turn the next one continues the session and names the task."""
     git(shop, "checkout", "-q", "-b", "feat/ABC-12")
     server.latency_s = 30.0
     process = begin(shop, server, "take the discount once")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     server.latency_s = 0.0
-    listens = Listens()
+    listens = EventList()
     async with Pipeline.open(shop, settings_for(server), observer=listens) as pipeline:
         answer = await pipeline.ask(Turn(task="and now?"))
         found = load_session(pipeline.store.connection, answer.session.thread if answer.session else "")
-    assert answer.session is not None and listens.sessions == [answer.session]
+    assert answer.session is not None and listens.of(SessionInfo) == [answer.session]
     assert (answer.session.resumed, answer.session.last_task) == (True, "take the discount once")
     assert found is not None and (found.ticket, found.tasks) == ("ABC-12", 2)
     assert "- take the discount once → running" in found.summary and "Left to do" in found.summary
 
 
 async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenAIServer) -> None:
-    """H28: while one turn waits for its judge, another on the same branch goes on in the same session."""
+    """H28: while one turn waits for its judge, another on the same branch continues the same session."""
     await asked(shop, settings_for(server), "warm up")
     server.latency_s = 1.0
     process = begin(shop, server, "the first of two")
@@ -95,7 +85,7 @@ async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenA
 
 
 async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) -> None:
-    """H03: switching, renaming, detaching and rebasing the branch: each finds the session it should."""
+    """H03: switching, renaming, detaching and rebasing: each finds the right session."""
     settings = settings_for(server)
 
     async def thread() -> str:
@@ -121,7 +111,7 @@ async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) 
 
 @pytest.mark.parametrize("exchanges", [0, 1, 3])
 async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: OpenAIServer, exchanges: int) -> None:
-    """B01: as many exchanges of the session as are set, the latest of them, and what came before in short."""
+    """B01: the latest N exchanges of the session, as configured, and a summary of the earlier ones."""
     server.score = table({"total": 90})
     settings = settings_for(server)
     part = replace(settings.session, exchanges=exchanges)
@@ -137,7 +127,7 @@ async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: Op
 
 
 async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenAIServer) -> None:
-    """B06b: `session.persona` asks for its tone; unset, that of the checkpoint holds; without one, none."""
+    """B06b: `session.persona` sets the tone; otherwise the checkpoint's, if any."""
     server.score = table({"total": 90})
     settings = settings_for(server)
     await asked(shop, settings, "warm up")
@@ -156,7 +146,7 @@ async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenA
 
 
 async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(shop: Path, server: OpenAIServer) -> None:
-    """P04: the kept receipt names the session, not what was asked before it; an erased task is not in later ones."""
+    """P04: the stored receipt names the session, not its earlier questions; an erased task is not in later ones."""
     await asked(shop, settings_for(server), "zirconium before")
     answer = await asked(shop, settings_for(server), "after")
     assert answer.session is not None and answer.session.last_task == "zirconium before"
@@ -171,7 +161,7 @@ async def test_what_a_receipt_keeps_says_nothing_of_the_task_before(shop: Path, 
 
 
 async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(shop: Path, server: OpenAIServer) -> None:
-    """H28: `continue` goes on in the turn's own session, also after --fresh, and with its checkpoint."""
+    """H28: `continue` uses the turn's own session, also after --fresh, and its checkpoint."""
     settings = settings_for(server)
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:

@@ -1,4 +1,4 @@
-"""The plan of a turn: kind of task, ceilings of the layers; it shapes the bundle and nothing of what is judged."""
+"""A turn's plan: kind of task, ceilings of the layers; it affects the bundle, never what is judged."""
 
 import pytest
 from hypothesis import given
@@ -26,18 +26,18 @@ from xscore.settings import BundleSettings, RoutingSettings, validate_group
     ],
 )
 def test_a_task_is_classified_by_its_first_telling_word(task: str, kind: TaskType) -> None:
-    """H11: each of the five kinds, and an edit where nothing tells."""
+    """H11: each of the five kinds; an edit by default."""
     assert classify_task(Turn(task=task))[0] is kind
 
 
 def test_the_user_and_the_errors_know_better() -> None:
-    """H11: `--task-type` overrides everything; errors that came with the task make it an edit."""
+    """H11: `--task-type` overrides everything; errors given with the task make it an edit."""
     assert classify_task(Turn(task="fix it"), wanted="design") == (TaskType.DESIGN, "as you said")
     assert classify_task(Turn(task="why?", errors="Traceback"))[0] is TaskType.EDIT
 
 
 def test_an_edit_keeps_most_of_the_bundle_for_code() -> None:
-    """K6: under the defaults an edit grants code and documents at least 60 %."""
+    """K6: by default an edit gives code and documents at least 60 %."""
     made = plan_turn(Turn(task="fix it"), routing=RoutingSettings(), bundle=BundleSettings())
     assert made.task_type is TaskType.EDIT
     assert 1 - sum(made.ceilings.values()) >= 0.6
@@ -46,7 +46,7 @@ def test_an_edit_keeps_most_of_the_bundle_for_code() -> None:
 
 @given(st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(TaskType))
 def test_ceilings_never_sum_to_more_than_the_bundle(shares: tuple[float, float, float, float], kind: TaskType) -> None:
-    """H17: whatever the settings say, the ceilings of a plan are shares of one bundle."""
+    """H17: with any settings, a plan's ceilings are shares of one bundle."""
     names = ("session", "project", "user", "governance")
     bundle = validate_group(BundleSettings, {"ceilings": dict(zip(names, shares, strict=True))})
     made = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)

@@ -1,11 +1,11 @@
-"""A narrowing that leaves nothing is said to, before anything is sent."""
+"""A filter without matches is reported before anything is sent."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.extensions.batch.lists import QUESTIONS
-from tests.pipeline.conftest import server, settings_for, shop
+from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
@@ -14,12 +14,11 @@ from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope
 
-__all__ = ["server", "shop"]
 NOWHERE = Scope(paths=("src/*",))
 
 
 async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServer) -> None:
-    """A glob or a kind that nothing has ends it with words about them, alone or in a list, and no model is called."""
+    """A glob or kind without matches ends the command with a message, alone or in a list, and no model is called."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         with pytest.raises(NothingMatched, match=r"no memory matches --glob src/\*") as told:
             await pipeline.ask(Turn(task="where is the discount?", scope=NOWHERE))

@@ -1,4 +1,4 @@
-"""What a decision model scores near the threshold is asked twice, and the mean of both answers counts."""
+"""A decision model is asked twice about scores near the threshold, and the mean counts."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ THEN = {"::total": 1, "pyproject": 61, "Discounts": 75}
 
 
 class Wavering(Counter[str]):
-    """Scores by one table the first time that it is asked about a memory, and by another after that."""
+    """Scores a memory by one table on the first request, and by another afterwards."""
 
     def __call__(self, memory: ShownMemory, state: str) -> int | tuple[int, str]:
         """Score one memory."""
@@ -36,7 +36,7 @@ class Wavering(Counter[str]):
 
 @pytest.fixture
 def server() -> Iterator[DecisionServer]:
-    """A host whose second answer is another than its first."""
+    """A host whose second answer differs from its first."""
     with DecisionServer(score=Wavering()) as running:
         yield running
 
@@ -44,7 +44,7 @@ def server() -> Iterator[DecisionServer]:
 async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither(
     shop: Path, server: DecisionServer
 ) -> None:
-    """One falls below the threshold and one rises over it; each is judged once in the sum, and paid for once."""
+    """One falls below the threshold and one rises above it; each counts and is paid once."""
     settings = settings_for(server)
     first = await ask(shop, settings)
     assert (first.coverage.judged, first.coverage.candidates) == (server.questions - 2, server.questions - 2)
@@ -63,7 +63,7 @@ async def test_the_mean_of_two_answers_counts_and_a_cached_turn_asks_for_neither
 
 
 async def test_an_edit_draws_nothing_else_again(shop: Path, server: DecisionServer) -> None:
-    """What was asked twice stays so; an edited memory near its threshold gets both answers anew."""
+    """Second answers are kept; an edited memory near its threshold gets both answers again."""
     settings = settings_for(server)
     await ask(shop, settings)
     asked = server.questions
@@ -77,7 +77,7 @@ async def test_an_edit_draws_nothing_else_again(shop: Path, server: DecisionServ
 
 
 async def test_the_nearest_are_drawn_first_and_the_rest_is_counted(shop: Path, server: DecisionServer) -> None:
-    """With room for one, the memory 0.01 below its threshold is asked again and the one 0.03 above is not."""
+    """With room for one, the memory 0.01 below its threshold is asked again, not the one 0.03 above."""
     selection = SelectionSettings(most_redrawn=1)
     answer = await ask(shop, replace(settings_for(server), selection=selection))
     assert answer.second_draws == SecondDraws(drawn=1, missed=1)
@@ -86,14 +86,14 @@ async def test_the_nearest_are_drawn_first_and_the_rest_is_counted(shop: Path, s
 
 
 async def test_each_kind_is_near_its_own_threshold(shop: Path, server: DecisionServer) -> None:
-    """Where code needs 0.62 and all else 0.9, only the method at 0.64 is near."""
+    """With 0.62 for code and 0.9 for the rest, only the method at 0.64 is near."""
     selection = SelectionSettings(threshold={"code": 0.62, "default": 0.9})
     answer = await ask(shop, replace(settings_for(server), selection=selection))
     assert {one.entity for one in (*answer.selected, *answer.near_misses) if one.draws} == {"Cart.add"}
 
 
 async def test_what_gets_no_second_answer_keeps_its_first(shop: Path, server: DecisionServer) -> None:
-    """A host that fails in between costs a warning, and no judgment."""
+    """A host that fails in between costs a warning but no judgment."""
     server.status = lambda _: (400, "no more") if server.requests > 1 else None
     answer = await ask(shop, settings_for(server))
     assert (answer.coverage.unjudged, answer.exit_code, scores(answer)["project"]) == (0, 0, 0.73)
@@ -102,7 +102,7 @@ async def test_what_gets_no_second_answer_keeps_its_first(shop: Path, server: De
 
 
 async def test_a_cap_and_a_deadline_hold_for_second_answers_too(shop: Path, server: DecisionServer) -> None:
-    """Whatever is left of either after the first answers, nothing is sent beyond it, and the turn is whole."""
+    """With little money or time after the first answers, nothing is sent beyond it, and the turn is complete."""
     priced = replace(settings_for(server, "typesafe"), provider=ProviderSettings(price="vendor"))
     whole = await ask(shop, priced, replace(TASK, task="first"))
     assert whole.judge_usage.cost_usd and whole.second_draws.drawn
@@ -116,7 +116,7 @@ async def test_a_cap_and_a_deadline_hold_for_second_answers_too(shop: Path, serv
 
 
 def test_a_kill_between_the_answers_keeps_the_first(shop: Path, server: DecisionServer) -> None:
-    """After SIGKILL while the second request is under way, all first answers are stored, and cost nothing again."""
+    """After SIGKILL during the second request, all first answers are stored and not paid again."""
     code = (
         "import asyncio, sys; from pathlib import Path\n"
         "from tests.pipeline.test_decision_turns import *\n"

@@ -1,4 +1,4 @@
-"""Selection: what is kept, what is not, and that nobody is lost."""
+"""Selection: what is kept, what is not, and that every candidate is counted."""
 
 import random
 
@@ -25,28 +25,28 @@ def ranked(
 
 
 def ids(selection: Selection) -> list[str]:
-    """Who is kept, in order."""
+    """Return the kept ids, in order."""
     return [each.candidate.id for each in selection.kept]
 
 
 def thresholds_of(settings: SelectionSettings) -> Thresholds:
-    """The thresholds of these settings for a judge of OpenAI's."""
+    """Return the thresholds of these settings for an OpenAI judge."""
     return Thresholds.of_table(settings.threshold, judge="openai")
 
 
 def keep(found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False) -> Selection:
-    """Select with the threshold of the settings."""
+    """Select with the settings' threshold."""
     return select(found, thresholds=thresholds_of(settings), settings=settings, about_tests=about_tests)
 
 
 @pytest.mark.parametrize("score", [0.7, 0.6 + 0.1, 0.1 + 0.2 + 0.4, 0.65 + 0.05, 0.55 + 0.15])
 def test_the_threshold_is_inclusive(score: float) -> None:
-    """Exactly 0.70 is kept, however the sum came about; 0.69 is not."""
+    """Exactly 0.70 is kept, however it was summed; 0.69 is not."""
     assert ids(keep([ranked("a", score), ranked("b", 0.69)])) == ["a"]
 
 
 def test_each_kind_has_the_threshold_of_its_kind_and_judge() -> None:
-    """A judge's own entry counts before one for all, a kind before `code`, and `default` last."""
+    """A judge's own entry precedes the general one, a kind precedes `code`, and `default` is last."""
     table = {"default": 0.8, "code": 0.6, "test": 0.9, "typesafe/code": 0.5, "openai/default": 0.1}
     read = Thresholds.of_table(table, judge="typesafe")
     of = {kind: read.of(ranked("m", 0, kind=kind).candidate) for kind in Kind}
@@ -67,13 +67,13 @@ def test_all_up_to_k_and_then_the_best_k() -> None:
 
 
 def test_ties_go_by_raw_score_then_prior_then_id() -> None:
-    """Equal final scores are told apart by the raw score, the lexical prior and the id."""
+    """Ties in the final score are broken by raw score, lexical prior and id."""
     found = [ranked("d", 0.8, raw=0.7), ranked("c", 0.8, raw=0.75), ranked("b", 0.8, raw=0.75, prior=0.4)]
     assert ids(keep([*found, ranked("a", 0.8, raw=0.7)])) == ["b", "c", "a", "d"]
 
 
 def test_tests_take_a_third_when_there_is_no_room() -> None:
-    """Only when more than K pass do tests give way to the rest, and not when the task is about them."""
+    """Only if more than K pass do tests give way to other memories, unless the task is about tests."""
     tests = [ranked(f"t{n:02}", 0.95, kind=Kind.TEST) for n in range(12)]
     code = [ranked(f"c{n:02}", 0.75) for n in range(8)]
     crowded = keep(tests + code)
@@ -85,7 +85,7 @@ def test_tests_take_a_third_when_there_is_no_room() -> None:
 
 
 def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
-    """Too few pass: the best of the others are taken in, and named as below the threshold."""
+    """If too few pass, the best others are added and marked as below the threshold."""
     found = keep([ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2))
     assert (ids(found), found.filled, found.below_threshold) == (["a", "b"], frozenset({"b"}), 1)
     assert [each.candidate.id for each in found.near_misses] == ["c"]
@@ -110,7 +110,7 @@ def test_nothing_relevant_keeps_nothing() -> None:
     ],
 )
 def test_which_tasks_are_about_tests(turn: Turn, expected: bool) -> None:
-    """By the words of the task, or by the file it is asked from."""
+    """A task is about tests by its words, or by its current file."""
     assert is_about_tests(turn) is expected
 
 
@@ -132,7 +132,7 @@ pool = st.lists(
 def test_properties(
     pool: list[tuple[int, int, Kind]], k: int, cut: int, of_docs: int, least: int, lost: int, seed: int
 ) -> None:
-    """Everyone is accounted for once; kept are sorted within their part, at most K, and no better one is left out."""
+    """Every candidate is counted once; the kept are sorted, at most K, and no better one is left out."""
     found = [ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind) for n, (s, raw, kind) in enumerate(pool)]
     missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", UnjudgedCause.BUDGET)) for n in range(lost)]
     settings = SelectionSettings(top_k=k, threshold={"default": cut / 100, "doc": of_docs / 100}, min_keep=least)

@@ -1,4 +1,4 @@
-"""Settings reach the wire: what the user sets of the judge and the answerer is what the host is sent."""
+"""Settings reach the request: the host gets what the user configured for judge and answering model."""
 
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,19 @@ TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 async def judging_bodies(shop: Path, server: OpenAIServer, settings: Settings) -> list[dict[str, Any]]:
-    """Ask once, and return what the judge's host was sent."""
+    """Ask once, and return the requests to the judge's host."""
     async with Pipeline.open(shop, settings) as pipeline:
         await pipeline.ask(TASK, answer=False)
     return server.counts.bodies
 
 
 def said(body: dict[str, Any]) -> str:
-    """The user message of a request."""
+    """Return the user message of a request."""
     return str(body["messages"][1]["content"])
 
 
 async def test_the_order_of_the_prompt(shop: Path, server: OpenAIServer) -> None:
-    """`judge.order`: the pack stands first, or the turn does."""
+    """`judge.order`: the pack comes first, or the turn."""
     first = await judging_bodies(shop, server, settings_for(server))
     assert not said(first[-1]).startswith("<turn>")
     swapped = await judging_bodies(shop, server, settings_for(server, order="turn_first"))
@@ -36,7 +36,7 @@ async def test_the_order_of_the_prompt(shop: Path, server: OpenAIServer) -> None
 
 
 async def test_the_size_of_a_pack(shop: Path, server: OpenAIServer) -> None:
-    """`judge.pack_tokens` and `judge.pack_size` bound what shares a prompt."""
+    """`judge.pack_tokens` and `judge.pack_size` limit a prompt's memories."""
     calls = []
     changes: tuple[dict[str, Any], ...] = ({}, {"pack_tokens": 200}, {"pack_size": 1})
     for change in changes:
@@ -54,13 +54,13 @@ async def test_the_size_of_a_pack(shop: Path, server: OpenAIServer) -> None:
     ],
 )
 async def test_who_gets_a_reason(shop: Path, server: OpenAIServer, change: dict[str, Any], asked: str) -> None:
-    """`judge.reasons_from` and `judge.reasons` stand in the closing line."""
+    """`judge.reasons_from` and `judge.reasons` are in the closing line."""
     bodies = await judging_bodies(shop, server, settings_for(server, **change))
     assert all(asked in said(body) for body in bodies)
 
 
 async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServer) -> None:
-    """`judge.tests`: the body of a test is sent only where it was asked for."""
+    """`judge.tests`: the body of a test is sent only if configured."""
     cards = await judging_bodies(shop, server, settings_for(server))
     assert not any("total([100, 100]) == 180" in said(body) for body in cards)
     server.counts.bodies.clear()
@@ -69,7 +69,7 @@ async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServe
 
 
 async def test_the_answering_call_is_as_set(shop: Path, server: OpenAIServer) -> None:
-    """`primary.max_output_tokens` and `primary.reasoning` reach the host, `bundle.max_tokens` bounds the context."""
+    """`primary.max_output_tokens` and `primary.reasoning` reach the host, `bundle.max_tokens` limits the context."""
     settings = settings_for(server)
     primary = replace(settings.primary, max_output_tokens=321, reasoning="high")
     bundle = replace(settings.bundle, max_tokens=60)
@@ -78,5 +78,5 @@ async def test_the_answering_call_is_as_set(shop: Path, server: OpenAIServer) ->
         answer = await pipeline.ask(TASK)
     sent = next(body for body in server.counts.bodies if body["model"] == "strong-1")
     assert (sent["max_completion_tokens"], sent["reasoning_effort"]) == (321, "high")
-    assert "<omitted>" in said(sent)
+    assert "<left_out>" in said(sent)
     assert any("do not fit into 60 tokens" in warning for warning in answer.warnings)

@@ -1,4 +1,4 @@
-"""Cited code changes between turns: the memory is stale, judged anew and down, and comes back as it was."""
+"""When cited code changes the memory is stale and judged lower; undone, it is as before."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def decide(store: Store, *cited: str) -> Memory:
 
 
 def shown(answer: Answer, memory: Memory) -> Selected:
-    """Find the memory among the chosen and the near misses."""
+    """Return the memory from the chosen ones and near misses."""
     return next(one for one in (*answer.selected, *answer.near_misses) if one.id == memory.id)
 
 
@@ -54,7 +54,9 @@ def edit(shop: Path) -> None:
 
 
 async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, server: OpenAIServer) -> None:
-    """Evidence: stale is another content, so judged anew, with the mark; undone, the old judgment is found again."""
+    """Evidence: a stale memory has other content, so it is judged anew with the mark; undone, the old
+    judgment is used.
+    """
     server.score = table({"Round down": 90}, default=10)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.index()
@@ -81,7 +83,7 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, se
 
 
 async def test_without_a_model_a_stale_memory_scores_a_band_lower(shop: Path) -> None:
-    """The lexical judge takes a quarter off, and its reason says so."""
+    """The lexical judge deducts a quarter, and its reason says so."""
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
         await pipeline.index()
         memory = decide(pipeline.store, "shop/prices.py::discount")

@@ -1,4 +1,4 @@
-"""A receipt, stored and read back: the same page, and what is missing named."""
+"""A receipt stored and read back gives the same page, and names what is missing."""
 
 import json
 from typing import Any
@@ -114,7 +114,7 @@ def answers(draw: st.DrawFn) -> Answer:
 
 
 def page(answer: Answer) -> str:
-    """Everything that the page shows of a receipt."""
+    """Return everything that the page shows of a receipt."""
     parts = (
         answer_text.render_selection,
         answer_text.render_near_misses,
@@ -127,21 +127,21 @@ def page(answer: Answer) -> str:
 
 
 def stored(answer: Answer) -> dict[str, Any]:
-    """The JSON that the store keeps of an answer."""
+    """Return the stored JSON of an answer."""
     body = json.loads(json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False))
     assert isinstance(body, dict)
     return body
 
 
 def an_answer() -> Answer:
-    """One plain receipt."""
+    """A plain receipt."""
     return replace(receipts.ANSWER, answer="so")
 
 
 @settings(deadline=None)  # the first example builds the reader
 @given(answers())
 def test_a_stored_receipt_gives_the_same_page_and_the_same_json(answer: Answer) -> None:
-    """Whatever a receipt holds: stored and read back it shows the same page, and renders as the same object."""
+    """Any receipt, stored and read back, shows the same page and renders as the same object."""
     kept = receipt_to_store(answer)
     back = read_receipt(json.dumps(stored(answer), ensure_ascii=False))
     assert back.answer == kept
@@ -150,7 +150,7 @@ def test_a_stored_receipt_gives_the_same_page_and_the_same_json(answer: Answer) 
 
 
 def test_what_a_later_version_added_is_kept_in_the_object_and_passed_over_on_the_page() -> None:
-    """An unknown field stands in the body and changes nothing of the record."""
+    """An unknown field stays in the body and does not change the record."""
     body = {**stored(an_answer()), "mood": {"of": "the judge"}}
     body["judge"]["temperature"] = 0.1
     back = read_receipt(json.dumps(body))
@@ -160,7 +160,7 @@ def test_what_a_later_version_added_is_kept_in_the_object_and_passed_over_on_the
 
 @pytest.mark.parametrize("name", ["coverage", "judge.model", "usage.judge"])
 def test_what_every_receipt_has_is_missed_by_name(name: str) -> None:
-    """A torn receipt is refused, and what it lacks is named; nothing is made up in its place."""
+    """An incomplete receipt is refused with what it lacks; nothing is invented."""
     body: dict[str, Any] = stored(an_answer())
     *path, last = name.split(".")
     inside = body
@@ -184,19 +184,19 @@ def test_what_every_receipt_has_is_missed_by_name(name: str) -> None:
     ],
 )
 def test_a_value_of_another_kind_is_damage(change: dict[str, Any], named: str) -> None:
-    """Text for a number, a sum that does not add up: refused by name."""
+    """Text for a number, or counts that do not add up, are refused by name."""
     with pytest.raises(StoreDamaged, match=named):
         read_receipt(json.dumps({**stored(an_answer()), **change}))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "NaN", '{"threshold": NaN}', "[" * 100_000])
 def test_what_is_no_object_is_torn(text: str) -> None:
-    """Half a text, a list, not a number: one clear error."""
-    with pytest.raises(StoreDamaged, match="torn"):
+    """Truncated JSON, a list, NaN: one clear error."""
+    with pytest.raises(StoreDamaged, match="damaged"):
         read_receipt(text)
 
 
 def test_an_erased_answer_is_not_an_answer_that_never_was() -> None:
-    """Erasing leaves an empty text, a turn without an answer none."""
+    """Erasing leaves an empty text; a turn without an answer has none."""
     assert read_receipt(json.dumps({**stored(an_answer()), "answer": ""})).is_erased
     assert not read_receipt(json.dumps(stored(replace(an_answer(), answer=None)))).is_erased

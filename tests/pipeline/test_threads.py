@@ -1,4 +1,4 @@
-"""A follow-up judges the likely part under its new wording and keeps what the thread judged of the rest."""
+"""A follow-up judges the likely part by its new wording and keeps the thread's judgments for the rest."""
 
 import asyncio
 import sqlite3
@@ -44,7 +44,7 @@ SCORES = {"price_of_order": 90, "write_refund": 80}
 
 @pytest.fixture
 def project(make_repo: MakeRepo) -> Path:
-    """A repository of some eighty functions, of which two matter."""
+    """A repository of about eighty functions, two of them relevant."""
     return make_repo(FILES)
 
 
@@ -56,20 +56,20 @@ def server() -> Iterator[OpenAIServer]:
 
 
 async def ask(root: Path, chosen: Settings, turn: Turn) -> Answer:
-    """Play one turn without an answer."""
+    """Run one turn without an answer."""
     async with Pipeline.open(root, chosen) as pipeline:
         return await pipeline.ask(turn, answer=False)
 
 
 def adds_up(answer: Answer) -> None:
-    """Whatever was carried is accounted for, and nobody is lost."""
+    """Assert that all carried judgments are counted and no candidate is missing."""
     of, under = answer.coverage, answer.carried_over.under
     assert of.candidates == of.judged + of.cached + of.carried + of.unjudged
     assert of.carried == sum(one.memories for one in under)
 
 
 async def test_a_follow_up_asks_about_the_likely_part_only(project: Path, server: OpenAIServer) -> None:
-    """What was kept, its links and the best words are judged anew; the rest stands under the earlier wording."""
+    """Kept memories, their links and the best words are judged again; the rest keeps the earlier wording."""
     first = await ask(project, settings_for(server), ORDER)
     assert first.carried_over == CarriedOver(way="all", because=first.carried_over.because)
     calls = server.counts.judging_requests
@@ -81,6 +81,19 @@ async def test_a_follow_up_asks_about_the_likely_part_only(project: Path, server
     assert (row.turn_id, row.task, second.carried_over.way) == (first.turn_id, ORDER.task, "part")
     assert {one.entity for one in second.selected if not one.carried_from} == set(SCORES)
     assert first.turn_id in render_carried(second) and "price" in render_carried(second)
+
+
+async def test_a_follow_up_changes_no_lasting_pack(project: Path, server: OpenAIServer) -> None:
+    """The likely part is sent in prompts of one turn; a new file gets its permanent place at the next full judging."""
+    await ask(project, settings_for(server), ORDER)
+    (project / "shop" / "new.py").write_text("def ship(order: int) -> int:\n    return order\n")
+    async with Pipeline.open(project, settings_for(server)) as pipeline:
+        connection = pipeline.parts.store.connection
+        lasting = connection.execute("SELECT * FROM pack_slot").fetchall()
+        second = await pipeline.ask(REFUND, answer=False)
+        latest = "SELECT DISTINCT substr(pack, 1, 2) FROM judgment WHERE query_id = (SELECT max(id) FROM query)"
+        assert second.coverage.carried and connection.execute(latest).fetchall() == [("x_",)]
+        assert connection.execute("SELECT * FROM pack_slot").fetchall() == lasting
 
 
 async def test_what_changed_since_is_judged_whatever_its_words(project: Path, server: OpenAIServer) -> None:
@@ -98,7 +111,7 @@ async def test_what_changed_since_is_judged_whatever_its_words(project: Path, se
 
 
 async def test_a_chain_keeps_the_newest_judgment_of_each(project: Path, server: OpenAIServer) -> None:
-    """The third turn of a thread takes from the second what that judged itself, and the rest from the first."""
+    """A thread's third turn takes from the second what that judged itself, and the rest from the first."""
     first = await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
     third = await ask(project, settings_for(server), replace(ORDER, task="Does step_9_3 take part in that?"))
@@ -121,7 +134,7 @@ async def test_nothing_is_carried_without_a_thread_or_where_all_was_wanted(
 
 
 async def test_the_latest_turn_of_the_branch_is_followed(project: Path, server: OpenAIServer) -> None:
-    """`--continue` finds the thread of the latest turn, named or not; without any it is a first turn."""
+    """`--continue` uses the latest turn's thread, named or not; without any it is a first turn."""
     follow = Turn(task="And then?", follows_latest=True)
     assert (await ask(project, settings_for(server), follow)).coverage.carried == 0
     await ask(project, settings_for(server), ORDER)
@@ -130,7 +143,7 @@ async def test_the_latest_turn_of_the_branch_is_followed(project: Path, server: 
 
 
 async def test_carried_judgments_are_never_judgments_of_the_new_wording(project: Path, server: OpenAIServer) -> None:
-    """The cache holds what was judged; asked outside the thread, the same wording judges the rest."""
+    """The cache holds what was judged; outside the thread the same wording judges the rest."""
     await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
     alone = await ask(project, settings_for(server), Turn(task=REFUND.task))
@@ -140,7 +153,7 @@ async def test_carried_judgments_are_never_judgments_of_the_new_wording(project:
 
 
 async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIServer) -> None:
-    """Of a follow-up it counts the likely part alone, and nothing is opened or sent for it."""
+    """For a follow-up it counts only the likely part, and nothing is opened or sent."""
     await ask(project, settings_for(server), ORDER)
     calls = server.counts.judging_requests
     async with Pipeline.open(project, settings_for(server)) as pipeline:
@@ -153,7 +166,7 @@ async def test_an_estimate_forecasts_what_is_sent(project: Path, server: OpenAIS
 
 
 async def test_another_judge_and_an_erased_turn_carry_nothing(project: Path, server: OpenAIServer) -> None:
-    """Scores of another model are on another scale; an erased question leaves no judgment to take over."""
+    """Scores of another model have another scale; an erased question leaves no judgment to carry."""
     first = await ask(project, settings_for(server), ORDER)
     other = await ask(project, settings_for(server, model="openai:judge-3"), REFUND)
     assert other.coverage.judged == other.coverage.candidates
@@ -176,7 +189,7 @@ async def test_the_lexical_judge_never_carries(project: Path, server: OpenAIServ
 
 
 async def test_scores_of_unknown_origin_are_not_carried(project: Path, server: OpenAIServer) -> None:
-    """An unsigned import only orders the work: what it says of the earlier wording is judged, not taken over."""
+    """An unsigned import only orders the work: its scores for the earlier wording are judged, not carried."""
     await ask(project, settings_for(server), ORDER)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         connection = pipeline.parts.store.connection
@@ -197,7 +210,7 @@ NOTHING_KEPT = "UPDATE receipt SET body = json_set(body, '$.selected', json('[]'
 async def test_no_high_score_of_an_earlier_wording_stands_unasked(
     project: Path, server: OpenAIServer, lost: str
 ) -> None:
-    """Killed before its receipt, or asked of a part of the code: what scored high is judged again all the same."""
+    """Killed before its receipt, or limited to part of the code: high scores are still judged again."""
     await ask(project, settings_for(server), ORDER)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
         pipeline.parts.store.connection.execute(lost)
@@ -207,7 +220,7 @@ async def test_no_high_score_of_an_earlier_wording_stands_unasked(
 
 
 async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) -> None:
-    """Where most would be judged again anyway, all is, and the receipt says why."""
+    """If most would be judged again anyway, everything is, and the receipt says why."""
     await ask(shop, settings_for(server), replace(ORDER, task="The discount is taken twice."))
     answer = await ask(shop, settings_for(server), replace(ORDER, task="Now the tests of the discount."))
     assert answer.coverage.judged == answer.coverage.candidates
@@ -215,7 +228,7 @@ async def test_a_small_pool_is_judged_whole(shop: Path, server: OpenAIServer) ->
 
 
 async def test_a_turn_that_carried_can_be_continued(project: Path, server: OpenAIServer) -> None:
-    """Killed after some calls, it judges the rest of its part and carries what it carried."""
+    """Killed after some calls, `continue` judges the rest of its part and carries the same judgments."""
     await ask(project, settings_for(server), ORDER)
     second = await ask(project, settings_for(server), REFUND)
     async with Pipeline.open(project, settings_for(server)) as pipeline:
@@ -241,18 +254,18 @@ def decider() -> Iterator[DecisionServer]:
 
 
 def priced(chosen: Settings) -> Settings:
-    """Settings under which the loopback host costs what its vendor would."""
+    """Settings that give the loopback host its vendor's prices."""
     return replace(chosen, provider=ProviderSettings(price="vendor"))
 
 
 def few_at_a_time(server: DecisionServer, **budget: object) -> Settings:
-    """Settings of a decision judge that is asked about ten memories in a request, one request at a time."""
+    """Settings of a decision judge with ten memories a request, one request at a time."""
     chosen = decisions.settings_for(server, "typesafe", pack_size=10, concurrency=1)
-    return priced(replace(chosen, budget=BudgetSettings(**budget)))  # type: ignore[arg-type]  # its fields
+    return priced(replace(chosen, budget=BudgetSettings(**budget)))  # type: ignore[arg-type]  # fields of the record, by name
 
 
 async def test_a_decision_judge_is_asked_about_all(project: Path, decider: DecisionServer) -> None:
-    """A whole pass costs cents, so a follow-up carries nothing; the likely part goes first."""
+    """A full pass costs cents, so a follow-up carries nothing; the likely part goes first."""
     await ask(project, few_at_a_time(decider), ORDER)
     decider.bodies.clear()
     second = await ask(project, few_at_a_time(decider), REFUND)
@@ -262,7 +275,7 @@ async def test_a_decision_judge_is_asked_about_all(project: Path, decider: Decis
 
 
 async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path, decider: DecisionServer) -> None:
-    """What the cap left is carried, said, and judged by `continue`; nothing is unjudged meanwhile."""
+    """What the cap left is carried with a message and judged by `continue`; nothing is unjudged meanwhile."""
     first = await ask(project, few_at_a_time(decider), ORDER)
     cost = first.judge_usage.cost_usd
     assert cost
@@ -279,7 +292,7 @@ async def test_a_cap_leaves_a_decision_turn_with_earlier_judgments(project: Path
 
 
 async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(project: Path, decider: DecisionServer) -> None:
-    """Also where one memory is new: what the thread judged says more than words do, and the new one is unjudged."""
+    """Also if one memory is new: the thread's judgments are better than words, and the new one is unjudged."""
     await ask(project, few_at_a_time(decider), ORDER)
     (project / "new.py").write_text("def new_one() -> None: ...\n")
     async with Pipeline.open(project, few_at_a_time(decider, deadline_s=0.01)) as pipeline:
@@ -292,14 +305,14 @@ async def test_a_deadline_before_any_call_leaves_the_earlier_ranking(project: Pa
 
 
 class Ending(Struct, frozen=True):
-    """How a turn of the property below is cut short."""
+    """How a turn of the property below is interrupted."""
 
     decides: bool
     share: float
-    """Of the dollars that a whole turn takes."""
+    """The share of a full turn's dollars."""
     deadline_s: float | None
     killed: int
-    """Judgments that the kill lost, and the receipt with them; 0: it was not killed."""
+    """The judgments that the kill lost, with the receipt; 0: not killed."""
     replay: bool
 
 
@@ -346,7 +359,7 @@ async def _cut_short(
 
 
 def lose(connection: sqlite3.Connection, turn_id: str, killed: int) -> None:
-    """Undo what a kill would not have let happen: the receipt, and the last judgments."""
+    """Remove what a kill would have lost: the receipt and the last judgments."""
     if not killed:
         return
     connection.execute("DELETE FROM receipt WHERE turn_id = ?", (turn_id,))

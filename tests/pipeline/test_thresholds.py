@@ -1,4 +1,4 @@
-"""Thresholds by kind in a whole turn: in the selection, the receipt, the page and `explain`."""
+"""Thresholds by kind in a whole turn: in selection, receipt, page and `explain`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +21,13 @@ TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 @pytest.fixture
 def host() -> Iterator[OpenAIServer]:
-    """A host that scores a function and a section of the README alike."""
+    """A host that scores a function and a section of the README equally."""
     with OpenAIServer(score=table({"::total": 75, "::Shop > Discounts": 75, "::discount": 62}, default=4)) as running:
         yield running
 
 
 async def test_a_kind_is_kept_from_its_own_threshold_on(shop: Path, host: OpenAIServer) -> None:
-    """Documents need 0.8 and code 0.6 here: the section is a near miss, and everyone says by which threshold."""
+    """With 0.8 for documents and 0.6 for code the section is a near miss, and every view shows the threshold."""
     selection = SelectionSettings(threshold={"code": 0.6, "doc": 0.8, "anthropic/doc": 0.1})
     settings = replace(settings_for(host), selection=selection)
     async with Pipeline.open(shop, settings) as pipeline:

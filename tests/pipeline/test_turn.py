@@ -14,8 +14,10 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.pipeline.build import Pipeline, ask_sync
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.parts import TurnOptions
 from xscore.pipeline.resources import TurnResources, open_resources
+from xscore.pipeline.turn import run_turn
 from xscore.platform.errors import UsageError
 from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
@@ -24,16 +26,16 @@ TASK = Turn(task="The discount of total is taken twice; take it once.")
 
 
 def names(answer: Answer) -> set[str]:
-    """The entities that were kept."""
+    """Return the kept entities."""
     return {f"{memory.path}::{memory.entity}" for memory in answer.selected}
 
 
 async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: OpenAIServer) -> None:
-    """X03, X11: every memory is judged, the account adds up, and there is exactly one answering call."""
+    """X03, X11: every memory is judged, the counts add up, and there is exactly one answering call."""
     server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
-        status = pipeline.status()
+        status = await pipeline.status()
     assert answer.exit_code == 0
     assert answer.answer == server.answer
     assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
@@ -44,6 +46,23 @@ async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: Ope
     assert answer.judge_usage.cost_usd == 0
     prompt = json.dumps(server.counts.bodies[-1])
     assert "def total" in prompt and "def add" not in prompt
+
+
+async def test_what_was_chosen_is_delivered_before_it_is_saved(shop: Path, server: OpenAIServer) -> None:
+    """A hook's text does not wait for the receipt; the stored receipt is the delivered one."""
+    delivered: list[tuple[Answer, str]] = []
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        connection = pipeline.store.connection
+
+        def deliver(answer: Answer) -> None:
+            delivered.append(
+                (answer, *connection.execute("SELECT state FROM turn WHERE id = ?", (answer.turn_id,)).fetchone())
+            )
+
+        finished = await run_turn(pipeline.parts, TASK, TurnOptions(answer=False, deliver=deliver))
+        stored = connection.execute("SELECT state FROM turn WHERE id = ?", (finished.turn_id,)).fetchone()
+    assert delivered == [(finished, "running")]
+    assert stored == ("done",)
 
 
 async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: OpenAIServer) -> None:
@@ -61,7 +80,7 @@ async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: Ope
 
 
 async def test_one_edited_function_is_all_that_is_judged_again(shop: Path, server: OpenAIServer) -> None:
-    """X28: an edit re-judges the memory it touches; a memory that only moved down the file is not paid again."""
+    """X28: an edit re-judges the memory it touches; a memory that only moved in the file is not paid again."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.ask(TASK, answer=False)
         server.reset()
@@ -72,7 +91,7 @@ async def test_one_edited_function_is_all_that_is_judged_again(shop: Path, serve
 
 
 async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(shop: Path, server: OpenAIServer) -> None:
-    """A narrowing is named in the receipt, and the rest is no candidate."""
+    """A filter is named in the receipt, and the rest is no candidate."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(replace(TASK, scope=Scope(paths=("shop/",), kinds=("function",))), answer=False)
         with pytest.raises(UsageError, match="no kind `functon`"):
@@ -83,7 +102,7 @@ async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(shop: Path, ser
 
 
 async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer) -> None:
-    """Exit 7: what was judged is kept and the bundle is given when the answering call fails."""
+    """Exit 7: if the answering call fails, judgments are kept and the bundle is returned."""
     server.score = table({"shop/prices.py::total": 95})
     server.misbehave(Fault.UNKNOWN_MODEL, times=99, when=lambda body: body["model"] == "strong-1")
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -95,7 +114,7 @@ async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer
 
 
 async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, server: OpenAIServer) -> None:
-    """Exit 3: nobody is lost when nothing can be judged, the cause is named, and no answering call is made."""
+    """Exit 3: if nothing can be judged, every candidate has its cause, and no answering call is made."""
     server.api_key = "right"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
@@ -108,7 +127,7 @@ async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, 
 
 
 async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(shop: Path, server: OpenAIServer) -> None:
-    """What the repair ladder could not mend is unjudged; asking again judges just that."""
+    """What the repair ladder could not repair is unjudged; asking again judges just that."""
 
     def about_readme(body: object) -> bool:
         return "Sells things" in json.dumps(body)
@@ -126,26 +145,20 @@ async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(shop
 
 @asynccontextmanager
 async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]:
-    """The same pipeline at a host where every call has a price."""
+    """The same pipeline at a priced host."""
     parts = pipeline.parts
 
     @asynccontextmanager
     async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
-        opened = open_resources(
-            parts.store,
-            parts.settings,
-            answerer=parts.answerer,
-            turn_id=turn_id,
-            price_of=lambda *_: Decimal(usd_a_call),
-        )
-        async with opened as one:
-            yield one
+        async with open_resources(parts.store, parts.settings, answerer=parts.answerer, turn_id=turn_id) as opened:
+            opened.price_of = lambda *_: Decimal(usd_a_call)
+            yield opened
 
     yield Pipeline(replace(parts, open_resources=resources))
 
 
 async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIServer) -> None:
-    """Exit 4: dollars are reserved before each send; what was judged is kept and not paid again."""
+    """Exit 4: dollars are reserved before each call; judgments are kept and not paid again."""
     settings = settings_for(server, max_usd="0.05", pack_size=1)
     async with Pipeline.open(shop, settings) as opened, priced(opened, "0.01") as pipeline:
         first = await pipeline.ask(TASK, answer=False)
@@ -180,11 +193,11 @@ async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServ
 
 
 async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
-    """Without a key the lexical judge scores all, the answer is null, and nothing is stored as a judgment."""
+    """Without a key the lexical judge scores everything, the answer is null, and no judgment is stored."""
     async with Pipeline.open(shop) as pipeline:
         answer = await pipeline.ask(replace(TASK, task="add a thing to the cart"))
         nonsense = await pipeline.ask(replace(TASK, task="zebras under umbrellas"))
-        status = pipeline.status()
+        status = await pipeline.status()
     assert answer.exit_code == 0
     assert answer.answer is None and answer.primary is None
     assert not answer.judge.is_model
@@ -195,7 +208,7 @@ async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
 
 
 async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: OpenAIServer, tmp_path: Path) -> None:
-    """One line a candidate, judged or not."""
+    """One line for each candidate, judged or not."""
     target = tmp_path / "scores.jsonl"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False, all_scores=target)
@@ -218,7 +231,7 @@ async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: Ope
 
 
 async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAIServer) -> None:
-    """P01: a planted key in code, task and errors is found nowhere behind the door."""
+    """P01: a key planted in code, task or errors is found nowhere after redaction."""
     secret = "AKIA" + "Q3EXAMP1EKEY" + "WXYZ"
     (shop / "shop" / "keys.py").write_text(f'AWS_ID = "{secret}"\n')
     turn = replace(TASK, task=f"why is {secret} refused?", errors=f"denied: {secret}")
@@ -231,13 +244,7 @@ async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAISe
 
 
 async def test_an_empty_task_is_a_usage_error(shop: Path) -> None:
-    """A task of blanks is refused before anything is indexed or sent."""
+    """A blank task is refused before anything is indexed or sent."""
     async with Pipeline.open(shop) as pipeline:
         with pytest.raises(UsageError, match="empty"):
             await pipeline.ask(Turn(task="  \n"))
-
-
-def test_asking_from_code_that_is_not_async(shop: Path, server: OpenAIServer) -> None:
-    """`ask_sync` gives the same record."""
-    answer = ask_sync(shop, TASK, settings_for(server))
-    assert answer.answer == server.answer

@@ -1,4 +1,4 @@
-"""The figures of a finished turn, out of its receipt and scores."""
+"""The figures of a finished turn, from its receipt and scores."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ STEPS = [at / SCORE_BINS for at in range(SCORE_BINS + 1)]
 
 
 def test_what_the_receipt_says_is_in_the_figures() -> None:
-    """Who judged, what came of the candidates, how many were chosen, and how long it took."""
+    """The judge, the outcomes of the candidates, the number chosen, and the duration."""
     found = turn_figures(ANSWER, (), command="continue")
     assert (found.command, found.judge, found.is_model) == ("continue", "openai:small", True)
     assert (found.coverage, found.unjudged_by_cause) == (ANSWER.coverage, {"timeout": 2})
@@ -37,7 +37,7 @@ def test_what_the_receipt_says_is_in_the_figures() -> None:
 
 @given(st.lists(st.floats(0, 1)), st.floats(0, 1))
 def test_every_score_is_counted_once(scores: list[float], threshold: float) -> None:
-    """The bins hold all scores, in any order; those far off are not near, those well within are."""
+    """The bins hold all scores in any order; only scores within the margin count as near."""
     found = turn_figures(replace(ANSWER, threshold=threshold), iter(scores), command="ask")
     assert sum(found.scores) == len(scores) and len(found.scores) == SCORE_BINS
     assert found.near is not None

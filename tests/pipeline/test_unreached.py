@@ -1,4 +1,4 @@
-"""A host that cannot be reached, or a deadline that comes first: the words' ranking stands in, and says so."""
+"""If a host is unreachable or the deadline comes first, the lexical ranking replaces it and says so."""
 
 import socket
 from pathlib import Path
@@ -17,14 +17,14 @@ TASK = Turn(task="Where does the cart put one thing into its lines? Cart.add")
 
 
 def nowhere() -> str:
-    """A base URL where nothing listens."""
+    """A base URL of a closed port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
 async def ranked_by_words(shop: Path, settings: Settings) -> str:
-    """Ask, hold what comes of it, and return the turn."""
+    """Ask, check the lexical ranking, and return the turn."""
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK)
         row = pipeline.store.connection.execute("SELECT state FROM turn WHERE id = ?", (answer.turn_id,)).fetchone()
@@ -52,14 +52,14 @@ async def test_without_a_network_words_rank(shop: Path, server: OpenAIServer, pr
 
 
 async def test_a_deadline_before_anything_is_judged_lets_words_rank(shop: Path, server: OpenAIServer) -> None:
-    """A silent host and a short deadline: the ranking is there in time."""
+    """With a silent host and a short deadline the ranking is there in time."""
     server.latency_s = 60.0
     settings = settings_for(server)
     await ranked_by_words(shop, replace(settings, budget=replace(settings.budget, deadline_s=1.0)))
 
 
 async def test_a_refused_key_stays_an_error(shop: Path, server: OpenAIServer) -> None:
-    """What the user must mend is no reason to rank by words: exit 3."""
+    """An error that the user must correct does not lead to a lexical ranking: exit 3."""
     server.api_key = "right"
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
@@ -67,7 +67,7 @@ async def test_a_refused_key_stays_an_error(shop: Path, server: OpenAIServer) ->
 
 
 async def test_the_seconds_are_those_the_user_waited(shop: Path, server: OpenAIServer) -> None:
-    """What passed before the turn began is in the receipt's total."""
+    """Time before the turn began is in the receipt's total."""
     import time
 
     async with Pipeline.open(shop, settings_for(server)) as pipeline:

@@ -1,4 +1,4 @@
-"""The user's own memories take part in every turn, and what is judged of them stays in the user's store."""
+"""The user's own memories are part of every turn, and their judgments stay in the user's store."""
 
 import asyncio
 from pathlib import Path
@@ -26,14 +26,14 @@ REASON = "regular customers care for zebra-coloured commits"
 
 
 def with_user(server: OpenAIServer, folder: Path, **judge: object) -> Settings:
-    """Settings whose user store lies in a folder of the test's own."""
+    """Settings with the user store in a test folder."""
     settings = settings_for(server, max_usd="1", **judge)
     return replace(settings, store=replace(settings.store, user_data_dir=folder))
 
 
 @pytest.fixture
 def user_dir(tmp_path: Path) -> Path:
-    """A user's data folder with one preference in it."""
+    """A user's data folder with one preference."""
     folder = tmp_path / "mine"
     folder.mkdir(mode=0o700)
     connection = open_user_store(folder)
@@ -56,12 +56,12 @@ def user_dir(tmp_path: Path) -> Path:
 
 
 def raw(folder: Path, name: str) -> bytes:
-    """All bytes of a database and its journals."""
+    """Return all bytes of a database and its journals."""
     return b"".join(file.read_bytes() for file in sorted(folder.glob(f"{name}*")))
 
 
 async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenAIServer, user_dir: Path) -> None:
-    """P07: the second turn pays nothing; text, reason and judgment are in the user's store and not in the project's."""
+    """P07: the second turn costs nothing; text, reason and judgment are only in the user's store."""
     server.score = lambda memory, turn: (91, REASON) if "xylophone" in memory.text else (2, "no")
     async with Pipeline.open(shop, with_user(server, user_dir)) as pipeline:
         first = await pipeline.ask(TASK, answer=False)
@@ -86,7 +86,7 @@ async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenA
 async def test_oversized_memories_of_the_user_leave_nothing_behind(
     shop: Path, server: OpenAIServer, user_dir: Path
 ) -> None:
-    """P07: judged in parts, the parts' judgments too are the user's."""
+    """P07: for a memory judged in parts, the parts' judgments are in the user's store too."""
     connection = open_user_store(user_dir)
     long, _ = memory_writer.make_memory(
         layer=Layer.USER,
@@ -134,7 +134,7 @@ async def test_a_user_store_that_is_broken_does_not_stop_a_turn(
 async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
     shop: Path, server: OpenAIServer, user_dir: Path
 ) -> None:
-    """X05: claims hold in the user's store as well, so each candidate is paid for once."""
+    """X05: claims work in the user's store too, so each candidate is paid for once."""
     async with Pipeline.open(shop, with_user(server, user_dir)) as one:
         await one.index()
     settings = with_user(server, user_dir)
@@ -147,7 +147,7 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
 async def test_second_answers_and_reasons_of_the_users_memories_stay_in_their_store(
     shop: Path, server: OpenAIServer, user_dir: Path
 ) -> None:
-    """P07: a second draw and the chat model's reason are written beside the first draw, and nowhere else."""
+    """P07: a second answer and the chat model's reason are stored with the first answer, and nowhere else."""
     server.score, server.reasons_from = (lambda *_: (7, REASON)), 0
     scores = iter((72, 74))
     with DecisionServer(score=lambda memory, _: next(scores) if "xylophone" in memory.text else 4) as judge:

@@ -1,4 +1,4 @@
-"""What the answering model is shown beside code: stale memories, the session and its tone; and what it may cite."""
+"""What the answering model sees besides code: stale memories, the session and its tone; and what it may cite."""
 
 import re
 from pathlib import Path
@@ -21,12 +21,12 @@ WANTED = "quokka"
 
 
 def systems(server: OpenAIServer) -> list[str]:
-    """The system texts of all requests so far."""
+    """Return the system texts of all requests so far."""
     return [str(body["messages"][0]["content"]) for body in server.counts.bodies]
 
 
 async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAIServer) -> None:
-    """L12: the span that is no longer what was cited is named above the decision."""
+    """L12: the changed span is named above the decision that cites it."""
     server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
     decision, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
@@ -52,7 +52,7 @@ async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAI
 
 
 async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAIServer) -> None:
-    """B09, B06b: summary and latest exchanges as the setting says, the tone in the system text, and no false alarm."""
+    """B09, B06b: summary and latest exchanges as configured, the tone in the system text, and no false alarm."""
     prompts: list[str] = []
 
     def answer(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""Memories to make bundles of."""
+"""Memories for bundles."""
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ def memory(
     importance: float = 0.5,
     confidence: float = 1.0,
 ) -> Memory:
-    """A memory as the store gives it."""
+    """A memory as read from the store."""
     hashed = content_hash(path, entity, text)
     return Memory(
         id=memory_id(layer.value, path, kind.value, entity),
@@ -59,7 +59,7 @@ def said(
     title: str = "",
     **particulars: object,
 ) -> Memory:
-    """A memory that someone said, so many days before NOW."""
+    """A memory stated N days before NOW."""
     made = memory(f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence)
     return replace(
         made,
@@ -75,7 +75,7 @@ def said(
 
 
 def entry(chosen: Memory, score: float, *, header: str = HEADER, below: bool = False) -> BundleEntry:
-    """A memory chosen with a score."""
+    """A chosen memory with its score."""
     candidate = Candidate(
         chosen.id, chosen.content_hash, chosen.layer, chosen.kind, chosen.path, chosen.entity, 1, 2, "", 1, 0.0
     )

@@ -1,4 +1,4 @@
-"""The bundle: its order, its budget, what it names, and that nothing in it escapes its fence."""
+"""The bundle: its order, its budget, what it names, and that nothing escapes its fence."""
 
 import json
 import re
@@ -12,7 +12,6 @@ from syrupy.assertion import SnapshotAssertion
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import Bundle, BundleEntry, memory_value
-from xscore.prompts.left_out import without_stubs
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
@@ -26,38 +25,30 @@ def bundle(entries: list[BundleEntry], *, form: str = "xml", max_tokens: int = 8
 
 
 def test_golden(snapshot: SnapshotAssertion) -> None:
-    """As a program gets it (X10); the forms for models and people are in `test_sections`."""
+    """The form for programs (X10); the forms for models and people are in `test_sections`."""
     assert bundle(ENTRIES, form="json").text == snapshot
 
 
 def test_each_file_shows_its_header_once() -> None:
-    """Several entities of one file, header and imports once (X31); never beside the block that is the header."""
+    """Several entities of one file share header and imports (X31); they are not repeated beside the header block."""
     assert bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
     block = memory("module:imports", HEADER, kind=Kind.BLOCK, start_line=1)
     assert bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
 
 
 def test_a_header_never_crowds_out_the_memories() -> None:
-    """Under a small budget the header is left out and the memory stays."""
+    """Under a small budget the header is omitted and the memory stays."""
     found = bundle([entry(WRITE, 0.9)], max_tokens=80)
     assert found.included == (WRITE.id,)
     assert "from pathlib import Path" not in found.text
 
 
 def test_a_class_repeats_no_signature_of_a_method_beside_it() -> None:
-    """A carried method's stub leaves the class; the others stay."""
+    """The stub of a separately shown method is removed from the class; the others stay."""
     text = bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text
     assert text.count("def write(") == 1
     assert "def read(self) -> str: ..." in text
     assert "def write(self, row: str) -> None: ..." in bundle([entry(CLASS, 0.8)]).text
-
-
-def test_stubs_of_several_lines_are_taken_out_whole() -> None:
-    """A signature over lines goes with all of them; a line that says more stays."""
-    text = "class A:\n    def f(\n        self,\n    ) -> None: ...\n    def g(self): return 1"
-    assert (
-        without_stubs(text, ["def f(\n    self,\n) -> None:", "def g(self):"]) == "class A:\n    def g(self): return 1"
-    )
 
 
 def test_the_order_is_the_formula() -> None:
@@ -69,7 +60,7 @@ def test_the_order_is_the_formula() -> None:
 
 
 def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
-    """The user layer fills at most a tenth; code fills what all others leave."""
+    """The user layer fills at most a tenth; code takes what the others leave."""
     notes = [memory(f"n{n}", "word " * 160, path="", kind=Kind.PREFERENCE, layer=Layer.USER) for n in range(10)]
     code = [memory(f"f{n}", "x = 1\n" * 60, path=f"{n}.py") for n in range(20)]
     found = bundle(
@@ -81,7 +72,7 @@ def test_layers_keep_to_their_ceilings_and_code_takes_the_rest() -> None:
 
 
 def test_what_does_not_fit_is_named_whole() -> None:
-    """What has no room and no line that matters is named with its place, score and size."""
+    """A memory without room or a matching line is named with its place, score and size."""
     long = memory("long", "y = 2  # marked\n" * 400, path="long.py")
     found = bundle([entry(long, 0.95), entry(MAIN, 0.8)], max_tokens=400)
     assert (found.included, found.omitted) == ((MAIN.id,), (long.id,))
@@ -92,7 +83,7 @@ def test_what_does_not_fit_is_named_whole() -> None:
 
 
 def test_nothing_chosen_is_nothing_shown() -> None:
-    """An empty selection makes an empty text, and a valid JSON object."""
+    """An empty selection gives an empty text, and a valid JSON object."""
     assert bundle([]).text == ""
     assert json.loads(bundle([], form="json").text)["memories"] == []
 
@@ -112,11 +103,11 @@ HOSTILE = [
 @pytest.mark.parametrize("kind", [Kind.FUNCTION, Kind.DOC])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_content_cannot_leave_its_fence(text: str, kind: Kind) -> None:
-    """Tags of ours inside content are escaped, in texts, names and headers (X10)."""
+    """Our tags inside content are escaped, in texts, names and headers (X10)."""
     hostile = memory('"><memory>', text, path='a"></code>.py', kind=kind)
     found = bundle([entry(hostile, 0.9, header=text)]).text
     tag = "memory" if kind is Kind.DOC else "code"
-    for other in ("code", "memory", "omitted", "session"):
+    for other in ("code", "memory", "left_out", "session"):
         assert found.count(f"<{other}") == found.count(f"</{other}>") == (other == tag)
     found.encode("utf-8")
 
@@ -128,7 +119,7 @@ chosen = st.lists(
 
 @given(chosen=chosen, max_tokens=st.integers(600, 4_000), form=st.sampled_from(["xml", "markdown", "json"]))
 def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], max_tokens: int, form: str) -> None:
-    """Included and omitted are the entries, the included with their ids, the others named or counted, in the budget."""
+    """Included plus omitted equals the entries, the omitted named or counted, within the budget."""
     memories: list[Memory] = [
         memory(f"e{n}", "some words\n" * size, path=f"f{file}.py", layer=layer)
         for n, (_, size, layer, file) in enumerate(chosen)

@@ -1,4 +1,4 @@
-"""Short facts in one TOON table: lossless, only where it is shorter, and never for code."""
+"""Short facts in one TOON table: lossless, only if shorter, and never for code."""
 
 import subprocess
 import sys
@@ -17,18 +17,18 @@ KINDS = [Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO]
 
 
 def shown(entries: list[BundleEntry], form: str = "xml") -> str:
-    """The bundle of these entries."""
+    """Return the bundle of these entries."""
     return render_bundle(entries, form=form, max_tokens=20_000, settings=BundleSettings(), now=NOW).text
 
 
 def facts(count: int, words: str = "Names are verbs") -> list[BundleEntry]:
-    """So many facts of all kinds."""
+    """Return N facts of all kinds."""
     return [entry(said(f"{words} {n}", kind=KINDS[n % 4]), 0.9 - n / 100) for n in range(count)]
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown"])
 def test_three_facts_are_a_table(form: str) -> None:
-    """H21: from three on, in both forms that models read; two keep their fences."""
+    """H21: from three facts on, in both forms for models; two keep their fences."""
     assert "facts[3]{id,kind,score,told,text}:" in shown(facts(3), form)
     assert "facts[" not in shown(facts(2), form)
     assert all(each.memory.id in shown(facts(3), form) for each in facts(3))
@@ -36,20 +36,20 @@ def test_three_facts_are_a_table(form: str) -> None:
 
 @pytest.mark.parametrize("count", [3, 5, 12])
 def test_a_table_is_shorter_than_fences(count: int) -> None:
-    """H21: where there is a table it takes fewer tokens than a fence for each of its facts."""
+    """H21: a table takes fewer tokens than a fence for each fact."""
     fenced = "\n".join(shown([each]) for each in facts(count))
     assert tokens.estimate(len(shown(facts(count)))) < 0.8 * tokens.estimate(len(fenced))
 
 
 def test_a_table_that_is_longer_is_not_made() -> None:
-    """H21: text that TOON has to quote and escape throughout stays in fences."""
+    """H21: text that TOON would have to escape throughout stays in fences."""
     quotes = facts(3, words='"' * 300)
     assert "facts[" not in shown(quotes)
     assert '"' * 300 in shown(quotes)
 
 
 def test_code_and_long_texts_are_no_rows() -> None:
-    """H21: code, decisions, long facts and facts of a file are shown as they are."""
+    """H21: code, decisions, long facts and facts of a file stay as they are."""
     assert not is_fact(WRITE)
     assert not is_fact(said("We use tenacity", kind=Kind.DECISION, layer=Layer.GOVERNANCE))
     assert not is_fact(said("x" * (MAX_FACT_CHARS + 1), kind=Kind.TODO))
@@ -58,7 +58,7 @@ def test_code_and_long_texts_are_no_rows() -> None:
 
 
 def test_code_alone_loads_no_table() -> None:
-    """A turn without facts imports neither TOON nor what finds near duplicates."""
+    """A turn without facts imports neither TOON nor near-duplicate detection."""
     told = (
         "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render_bundle;"
         "from xscore.settings import BundleSettings; import xscore.pipeline.fusion;"

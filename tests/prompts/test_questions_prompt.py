@@ -1,4 +1,4 @@
-"""The prompt that questions share: its layout to the byte, and that nothing in it passes for something else."""
+"""The prompt for several questions: its exact bytes, and that nothing in it passes for something else."""
 
 import re
 from pathlib import Path
@@ -16,8 +16,9 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block
+from xscore.prompts.judge import PackEntry, PromptOptions, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
+from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.providers.wire import reply_schema
@@ -63,7 +64,7 @@ def request(entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = 
 
 
 def test_the_pack_stands_once_and_the_questions_after_it() -> None:
-    """X34: the same pack as for one turn, then every question under its code, then what is asked for, to the byte."""
+    """X34: the same pack as for one turn, then every question with its code, then the instructions, byte for byte."""
     assert "\n\n".join(request().content) == pack_block(ENTRIES) + LAYOUT
 
 
@@ -74,7 +75,7 @@ def test_version_is_pinned_to_rubric_and_layout() -> None:
 
 
 def test_the_prefix_is_the_same_whatever_is_asked() -> None:
-    """Rubric and pack are byte-identical for any questions, one or many, so that a prefix cache serves them."""
+    """Rubric and pack are the same bytes for any number of questions, so that a prefix cache serves them."""
     one, many = request(turns=TURNS[:1]), request()
     assert (one.system, one.content[0], one.reply_ids, one.stable_parts) == (
         many.system, many.content[0], many.reply_ids, 1
@@ -83,7 +84,7 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
 
 @pytest.mark.parametrize("hostile", BREAKOUTS)
 def test_nothing_leaves_its_fence(hostile: str) -> None:
-    """Neither a memory nor a question can end its fence, give itself a code, or pose as another."""
+    """Neither a memory nor a question can end its fence, take a code, or imitate another."""
     entries = (PackEntry("ka", "function", hostile, hostile, hostile), ENTRIES[2])
     prompt = "\n\n".join(request(entries, (Turn(task=hostile, errors=hostile), TURNS[1])).content)
     assert [memory.id for memory in shown_memories(prompt)] == ["ka", "qe"]
@@ -93,7 +94,7 @@ def test_nothing_leaves_its_fence(hostile: str) -> None:
 
 
 def test_the_reply_schema_scores_every_id_for_every_question() -> None:
-    """Each question is required and requires each id; without bounds there is no keyword that Anthropic refuses."""
+    """Each question and each id is required; without bounds no keyword is left that Anthropic refuses."""
     schema = reply_schema(("ka", "qe"), questions=("q1", "q2"))
     scores = schema["properties"]["scores"]
     assert scores["required"] == ["q1", "q2"] and scores["additionalProperties"] is False
@@ -113,7 +114,7 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
 
 
 def test_the_document_shows_what_is_sent_and_read() -> None:
-    """`docs/internals/protocol.md`: the rubric's other words and the questions to the byte, a reply, the limits."""
+    """`docs/internals/protocol.md`: the rubric's other words and the questions byte for byte, a reply, the limits."""
     page = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
     words, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
@@ -121,13 +122,13 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     made = questions_request(
         PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=1)
     )
-    system = judge_rubric()
+    system = CODE_RUBRIC.text()
     for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
         assert system.count(of_one_turn) == 1
         system = system.replace(of_one_turn, of_questions)
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
-    assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}
+    assert not found.whole.repaired and {len(one.scores) for one in found.by_question.values()} == {4}
     for one in found.by_question.values():
         assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
     assert f"`{QUESTIONS_VERSION}`" in section and "at most 16" in section
@@ -137,7 +138,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
 
 
 def test_a_call_counts_a_judgment_for_each_memory_and_question() -> None:
-    """What reports divide by: memories times questions, and what each alone would repeat adds up to prompts alone."""
+    """Figures for reports: memories times questions, and the shares of prompts asked separately add up."""
     made = request()
     assert made.candidates == 12
     alone = [request((entry,), (turn,)) for entry in ENTRIES for turn in TURNS]

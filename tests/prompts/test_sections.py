@@ -1,4 +1,4 @@
-"""Two sections, system context and evidence: what stands where, and that nothing in one can pass for the other."""
+"""Two sections, system context and evidence: their contents, and that neither can imitate the other."""
 
 import json
 
@@ -71,12 +71,12 @@ def bundle(entries: list[BundleEntry], form: str = "xml", max_tokens: int = 8_00
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])
 def test_golden(form: str, snapshot: SnapshotAssertion) -> None:
-    """H20, L12, H21, A09: all layers at once, as a model gets them."""
+    """H20, L12, H21, A09: all layers at once, as a model sees them."""
     assert bundle(ENTRIES, form).text == snapshot
 
 
 def test_system_context_is_session_project_and_user() -> None:
-    """H20: session, project and user stand in the one section; vector, graph and governance in another."""
+    """H20: session, project and user are in one section; vector, graph and governance in the other."""
     for layer in Layer:
         text = bundle([entry(said("words", layer=layer, kind=Kind.CONTEXT), 0.9)]).text
         section = "system_context" if layer in {Layer.SESSION, Layer.PROJECT, Layer.USER} else "evidence"
@@ -86,7 +86,7 @@ def test_system_context_is_session_project_and_user() -> None:
 
 
 def test_a_summary_stands_before_its_details() -> None:
-    """H19: first of its section, its details right behind it, each saying whose detail it is."""
+    """H19: first in its section, its details directly after it, each naming it."""
     found = bundle(ENTRIES)
     assert found.included[-2:] == (SUMMARY.id, EXCHANGE.id)
     assert SUMMARY.id in found.text.partition("<past_answers>")[2]
@@ -98,7 +98,7 @@ def test_a_summary_stands_before_its_details() -> None:
 
 @pytest.mark.parametrize("max_tokens", range(40, 700, 60))
 def test_details_are_the_first_to_go(max_tokens: int) -> None:
-    """H19: under every budget a detail is shown only where all chosen ones are; and it is not named as left out."""
+    """H19: under any budget details come after all chosen memories, and are not listed as omitted."""
     details = [
         BundleEntry(
             said(f"Detail {n} " + "word " * 20, kind=Kind.EXCHANGE, layer=Layer.SESSION), None, summary=SUMMARY.id
@@ -115,7 +115,7 @@ def test_details_are_the_first_to_go(max_tokens: int) -> None:
 
 
 def test_a_settled_conflict_is_one_sentence() -> None:
-    """L07: the sentence stands in place of the texts, and the ids of both can be cited."""
+    """L07: the sentence replaces the texts, and both ids can be cited."""
     here = said("Uses Drizzle", kind=Kind.TECH_STACK)
     other = said("Uses Prisma", kind=Kind.PREFERENCE, layer=Layer.USER)
     sentence = "User usually uses Prisma, but in this project explicitly chose Drizzle."
@@ -126,7 +126,7 @@ def test_a_settled_conflict_is_one_sentence() -> None:
 
 
 def test_near_duplicates_are_named() -> None:
-    """H18: what another memory stands for is named with it, shown or left out."""
+    """H18: the memories that one represents are named with it, shown or omitted."""
     kept = replace(entry(FACTS[0], 0.9), alike=("m_0123456789",))
     found = bundle([kept])
     assert (found.included, found.merged) == ((FACTS[0].id,), ("m_0123456789",))
@@ -137,7 +137,7 @@ def test_near_duplicates_are_named() -> None:
 
 
 def test_what_the_text_says_is_not_said_again() -> None:
-    """L12: rationale, alternatives and resolution are added only where the text lacks them."""
+    """L12: rationale, alternatives and resolution are added only if the text lacks them."""
     text = bundle(ENTRIES).text
     assert "Because:" not in text
     assert "Alternatives: a loop of our own" in text
@@ -157,7 +157,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("kind", [Kind.EXCHANGE, Kind.PREFERENCE, Kind.DECISION])
 def test_a_memory_cannot_open_a_section(text: str, kind: Kind) -> None:
-    """X10, H20: neither text, title nor rationale closes a fence, opens a section, or forges what we say of it."""
+    """X10, H20: neither text, title nor rationale closes a fence, opens a section, or imitates our own labels."""
     hostile = said(text, kind=kind, title=text, source=MemorySource.IMPORT, origin=text, rationale=f"{text} why")
     for fellows in ([], [entry(fact, 0.8) for fact in FACTS]):
         shown = bundle([entry(hostile, 0.9), *fellows]).text
@@ -177,7 +177,7 @@ def test_a_memory_cannot_open_a_section(text: str, kind: Kind) -> None:
 
 
 def _unfenced(markdown: str) -> list[str]:
-    """Lines of Markdown that stand in no fenced block."""
+    """Return the Markdown lines outside fenced blocks."""
     lines, fence = [], ""
     for line in markdown.split("\n"):
         run = line[: len(line) - len(line.lstrip("`"))]

@@ -1,4 +1,4 @@
-"""Shares of the bundle: ceilings hold, nothing exceeds the budget, and code takes what is left."""
+"""Shares of the bundle: ceilings hold, nothing exceeds the budget, and code takes the rest."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,13 +17,13 @@ shares = st.dictionaries(st.sampled_from(list(Layer)), st.floats(0, 1), max_size
 
 
 def of(layer: Layer, number: int, words: int) -> BundlePiece:
-    """A piece of so many words."""
+    """A piece of N words."""
     made = memory(f"e{number}", "word " * words, path=f"{number}.py", layer=layer)
     return BundlePiece(entry(made, 0.9, header=""), made.text, memory_tokens(made, len(made.text)))
 
 
 def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]) -> int:
-    """Tokens of what was chosen of these layers."""
+    """Return the tokens chosen from these layers."""
     picked = [each.memory for each in entries if each.memory.id in chosen and each.memory.layer in layers]
     return sum(memory_tokens(one, len(one.text)) for one in picked)
 
@@ -32,7 +32,7 @@ def spent(entries: list[BundlePiece], chosen: set[str], layers: frozenset[Layer]
 def test_ceilings_come_to_one_bundle_at_most(
     sized: list[tuple[Layer, int]], ceilings: dict[Layer, float], max_tokens: int
 ) -> None:
-    """H17, H19, K6: no layer passes its ceiling, all together never the budget, details of a summary included."""
+    """H17, H19, K6: no layer exceeds its ceiling, all together never the budget, details included."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     if entries:
         summary = entries[0].memory.id
@@ -48,7 +48,7 @@ def test_ceilings_come_to_one_bundle_at_most(
 def test_past_answers_have_a_share_of_their_own(
     sized: list[tuple[Layer, int]], ceilings: dict[Layer, float], max_tokens: int
 ) -> None:
-    """Exchanges and summaries of all layers together stay within their share; stated memories take nothing from it."""
+    """Exchanges and summaries of all layers stay within one share; stated memories do not count."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     for number, piece in enumerate(entries):
         if number % 2:
@@ -63,7 +63,7 @@ def test_past_answers_have_a_share_of_their_own(
 
 @given(sized=sized, max_tokens=st.integers(1, 4_000))
 def test_what_is_not_spent_is_for_code(sized: list[tuple[Layer, int]], max_tokens: int) -> None:
-    """K6: code that is left out would not fit into what all other layers have left."""
+    """K6: omitted code would not fit into what all other layers leave."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
     chosen = choose_fitting(entries, max_tokens=max_tokens, ceilings=EDIT)
     left = max_tokens - spent(entries, chosen, frozenset(Layer))

@@ -1,4 +1,4 @@
-"""What is shown of one memory if not all: outlines by name, functions by the lines that matter, redacted lines told."""
+"""A memory shown in part: outlines by name, functions by relevant lines, redacted lines marked."""
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ def bundle(entries: list[BundleEntry], *, max_tokens: int = 8_000, task: str = "
 
 
 def test_a_long_outline_names_its_methods() -> None:
-    """A class of thirty methods keeps head, docstring, fields and method names, and takes a tenth of the room."""
+    """A class of thirty methods keeps head, docstring, fields and method names, in a tenth of the space."""
     short = name_methods(OUTLINE)
     assert short.startswith('class Big(Base):\n    """Keeps (many) things: ..."""\n\n    path: Path\n    call:')
     assert "    # 30 methods, only named: method_0, method_1, " in short and "@property" not in short
@@ -39,7 +39,7 @@ def test_a_long_outline_names_its_methods() -> None:
 
 
 def test_a_long_outline_leaves_room_for_its_twin() -> None:
-    """Two classes of forty methods fit where the signatures of one would have filled the budget."""
+    """Two classes of forty methods fit where one's signatures would have filled the budget."""
     text = "class Big:\n" + "".join(f"    def method_{n}(self, alpha: int, beta: str) -> int: ...\n" for n in range(40))
     twins = [entry(memory(f"Big{n}", text, path=f"{n}.py", kind=Kind.CLASS), 0.9, header="") for n in range(2)]
     found = bundle(twins, max_tokens=700)
@@ -47,7 +47,7 @@ def test_a_long_outline_leaves_room_for_its_twin() -> None:
 
 
 def test_without_stubs_takes_whole_signatures() -> None:
-    """A signature over lines goes with all of them; a line that says more stays."""
+    """A signature over several lines is removed completely; a line with more content stays."""
     text = "class A:\n    def f(\n        self,\n    ) -> None: ...\n    def g(self): return 1"
     assert (
         without_stubs(text, ["def f(\n    self,\n) -> None:", "def g(self):"]) == "class A:\n    def g(self): return 1"
@@ -55,7 +55,7 @@ def test_without_stubs_takes_whole_signatures() -> None:
 
 
 def test_a_function_without_room_shows_the_lines_that_matter() -> None:
-    """Head and the lines with the task's words stay, gaps have the file's line numbers, and it says so."""
+    """Head and lines with the task's words stay, gaps show the file's line numbers, and the cut is noted."""
     settle = memory("settle", LONG, path="bill.py", start_line=41)
     found = bundle([entry(settle, 0.95, header="")], max_tokens=400, task="why is the discount booked twice?")
     assert (found.included, found.omitted) == ((settle.id,), ())
@@ -67,7 +67,7 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
 
 
 def test_lines_that_matter_keep_to_the_limit() -> None:
-    """The part is no longer than its limit, and empty where no line has a word of the task."""
+    """The excerpt stays within its limit, and is empty if no line has a word of the task."""
     words = telling_words("book the discount")
     assert words == {"book", "discount"}
     assert len(show_in_part(LONG, words, first_line=1, limit=200)) < 300
@@ -75,7 +75,7 @@ def test_lines_that_matter_keep_to_the_limit() -> None:
 
 
 def test_redacted_lines_are_told() -> None:
-    """The bundle says on which lines of the file something was redacted, so that they are not written back."""
+    """The bundle names the file's redacted lines, so that they are not written back."""
     text = 'def connect():\n    """See https://<SECRET:url_password>@host."""\n    return "<PII:email>"'
     shown = bundle([entry(replace(memory("connect", text), start_line=7), 0.9)]).text
     assert "(redacted on line 8, 9: leave as in the file)" in shown

@@ -46,7 +46,7 @@ def test_the_score_is_the_formula(
 
 
 def test_authority_runs_from_the_session_down_to_text() -> None:
-    """H16, K4: session > project > user > governance > graph > vector, all else being equal."""
+    """H16, K4: session > project > user > governance > graph > vector, other things equal."""
     worth = {layer: memory_value(memory("f", "x", layer=layer), 0.8, settings=SETTINGS, now=NOW) for layer in Layer}
     order = [Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR]
     assert sorted(worth, key=lambda layer: -worth[layer]) == order

@@ -1,4 +1,4 @@
-"""Real source trees from the installed packages, real processes, a loopback host."""
+"""Real source trees from installed packages, real processes, a loopback host."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 def package_tree(name: str, target: Path) -> Path:
-    """Copy an installed package's source into a git repository of its own."""
+    """Copy an installed package's source into a new git repository."""
     spec = find_spec(name)
     assert spec is not None and spec.submodule_search_locations
     source = Path(next(iter(spec.submodule_search_locations)))
@@ -45,7 +45,7 @@ def click_tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spawn(own_home: Path, server: OpenAIServer) -> Spawn:
-    """Start `xscore …` at the loopback host, in a process group of its own."""
+    """Start `xscore …` at the loopback host, in a new process group."""
 
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         environment = {**os.environ, "HOME": str(own_home), "OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0"}

@@ -10,7 +10,7 @@ import time
 
 
 def jump(offsets: list[float]) -> None:
-    """Have the wall clock of this process jump from now on; call it before anything keeps `time.time`."""
+    """Make this process's wall clock jump from now on; call it before anything stores `time.time`."""
     ring = itertools.cycle(offsets)
     right_time = time.time
 

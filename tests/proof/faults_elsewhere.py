@@ -1,4 +1,4 @@
-"""A loopback host that is no model host: what a base URL that is wrong by a letter really leads to.
+"""A loopback host that is no model host: where a mistyped base URL may lead.
 
 It answers every path and method in one way and remembers what it was sent, the keys above all:
 `with Elsewhere(page(200)) as host: … host.url`.
@@ -14,7 +14,7 @@ Reply = Callable[[web.Request], web.StreamResponse]
 
 
 def page(status: int) -> Reply:
-    """A web page for people, with this status."""
+    """A web page with this status."""
     text = "<!doctype html><html><body><h1>Welcome to the harbour</h1></body></html>"
     return lambda request: web.Response(text=text, content_type="text/html", status=status)
 
@@ -25,7 +25,7 @@ def object_of(text: str) -> Reply:
 
 
 def redirect(url: str, *, status: int) -> Reply:
-    """Elsewhere again."""
+    """A redirect."""
     return lambda request: web.Response(status=status, headers={"Location": url})
 
 
@@ -37,21 +37,21 @@ class Elsewhere(Threaded):
         self.reply = reply
         self.requests = 0
         self.headers: list[str] = []
-        """Values of all headers."""
+        """The values of all headers."""
         self.bodies: list[str] = []
 
     @property
     def url(self) -> str:
-        """As a base URL."""
+        """Its address as a base URL."""
         return f"http://{self.host}"
 
     @property
     def heard(self) -> str:
-        """All that it was sent."""
+        """Return everything it received."""
         return "\n".join([*self.headers, *self.bodies])
 
     async def serve(self) -> None:
-        """Serve whatever is asked for."""
+        """Serve any request."""
         app = web.Application(client_max_size=1 << 26)
         app.router.add_route("*", "/{path:.*}", self._take)
         await serve_app(self, app)

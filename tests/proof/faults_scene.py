@@ -1,4 +1,4 @@
-"""The scene of the fault proofs: a real repository, a loopback host of either dialect, and one accounting for a turn.
+"""The scene of the fault proofs: a real repository, a loopback host of either dialect, and one check for every turn.
 
 Every memory has one true score, made of its name, which is what the hosts give; so a score that a fault invented,
 scaled or moved to a neighbour is seen. True scores keep clear of the values that faults write (0, 1, 70, 90, 99, 100).
@@ -7,7 +7,6 @@ below the sizes of daily use, so that a fault has several packs to strike and th
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from msgspec import Struct
 from tests.conftest import MakeRepo
 from tests.servers import AnthropicServer, Fault, LoopbackServer, OpenAIServer
 from tests.servers.loopback import Tally
+from tests.waiting import rows
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import XscoreError
 from xscore.providers.scripted import ShownMemory
@@ -30,16 +30,16 @@ TASK = Turn(task="The tide tables are an hour off after the change of clocks; me
 PACK_SIZE = 4
 """A new pack leaves room for a newcomer, so it holds the three functions of a file."""
 POISONED = "def dusk_2("
-"""Stands in the prompt of every request about this one memory, and of no other."""
+"""Appears in every request about this memory and in no other."""
 OF_THE_REPOSITORY = "moon_over"
-"""Stands in every memory and in nothing of ours."""
+"""Appears in every memory and in no text of ours."""
 JUDGE, ANSWERER = "judge-2", "strong-1"
 SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
 DIALECTS = tuple(SERVERS)
 
 
 def by_turns(cases: Iterable[Any], *, verify: Collection[Fault] = ()) -> list[Any]:
-    """Give each case to one dialect, in turn. That each dialect reads each fault is proved at its provider."""
+    """Give each case to one dialect, in turn. Provider tests cover every fault in both dialects."""
     params = []
     for number, case in enumerate(cases):
         dialect, values = DIALECTS[number % len(DIALECTS)], case if isinstance(case, tuple) else (case,)
@@ -55,14 +55,14 @@ When = Callable[[dict[str, Any]], bool]
 
 
 def function(name: str) -> str:
-    """Return a function long enough that a prompt about it alone is no short one."""
+    """Return a function long enough that its own prompt is not short."""
     lines = "\n".join(f"    hour += moon_over('{name}', quarter={n}, harbour=harbour) % {n + 7}" for n in range(12))
     words = "Say when the water is highest in this harbour, by the moon, the quarter and the hour of the clock."
     return f'def {name}(harbour: str, hour: int) -> int:\n    """{words}"""\n{lines}\n    return hour\n'
 
 
 def harbours(make_repo: MakeRepo, *, files: int = 4, functions: int = 3) -> Path:
-    """Commit a repository of some files with some functions each."""
+    """Commit a repository of several files with several functions each."""
     names = ("dawn", "noon", "dusk", "night")
     return make_repo(
         {
@@ -81,17 +81,17 @@ def truth(path: str, entity: str) -> int:
 
 
 def by_truth(memory: ShownMemory, _turn: str) -> tuple[int, str]:
-    """Score as the host of these proofs."""
+    """Score as these proofs' host does."""
     return truth(memory.path, memory.entity), f"true of {memory.entity}"
 
 
 def host_of_dialect(dialect: str, **more: Any) -> LoopbackServer:
-    """A host of this dialect that tells the truth, without reasons, until it is told to misbehave."""
+    """A host of this dialect that gives true scores, without reasons, unless told to misbehave."""
     return SERVERS[dialect](score=by_truth, **{"reasons_from": 101, **more})
 
 
 def poisoned(body: dict[str, Any]) -> bool:
-    """Whether a request shows the poisoned memory for judging."""
+    """Whether a request asks about the poisoned memory."""
     return body["model"] == JUDGE and POISONED in json.dumps(body)
 
 
@@ -106,7 +106,7 @@ def answering(body: dict[str, Any]) -> bool:
 
 
 def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0, **judge: Any) -> Settings:
-    """Settings that judge and answer at one host of this dialect, which is known already."""
+    """Settings that judge and answer at one host of this dialect, already probed."""
     where = {"base_url": url, "api_key": key}
     asked = {
         "model": f"{dialect}:{JUDGE}",
@@ -125,30 +125,30 @@ def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0
 
 
 class Ended(Struct, frozen=True):
-    """How one turn ended, with a line for every candidate."""
+    """The end of a turn, with a line for every candidate."""
 
     answer: Answer
     lines: tuple[dict[str, Any], ...]
 
     @property
     def lost(self) -> set[str]:
-        """`path::entity` of what has no score."""
+        """`path::entity` of the unjudged."""
         return {f"{line['path']}::{line['entity']}" for line in self.lines if line["raw_score"] is None}
 
     @property
     def causes(self) -> set[str]:
-        """Why."""
+        """Their causes."""
         return {line["cause"] for line in self.lines if line["raw_score"] is None}
 
     @property
     def said(self) -> str:
-        """All that the user is told in words."""
+        """Return all messages to the user."""
         details = [sample.detail for sample in self.answer.unjudged.sample]
         return "\n".join([*self.answer.warnings, *details])
 
 
 async def ask(root: Path, settings: Settings, *, answer: bool = False, turn: Turn = TASK) -> Ended:
-    """Take one turn as a process of its own would, and account for every candidate. Raises what the turn raises."""
+    """Take one turn as a new process does, and account for every candidate. Raises what the turn raises."""
     scores = root.parent / "scores.jsonl"
     async with Pipeline.open(root, settings) as pipeline:
         given = await pipeline.ask(turn, answer=answer, all_scores=scores)
@@ -163,7 +163,7 @@ def true_score(line: dict[str, Any]) -> set[float]:
 
 
 def accounted(ended: Ended, allowed: Callable[[dict[str, Any]], set[float]] = true_score) -> Ended:
-    """Assert what holds after any fault: the sum, a cause for each that is lost, and no score but those allowed."""
+    """Assert what holds after any fault: the sum, a cause for each unjudged memory, and only allowed scores."""
     coverage = ended.answer.coverage
     assert coverage.candidates == len(ended.lines) > 0
     assert coverage.candidates == coverage.judged + coverage.cached + coverage.carried + coverage.unjudged
@@ -181,7 +181,7 @@ def accounted(ended: Ended, allowed: Callable[[dict[str, Any]], set[float]] = tr
 
 
 async def failure(root: Path, settings: Settings) -> XscoreError:
-    """Ask where nothing can come of it, and return what is raised to the user."""
+    """Ask when nothing can succeed, and return the raised error."""
     try:
         ended = await ask(root, settings)
     except XscoreError as error:
@@ -190,7 +190,7 @@ async def failure(root: Path, settings: Settings) -> XscoreError:
 
 
 async def pays_only_for(lost: set[str], root: Path, host: LoopbackServer, settings: Settings) -> Ended:
-    """Ask again without the fault: all have their true score, and the host judged just what was lost, once."""
+    """Ask again without the fault: all have their true score, and the host judged only the lost ones, once."""
     host.reset()
     again = await ask(root, settings)
     assert again.answer.exit_code == 0 and not again.lost
@@ -200,19 +200,15 @@ async def pays_only_for(lost: set[str], root: Path, host: LoopbackServer, settin
 
 
 def attempts(root: Path) -> list[tuple[str, float, str]]:
-    """Stage, seconds and outcome of every attempt in the ledger."""
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
-    try:
-        return connection.execute("SELECT stage, duration_s, outcome FROM call ORDER BY started_at").fetchall()
-    finally:
-        connection.close()
+    """Return stage, seconds and outcome of every attempt in the ledger."""
+    return rows(root, "SELECT stage, duration_s, outcome FROM call ORDER BY started_at")
 
 
 class ThinkingOpenAI(OpenAIServer):
-    """A host whose model thinks until its output cap is eaten, and then says nothing."""
+    """A host whose model thinks until its output cap is used up, and then returns nothing."""
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
-        """Return thought and no reply."""
+        """Return thinking and an empty reply."""
         reply = super().envelope(body, "", tally, fault)
         cap = body.get("max_completion_tokens", body.get("max_tokens"))
         reply["choices"][0]["finish_reason"] = "length"
@@ -222,10 +218,10 @@ class ThinkingOpenAI(OpenAIServer):
 
 
 class ThinkingAnthropic(AnthropicServer):
-    """A host whose model thinks until its output cap is eaten, and then says nothing."""
+    """A host whose model thinks until its output cap is used up, and then returns nothing."""
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
-        """Return thought and no reply."""
+        """Return thinking and an empty reply."""
         reply = super().envelope(body, "", tally, fault)
         reply["stop_reason"] = "max_tokens"
         reply["usage"]["output_tokens"] = body["max_tokens"]

@@ -1,4 +1,4 @@
-"""Every fault of a judging host, and what a turn ends in when the fault stays: the table that the proofs walk.
+"""Every fault of a judging host, and how a turn ends if it persists: the table that the proofs use.
 
 `LASTING` strikes all requests about one memory for as long as it is asked for, or all requests of the judge; `PASSING`
 strikes once and is gone. A row says the exit code, the cause of what is lost, how much of it may be lost, the words
@@ -13,37 +13,37 @@ PACK = 3
 PACKS = 4
 MEMORIES = PACK * PACKS
 LADDER = 1 + 2 + PACK
-"""Requests at most about one pack: whole, in halves, one by one."""
+"""The maximum number of requests for one pack: whole, in halves, one by one."""
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """What a turn ends in."""
+    """How a turn ends."""
 
     exit_code: int
     says: str
-    """In lower case, among the warnings and details."""
+    """In lower case, in warnings or details."""
     cause: str = "provider"
     lost: tuple[int, int] = (1, PACK)
-    """At least and at most so many candidates."""
+    """Minimum and maximum number of unjudged candidates."""
     calls: int = PACKS
-    """At most so many requests."""
+    """Maximum number of requests."""
     strikes_all: bool = False
-    """Every judging request, not only those about one memory."""
+    """Affects every judging request, not only those about one memory."""
     timeout_s: float = 4.0
-    """`judge.timeout_s`; a loopback host has five times that."""
+    """`judge.timeout_s`; a loopback host gets five times that."""
 
 
 def _wire(says: str, *, timeout_s: float = 4.0) -> End:
-    """A fault of the wire loses the one pack that it strikes, and no other is asked twice."""
+    """A network fault loses only its own pack, and no other is asked twice."""
     return End(exit_code=1, says=says, timeout_s=timeout_s)
 
 
 def _first_score(says: str) -> End:
-    """A first score that is never valid loses one memory of each pack, after the whole ladder."""
+    """An invalid first score loses one memory of each pack, after the whole ladder."""
     return End(exit_code=1, cause="unreadable", says=says, lost=(PACKS, PACKS), calls=3 * PACKS, strikes_all=True)
 
 
-VOID = "scores void"
+VOID = "void"
 LASTING: dict[Fault, End] = {
     Fault.SERVER_ERROR: _wire("answered 500"),
     Fault.UNAVAILABLE: _wire("answered 503"),
@@ -84,10 +84,11 @@ LASTING: dict[Fault, End] = {
         calls=PACKS * LADDER,
         strikes_all=True,
     ),
-    Fault.FOREIGN_ID: End(exit_code=0, cause="", says="scores for unknown ids", lost=(0, 0), strikes_all=True),
+    Fault.FOREIGN_ID: End(exit_code=0, cause="", says="for unknown ids", lost=(0, 0), strikes_all=True),
     Fault.NO_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
+    Fault.VAST_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
 }
-"""What stays wrong."""
+"""Persistent faults."""
 
 STOPS: dict[Fault, str] = {
     Fault.QUOTA: "quota: ",
@@ -97,10 +98,10 @@ STOPS: dict[Fault, str] = {
     Fault.UNKNOWN_MODEL: "unknown_model: ",
     Fault.REDIRECT: "answered 307",
 }
-"""What no other call would survive either, and how the details begin."""
+"""Faults that no later call would survive, and how their details begin."""
 
 STORMS = (Fault.RATE_LIMITED, Fault.ERROR_IN_200, Fault.ERROR_IN_STREAM)
-"""Proved in `test_faults_storm`: every call waits for what one of them met."""
+"""Proved in `test_faults_storm`: every call waits after one meets them."""
 
 PASSING = tuple(fault for fault in Fault if fault not in STOPS)
-"""What may be over with the next request."""
+"""Faults that may pass with the next request."""

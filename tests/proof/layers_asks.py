@@ -1,4 +1,4 @@
-"""Turns as the machine of the layers takes them: a scripted or lexical judge, an answer that quotes what was kept.
+"""Turns of the layers' state machine: a scripted or lexical judge, and an answer that quotes what was kept.
 
 The receipt is held against a count of the pool that was made with plain SQL between the index run and the judging.
 """
@@ -10,8 +10,7 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from tests.proof.layers_model import Model
-from tests.proof.layers_words import words_in
+from tests.proof.layers_model import Model, words_in
 from tests.proof.layers_world import World, reader, rows_of
 from tests.proof.layers_writes import RULES
 from xscore.pipeline.build import Pipeline
@@ -27,11 +26,11 @@ _CONTENTS = (
 
 
 class Ask(Struct, frozen=True):
-    """What is asked."""
+    """A question."""
 
     task: str
     about: str = ""
-    """A telling word: memories that say it are kept, and the answer quotes them; empty: nothing is."""
+    """A distinctive word: memories with it are kept, and the answer quotes them; empty: none."""
     is_lexical: bool = False
     answers: bool = True
     fresh: bool = False
@@ -41,17 +40,17 @@ class Asked(Struct):
     """What was asked and judged so far."""
 
     judged: dict[tuple[str, str], set[str]]
-    """Task and script -> contents that the scripted judge knows of it."""
+    """Task and script -> the contents that the scripted judge has judged."""
     erased: set[str]
-    """Contents of which something was erased since; they may be known or not."""
+    """Partly erased contents, which may be judged or not."""
 
     def erase(self, contents: Sequence[str]) -> None:
-        """Contents went."""
+        """Record erased contents."""
         self.erased.update(contents)
 
 
 def take(world: World, model: Model, asked: Asked, ask: Ask) -> Answer:
-    """Take the turn and enter what came of it."""
+    """Take the turn and record its result."""
     quoted = [one.words for one in model.live() if ask.about and ask.about in words_in(one.words)]
     quoted = [words for words in quoted if "\n" not in words]
     said = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
@@ -101,7 +100,7 @@ def _contents(world: World, thread: str) -> set[str]:
 
 
 def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -> None:
-    """Everybody took part, the sum adds up, and what was judged before is not judged again."""
+    """Assert that all took part, the sum adds up, and nothing is judged twice."""
     got = answer.coverage
     found_nothing = ask.is_lexical and not answer.selected
     assert answer.exit_code == int(found_nothing), (answer.exit_code, answer.warnings)
@@ -117,7 +116,7 @@ def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -
 
 
 def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str]) -> None:
-    """Enter the exchange that the answer became, and who was kept for it."""
+    """Record the exchange made from the answer, and the memories kept for it."""
     rows = rows_of(world.store)
     key, thread = world.store.connection.execute(
         "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
@@ -140,4 +139,4 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     model.touched.update(kept)
     if ask.about and not ask.is_lexical:
         wanted = {one.id for one in model.live() if ask.about in words_in(one.words) and one.id != exchange}
-        assert kept or not wanted, f"nobody was kept who speaks of {ask.about}"
+        assert kept or not wanted, f"no memory about {ask.about} was kept"

@@ -1,4 +1,4 @@
-"""What must hold of both stores after every step, read with plain SQL beside the code that is on trial."""
+"""Invariants of both stores after every step, checked with plain SQL independent of the tested code."""
 
 import json
 import sqlite3
@@ -9,15 +9,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tests.proof.layers_model import Model
-from tests.proof.layers_sayings import LIVE
 from tests.proof.layers_world import World, reader, rows_of
-from xscore.records.memory import Kind
 
 Event = tuple[int, float, str, str, str]
 Rows = dict[str, dict[str, object]]
 _ORPHANS = {
     "vec": "SELECT memory_id FROM vec WHERE memory_id NOT IN (SELECT id FROM memory)",
-    "no vec": "SELECT id FROM memory WHERE id NOT IN (SELECT memory_id FROM vec WHERE embedder = 'terms-1')",
+    "no vector": "SELECT id FROM memory WHERE terms = x''",
     "evidence": "SELECT memory_id FROM evidence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",
     "edge": "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id FROM memory)"
@@ -40,14 +38,14 @@ _TWO_ACTIVE = (
 
 
 class Past(Struct):
-    """What was there after the step before."""
+    """The state after the previous step."""
 
     rows: Rows = field(default_factory=dict)
     events: dict[Path, list[Event]] = field(default_factory=dict)
 
 
 def check(world: World, model: Model, past: Past, *, may_blank: bool, is_free: bool = False) -> None:
-    """Hold both stores against the model and against what was there before.
+    """Compare both stores with the model and with the previous state.
 
     may_blank: something was erased in this step. is_free: who was touched is not known, as after a turn.
     """
@@ -80,7 +78,7 @@ def _check_one(connection: sqlite3.Connection) -> None:
 
 
 def _check_events(connection: sqlite3.Connection, before: list[Event], *, may_blank: bool) -> list[Event]:
-    """Events are only appended; what they tell may be blanked by erasing, and by nothing else."""
+    """Events are only appended; only erasing may blank their text."""
     now: list[Event] = connection.execute("SELECT id, at, name, subject, payload FROM event ORDER BY id").fetchall()
     assert len(now) >= len(before), "events are gone"
     for old, new in zip(before, now, strict=False):
@@ -101,7 +99,7 @@ def _check_model(model: Model, rows: Rows) -> None:
 
 
 def _check_layers(world: World) -> None:
-    """The user's layer is in the user's store and nowhere else, judgments about it included (P07)."""
+    """The user's layer and its judgments are in the user's store and nowhere else (P07)."""
     here, *own = world.store.connections()
     assert here.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (0,)
     for user in own:
@@ -112,7 +110,7 @@ def _check_layers(world: World) -> None:
 
 
 def check_pool(world: World, model: Model) -> None:
-    """Every live memory is a candidate, or the named twin of one; and nobody else is."""
+    """Every live memory is a candidate, or the named twin of one; nothing else is."""
     code = "SELECT id FROM memory WHERE source = 'index' AND status IN ('active', 'stale')"
     wanted = {one.id for one in model.live()} | {row[0] for row in world.store.connection.execute(code).fetchall()}
     found = [id_ for one in world.store.pool() for id_ in (one.id, *one.duplicates)]
@@ -120,18 +118,6 @@ def check_pool(world: World, model: Model) -> None:
 
 
 def check_bytes(world: World, model: Model) -> None:
-    """What was erased is in no byte of any file."""
+    """Erased text is in no byte of any file."""
     found = world.holding(model.dead_words())
     assert not found, f"erased, and still in the files: {found}"
-
-
-def check_checkpoint(world: World, model: Model, named: tuple[str, ...]) -> None:
-    """A checkpoint names nobody who was erased."""
-    rows = rows_of(world.store)
-    gone = {id_ for id_ in named if id_ in model.erased and id_ not in rows}
-    assert not gone, f"a checkpoint speaks of what was erased: {gone}"
-
-
-def live_exchanges(model: Model) -> int:
-    """How many exchanges take part."""
-    return sum(one.kind is Kind.EXCHANGE and one.status in LIVE for one in model.held.values())

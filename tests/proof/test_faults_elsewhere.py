@@ -1,4 +1,4 @@
-"""A host, key or model that is not what the settings say: exit 3 before any text of the repository has left."""
+"""A host, key or model other than configured: exit 3 before any repository text is sent."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ ELSEWHERE: dict[str, tuple[Reply, str]] = {
     "a list": (object_of("[1, 2, 3]"), "answered 200 with"),
     "nothing": (object_of(""), "answered 200 with"),
 }
-"""What answers at the base URL, and what is said of it."""
+"""What answers at the base URL, and the message about it."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def root(make_repo: MakeRepo) -> Path:
 
 @pytest.mark.parametrize(("dialect", "what"), by_turns(ELSEWHERE))
 async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: str, what: str) -> None:
-    """The probe meets it: exit 3, the setting is named, and nothing of the repository was sent."""
+    """The probe detects it: exit 3, the setting is named, and no repository text was sent."""
     reply, says = ELSEWHERE[what]
     with Elsewhere(reply) as host:
         error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True))
@@ -64,7 +64,7 @@ async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: st
     by_turns([(301, False), (302, True), (303, False), (307, True), (307, False), (308, False)]),
 )
 async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int, probe: bool) -> None:
-    """A host that sends the call elsewhere is an error: neither key nor text arrives there."""
+    """A redirecting host is an error: neither key nor text reaches the target."""
     with Elsewhere(page(200)) as other, Elsewhere(redirect(f"{other.url}/v1", status=status)) as host:
         settings = settings_at(dialect, host.url, key=KEY, probe=probe, concurrency=1)
         if probe:
@@ -94,7 +94,7 @@ async def test_the_key_follows_no_redirect(root: Path, dialect: str, status: int
     ),
 )
 async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fault, says: str) -> None:
-    """A host where not even two memories of ours can be judged gets none of the repository's; the words say why."""
+    """A host that cannot judge even our two sample memories gets no repository text; the message says why."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
         error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=4.0))
@@ -111,7 +111,7 @@ async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fau
     ("fault", "says"), [(Fault.RESET, "the connection broke"), (Fault.SILENCE, "did not finish its reply")]
 )
 async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fault: Fault, says: str) -> None:
-    """It gets none of the repository's text; words rank instead, and why is said."""
+    """It gets no repository text; words rank instead, with the reason."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
         ended = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=0.2))
@@ -122,7 +122,7 @@ async def test_a_host_that_the_probe_does_not_reach(root: Path, dialect: str, fa
 
 @EACH_DIALECT
 async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialect: str) -> None:
-    """Reasoning that eats the output cap ends the turn with its figures, before a ladder of paid thinking begins."""
+    """Reasoning that uses up the output cap ends the turn with its figures, before a paid repair ladder."""
     with THINKING[dialect](score=by_truth) as host:
         error = await failure(root, settings_at(dialect, host.url, probe=True))
         assert error.exit_code == 3
@@ -133,7 +133,7 @@ async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialec
 
 @EACH_DIALECT
 def test_no_key(root: Path, dialect: str) -> None:
-    """Exit 3 without a key for a judge that was named, under --json and in words; the variable is named."""
+    """Exit 3 without a key for a named judge, with --json and without; the variable is named."""
     said = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", "--json", cwd=root)
     error = json.loads(said.stdout)["error"]
     assert said.returncode == error["code"] == 3
@@ -146,7 +146,7 @@ def test_no_key(root: Path, dialect: str) -> None:
 
 @EACH_DIALECT
 def test_a_wrong_key(root: Path, dialect: str) -> None:
-    """Exit 3 after one call, and the key that the host repeats is shown nowhere, on no stream and in no file."""
+    """Exit 3 after one call, and the key that the host repeats is shown in no stream and no file."""
     with host_of_dialect(dialect) as host:
         host.misbehave(Fault.WRONG_KEY, times=ALWAYS)
         models = ("--judge", f"{dialect}:{JUDGE}", "--model", f"{dialect}:{JUDGE}")

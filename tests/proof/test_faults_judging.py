@@ -1,4 +1,4 @@
-"""Every fault of a judging host over whole turns, the dialects in turn: the right end, none lost, none paid twice."""
+"""Every fault of a judging host over whole turns, in alternating dialects: the right end, none lost or paid twice."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_no_fault_goes_without_a_row() -> None:
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(LASTING))
 async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> None:
-    """It ends as the table says, costs only what it touches, and the next turn pays only for what was left."""
+    """It ends as in the table, affects only its own memories, and the next turn pays only for the rest."""
     end = LASTING[fault]
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS, when=judging if end.strikes_all else poisoned)
@@ -59,7 +59,7 @@ async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> Non
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(PASSING))
 async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> None:
-    """One stroke of it loses nobody, whatever it was: what it touched is asked again, and no more than that."""
+    """A single fault of any kind loses no candidate: only the affected ones are asked again."""
     timeout_s = LASTING[fault].timeout_s if fault in LASTING else 4.0
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None)
@@ -74,7 +74,7 @@ async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> No
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns(STOPS))
 async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
-    """No money, key or model from some call on: nothing is begun after it, and what was judged before is kept."""
+    """No money, key or model after some call: nothing more is started, and earlier judgments are kept."""
     in_flight, before = 2, 5
     with host_of_dialect(dialect, latency_s=0.02) as host:
         host.misbehave(fault, times=ALWAYS, when=lambda body: host.counts.requests > before)
@@ -90,7 +90,7 @@ async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
 
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([*STOPS, Fault.SERVER_ERROR, Fault.RESET]))
 async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
-    """Exit 3, all unjudged with the cause, and no answer from nothing; where none is reached words rank, exit 1."""
+    """Exit 3, all unjudged with the cause, and no answer; if the host is unreachable words rank, exit 1."""
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
         ended = await ask(root, settings_at(dialect, host.url, concurrency=1), answer=True)
@@ -104,7 +104,7 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
 @pytest.mark.verify
 @pytest.mark.parametrize(("dialect", "fault"), by_turns([Fault.SILENCE, Fault.DRIP]))
 async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
-    """Silence and dripping bytes end within half a second of a call's deadline, of the first and of a longer one."""
+    """Silence and slow drips end within half a second of a call's deadline, the first and a longer one."""
     one_pack = replace(TASK, scope=Scope(paths=("tides/dusk.py",)))
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, times=ALWAYS)
@@ -118,7 +118,7 @@ async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fau
 
 @EACH_DIALECT
 async def test_reasoning_that_eats_the_output_cap(root: Path, dialect: str) -> None:
-    """Exit 3 after the ladder: nobody gets a score out of nothing, and the thinking that was paid for is shown."""
+    """Exit 3 after the ladder: no memory gets an invented score, and the paid thinking is shown."""
     with THINKING[dialect](score=by_truth) as host:
         ended = await ask(root, settings_at(dialect, host.url))
         assert ended.answer.exit_code == 3 and ended.causes == {"unreadable"}

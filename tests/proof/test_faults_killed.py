@@ -1,4 +1,4 @@
-"""Turns that are killed or interrupted, in both dialects: what was paid for is kept, and nothing more is sent."""
+"""Killed or interrupted turns, in both dialects: paid judgments are kept, and nothing more is sent."""
 
 import json
 import signal
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import begin, environment_at, models_of, rows, wait_until
+from tests.proof.faults_processes import begin, environment_at, models_of
 from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, settings_at
 from tests.servers import LoopbackServer
+from tests.waiting import count_rows, wait_until
 from xscore.cli.interrupt import STOPPING
 from xscore.pipeline.build import Pipeline
 from xscore.records.turn import Turn
@@ -28,23 +29,23 @@ EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 @pytest.fixture
 def root(make_repo: MakeRepo) -> Path:
-    """A repository of ninety memories, some forty packs."""
+    """A repository of ninety memories, about forty packs."""
     return harbours(make_repo, files=18, functions=5)
 
 
 def settings_for(dialect: str, host: LoopbackServer) -> Settings:
-    """Settings of the same judge, to go on in this process."""
+    """Settings of the same judge, to continue in this process."""
     return settings_at(dialect, host.url, pack_size=PACK)
 
 
 @EACH_DIALECT
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
 async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
-    """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays for the rest alone."""
+    """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays only for the rest."""
     with host_of_dialect(dialect, latency_s=0.3) as host:
         environ = environment_at(dialect, host.url)
         process = begin("ask", TASK, *models_of(dialect), *FLAGS, cwd=root, environ=environ)
-        wait_until(lambda: rows(root, "judgment") >= 9 and host.counts.in_flight == CONCURRENCY, process)
+        wait_until(lambda: count_rows(root, "judgment") >= 9 and host.counts.in_flight == CONCURRENCY, process)
         process.send_signal(sent)
         sent_before = host.counts.requests
         out, err = process.communicate(timeout=30)
@@ -54,7 +55,7 @@ async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.
         coverage = receipt["coverage"]
         assert coverage["candidates"] == coverage["judged"] + coverage["unjudged"] == MEMORIES
         assert receipt["unjudged"]["by_cause"] == {"interrupted": coverage["unjudged"]}
-        assert coverage["judged"] == sum(host.counts.judgments.values()) == rows(root, "judgment")
+        assert coverage["judged"] == sum(host.counts.judgments.values()) == count_rows(root, "judgment")
         assert host.counts.answering_requests == 0
         host.latency_s = 0.0
         async with Pipeline.open(root, settings_for(dialect, host)) as pipeline:
@@ -65,15 +66,15 @@ async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.
 
 @EACH_DIALECT
 async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
-    """The second press ends at once, though the host is silent, and the store is as good as before."""
+    """The second press ends at once, though the host is silent, and the store is intact."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
         environ = environment_at(dialect, host.url)
         process = begin(*asked, cwd=root, environ=environ)
-        wait_until(lambda: rows(root, "judgment") >= 6, process)
+        wait_until(lambda: count_rows(root, "judgment") >= 6, process)
         host.latency_s = 90.0
         wait_until(lambda: host.counts.in_flight == CONCURRENCY, process)
-        kept = rows(root, "judgment")
+        kept = count_rows(root, "judgment")
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None and any(STOPPING in said for said in process.stderr)
         process.send_signal(signal.SIGINT)
@@ -89,7 +90,7 @@ async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
 
 @EACH_DIALECT
 async def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
-    """Exit 130 in the middle of the answering call; every judgment is kept."""
+    """Exit 130 during the answering call; every judgment is kept."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
         environ = environment_at(dialect, host.url)
@@ -102,5 +103,6 @@ async def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
         out, err = process.communicate(timeout=30)
         assert process.returncode == 130 and "Traceback" not in err
         receipt = json.loads(out)
-        assert receipt["answer"] is None and receipt["coverage"]["cached"] == MEMORIES == rows(root, "judgment")
+        assert receipt["answer"] is None
+        assert receipt["coverage"]["cached"] == MEMORIES == count_rows(root, "judgment")
         assert host.counts.judging_requests == 0

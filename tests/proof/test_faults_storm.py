@@ -1,4 +1,4 @@
-"""Storms of 429 over a whole turn of seventy-two packs, in both dialects: all are judged, in at most 1.3 calls each."""
+"""Storms of 429 over a turn of seventy-two packs, in both dialects: all are judged, in at most 1.3 calls each."""
 
 import time
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.verify
 ALWAYS = 10_000
 PACKS = 72
 AFTER = 20
-"""Requests that pass before the storm."""
+"""The number of requests before the storm."""
 LASTS_S = 1.2
 MOST = 1.3
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
@@ -28,14 +28,14 @@ def root(make_repo: MakeRepo) -> Path:
 
 
 class Storm:
-    """Whether a request falls into the storm, which begins with one request and ends by the clock."""
+    """Whether a request is in the storm, which starts with one request and ends by the clock."""
 
     def __init__(self, host: LoopbackServer) -> None:
         self._host = host
         self._ends_at: float | None = None
 
     def __call__(self, body: dict[str, Any]) -> bool:
-        """Say so."""
+        """Return whether it is."""
         if self._host.counts.requests <= AFTER:
             return False
         if self._ends_at is None:
@@ -52,7 +52,7 @@ class Storm:
 async def test_a_storm_costs_few_calls_and_nobody(
     root: Path, dialect: str, retry_after_s: float | None, in_flight: int
 ) -> None:
-    """Everybody waits for what one call met: the storm passes, all have their score, and each was paid once."""
+    """All calls wait after one is refused: the storm passes, all have their score, and each was paid once."""
     with host_of_dialect(dialect, latency_s=0.02) as host:
         host.misbehave(Fault.RATE_LIMITED, times=ALWAYS, when=Storm(host), retry_after_s=retry_after_s)
         ended = await ask(root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=2))
@@ -65,7 +65,7 @@ async def test_a_storm_costs_few_calls_and_nobody(
 
 @EACH_DIALECT
 async def test_a_host_that_asks_for_a_quarter_of_an_hour(root: Path, dialect: str) -> None:
-    """Nobody waits that long: the turn ends after what was in flight, says what the host asks, and keeps the rest."""
+    """A wait that long is refused: the turn ends after calls in flight, says what the host asks, and keeps the rest."""
     in_flight = 4
     with host_of_dialect(dialect, latency_s=0.02) as host:
         host.misbehave(Fault.RATE_LIMITED, times=ALWAYS, when=Storm(host), retry_after_s=900)

@@ -1,10 +1,11 @@
-"""Processes that die or run side by side on one store: each candidate is paid once, the dead are taken over at once."""
+"""Processes that die or run concurrently on one store: each candidate is paid once, dead ones are
+taken over at once.
+"""
 
 import json
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.proof.conftest import Spawn
-from tests.proof.faults_processes import rows, wait_until
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import count_rows, rows, wait_until
 
 pytestmark = pytest.mark.verify
 
@@ -25,7 +26,7 @@ FLAGS = ("--pack-size", str(PACK), "--concurrency", str(CONCURRENCY), "--no-answ
 
 @pytest.fixture
 def indexed(click_tree: Path, spawn: Spawn) -> Path:
-    """The source of click with its index made, so that those who ask are at the judge at the same moment."""
+    """The indexed source of click, so that concurrent processes reach the judge at the same moment."""
     process = spawn("estimate", TASK, "--json", cwd=click_tree)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -33,22 +34,19 @@ def indexed(click_tree: Path, spawn: Spawn) -> Path:
 
 
 def unpaid(root: Path) -> int:
-    """Committed judgments beyond those that the committed calls asked for; 0 where the ledger lost nothing."""
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
-    try:
-        judged, asked, finished, figures = connection.execute(
-            "SELECT (SELECT count(*) FROM judgment),"
-            " (SELECT coalesce(sum(candidates), 0) FROM call WHERE stage = 'judge' AND outcome = 'ok'),"
-            " (SELECT count(*) FROM receipt), (SELECT count(*) FROM turn_figures JOIN receipt USING (turn_id))"
-        ).fetchone()
-    finally:
-        connection.close()
+    """Return the committed judgments not covered by committed calls; 0 if the ledger lost nothing."""
+    ((judged, asked, finished, figures),) = rows(
+        root,
+        "SELECT (SELECT count(*) FROM judgment),"
+        " (SELECT coalesce(sum(candidates), 0) FROM call WHERE stage = 'judge' AND outcome = 'ok'),"
+        " (SELECT count(*) FROM receipt), (SELECT count(*) FROM turn_figures JOIN receipt USING (turn_id))",
+    )
     assert finished == figures
     return max(0, int(judged - asked))
 
 
 def end(process: subprocess.Popen[str], *, code: int = 0) -> dict[str, int]:
-    """Wait for a process; return its coverage, which adds up."""
+    """Wait for a process; return its coverage, which must add up."""
     out, err = process.communicate(timeout=120)
     assert process.returncode == code, err[-800:]
     assert "Traceback" not in err and "locked" not in err
@@ -59,7 +57,7 @@ def end(process: subprocess.Popen[str], *, code: int = 0) -> dict[str, int]:
 
 
 def paid_twice(server: OpenAIServer) -> list[str]:
-    """Contents that were judged more than once."""
+    """Return the contents judged more than once."""
     return [content for content, times in server.counts.judgments.items() if times > 1]
 
 
@@ -67,7 +65,7 @@ def paid_twice(server: OpenAIServer) -> list[str]:
 def test_sigkill_at_twenty_random_points_loses_no_judgment(
     click_tree: Path, server: OpenAIServer, spawn: Spawn
 ) -> None:
-    """Committed judgments and their calls survive every SIGKILL; what is paid again is at most what was in flight."""
+    """Committed judgments and their calls survive every SIGKILL; at most calls in flight are paid again."""
     dice = random.Random(20)
     server.latency_s = 0.15
     kills, before = 0, 0
@@ -83,7 +81,7 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         kills += 1
-        now = rows(click_tree, "judgment")
+        now = count_rows(click_tree, "judgment")
         assert now >= before
         assert not now or unpaid(click_tree) == 0
         before = now
@@ -97,7 +95,7 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.timeout(180)
 def test_the_same_task_at_once_is_paid_once(indexed: Path, server: OpenAIServer, spawn: Spawn, count: int) -> None:
-    """All that ask the same at the same moment end with whole receipts, and share the bill."""
+    """Processes that ask the same at once all end with complete receipts, and share the bill."""
     server.latency_s = 0.1
     found = [end(process) for process in [spawn("ask", TASK, *FLAGS, cwd=indexed) for _ in range(count)]]
     candidates = found[0]["candidates"]
@@ -105,41 +103,41 @@ def test_the_same_task_at_once_is_paid_once(indexed: Path, server: OpenAIServer,
     assert len(server.counts.judgments) == candidates
     assert sum(one["judged"] for one in found) == candidates
     assert all(one["judged"] + one["cached"] == candidates for one in found)
-    assert rows(indexed, "judgment") == candidates
-    assert rows(indexed, "claim") == rows(indexed, "runner") == 0
+    assert count_rows(indexed, "judgment") == candidates
+    assert count_rows(indexed, "claim") == count_rows(indexed, "runner") == 0
 
 
 @pytest.mark.timeout(180)
 def test_one_that_is_killed_is_taken_over(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
-    """SIGKILL in the middle: the other takes over at once, and pays again only what was in flight."""
+    """SIGKILL halfway: the other takes over at once, and pays again only for calls in flight."""
     server.latency_s = 0.2
     doomed = spawn("ask", TASK, *FLAGS, cwd=indexed)
-    wait_until(lambda: rows(indexed, "judgment") > 0, doomed)
+    wait_until(lambda: count_rows(indexed, "judgment") > 0, doomed)
     other = spawn("ask", TASK, *FLAGS, cwd=indexed)
-    wait_until(lambda: rows(indexed, "runner") == 2, other)
+    wait_until(lambda: count_rows(indexed, "runner") == 2, other)
     os.killpg(doomed.pid, signal.SIGKILL)
     killed_at = time.monotonic()
     coverage = end(other)
     doomed.communicate()
-    assert time.monotonic() - killed_at < 25  # the lease is 30 s: nobody waited for it
+    assert time.monotonic() - killed_at < 25  # the lease is 30 s: no process waited for it
     assert coverage["unjudged"] == 0
     assert len(paid_twice(server)) <= CONCURRENCY * PACK
-    assert rows(indexed, "claim") == rows(indexed, "runner") == 0
+    assert count_rows(indexed, "claim") == count_rows(indexed, "runner") == 0
 
 
 @pytest.mark.timeout(180)
 def test_a_follow_up_that_is_killed_carries_and_goes_on(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
-    """SIGKILL amid a follow-up, then amid the next one: `continue` judges the rest, and every sum adds up."""
+    """SIGKILL during a follow-up, then during the next: `continue` judges the rest, and every sum adds up."""
     thread = ("--thread", "kills", *FLAGS)
     end(spawn("ask", TASK, *thread, cwd=indexed))
-    whole, server.latency_s = rows(indexed, "judgment"), 0.2
+    whole, server.latency_s = count_rows(indexed, "judgment"), 0.2
     for follow_up in ("And where is that default stripped?", "And who tests the stripping?"):
-        before = rows(indexed, "judgment")
+        before = count_rows(indexed, "judgment")
         doomed = spawn("ask", follow_up, *thread, cwd=indexed)
-        wait_until(lambda before=before: rows(indexed, "judgment") > before, doomed)  # type: ignore[misc]  # bound now
+        wait_until(lambda before=before: count_rows(indexed, "judgment") > before, doomed)  # type: ignore[misc]  # the default binds this round's value
         os.killpg(doomed.pid, signal.SIGKILL)
         doomed.communicate()
     server.latency_s = 0.0
     coverage = end(spawn("continue", *FLAGS, cwd=indexed))
     assert coverage["carried"] > whole / 2 and coverage["judged"] > 0 == coverage["unjudged"]
-    assert rows(indexed, "judgment") < 2 * whole and unpaid(indexed) == 0
+    assert count_rows(indexed, "judgment") < 2 * whole and unpaid(indexed) == 0

@@ -1,4 +1,4 @@
-"""Two processes that write to one store and one user's store, and a third that reads: no lock errors, nobody lost.
+"""Two processes write to one store and one user store, a third reads: no lock errors, no lost memory.
 
 Each writer says, updates, erases, consolidates, asks and imports past sessions, in a loop; they share keys and the
 words of one memory, and everything else is their own. The clock is fixed, so that nothing wears out meanwhile.
@@ -7,15 +7,13 @@ words of one memory, and everything else is their own. The clock is fixed, so th
 import asyncio
 import json
 import multiprocessing
-import sqlite3
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Prefer, Say, opened, perform
+from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Say, opened, perform
 from tests.statements import list_decisions
+from tests.waiting import rows_of_file
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_format import AgentFolders
 from xscore.pipeline.build import Pipeline
@@ -36,7 +34,7 @@ _processes.set_forkserver_preload(["tests.proof.layers_writes", "numpy"])
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with code, a past session of aider's, a script of a judge; and both stores, made."""
+    """A project with code, a past Aider session, a judge's script; and both stores, created."""
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "code.py").write_text("def load():\n    return 1\n")
     exchange = "\n# aider chat started at 2023-11-01 10:00:00\n\n#### why is {0} slow?\n\nBecause {0} waits.\n"
@@ -44,12 +42,12 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "project" / ".aider.chat.history.md").write_text(history)
     (tmp_path / "script.json").write_text(json.dumps({"default": 0.9, "answer": "It is so."}))
     with opened(tmp_path, now=NOW) as store:
-        perform(store, Prefer("tone", "short", 1, is_said=True), now=NOW)
+        perform(store, Say(Kind.PREFERENCE, "short", "tone", layer=Layer.USER), now=NOW)
     return tmp_path
 
 
 def write(folder: Path, name: str) -> None:
-    """Write to both stores in a loop; tell at the end which memories must be there and which must not."""
+    """Write to both stores in a loop; at the end report which memories must be there and which must not."""
     kept: dict[str, str] = {}
     gone: list[str] = []
     for number in range(ROUNDS):
@@ -91,7 +89,7 @@ async def _ask(folder: Path, task: str) -> None:
 
 
 def read(folder: Path) -> None:
-    """Read the pool, whole memories and texts, until both are done: always one state, never an error."""
+    """Read the pool, whole memories and texts, until both are done: always a consistent state, never an error."""
     looks = 0
     while not (folder / "done").exists():
         with opened(folder, now=NOW) as store:
@@ -110,14 +108,9 @@ def _look(store: Store) -> None:
     assert len(shared) <= 1, "two are in force for one key"
 
 
-def _rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return connection.execute(sql).fetchall()
-
-
 @pytest.mark.timeout(180)
 def test_two_write_and_one_reads(folder: Path) -> None:
-    """Nobody meets a lock, what each wrote is there, what each erased is not, and one is active for each key."""
+    """No lock error occurs, what each wrote is there, what each erased is not, and each key has one active memory."""
     writers = [_processes.Process(target=write, args=(folder, name)) for name in ("ann", "bob")]
     reading = _processes.Process(target=read, args=(folder,))
     for process in (reading, *writers):
@@ -130,21 +123,21 @@ def test_two_write_and_one_reads(folder: Path) -> None:
     assert int((folder / "looks").read_text()) > 0
     own, user = folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
     for path in (own, user):
-        assert _rows(path, "PRAGMA integrity_check") == [("ok",)]
-        assert _rows(path, "PRAGMA foreign_key_check") == []
+        assert rows_of_file(path, "PRAGMA integrity_check") == [("ok",)]
+        assert rows_of_file(path, "PRAGMA foreign_key_check") == []
         active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
-        assert len(_rows(path, active)) == len(set(_rows(path, active)))
-    texts = dict(_rows(own, "SELECT id, text FROM memory"))
+        assert len(rows_of_file(path, active)) == len(set(rows_of_file(path, active)))
+    texts = dict(rows_of_file(own, "SELECT id, text FROM memory"))
     for name in ("ann", "bob"):
         told = json.loads((folder / f"{name}.json").read_text())
         assert told["kept"].items() <= texts.items()
         assert texts.keys().isdisjoint(told["gone"])
     counted = "SELECT evidence_count FROM memory WHERE text = '{}'"
-    assert _rows(own, counted.format(SHARED)) == [(2 * ROUNDS,)]
-    assert _rows(own, counted.format(FAILURE)) == [(2 * ROUNDS,)]
-    imported = _rows(own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'")
+    assert rows_of_file(own, counted.format(SHARED)) == [(2 * ROUNDS,)]
+    assert rows_of_file(own, counted.format(FAILURE)) == [(2 * ROUNDS,)]
+    imported = rows_of_file(own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'")
     assert len(imported) == len(set(imported)) == 8
-    asked = _rows(own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'")
+    asked = rows_of_file(own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'")
     assert len(asked) == 2 * ROUNDS
-    assert len(_rows(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'")) == 1
-    assert _rows(own, "SELECT * FROM claim") == _rows(own, "SELECT * FROM reservation") == []
+    assert len(rows_of_file(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'")) == 1
+    assert rows_of_file(own, "SELECT * FROM claim") == rows_of_file(own, "SELECT * FROM reservation") == []

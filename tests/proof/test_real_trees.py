@@ -1,4 +1,4 @@
-"""Real source trees from the package index: seen whole, indexed once, linked, kept in stable packs, and searched.
+"""Real source trees from the package index: completely indexed, linked, in stable packs, and searched.
 
 A released Python source archive and an npm package are downloaded by name and version into `.cache/artifacts`, checked
 by their hash, and unpacked for the run; nothing in them is executed. Without an index the tests are skipped. The
@@ -40,7 +40,7 @@ THRESHOLD = SelectionSettings().lexical_threshold
 
 
 class Release(Struct, frozen=True):
-    """A released archive, and what is asked of it."""
+    """A released archive and its questions."""
 
     registry: str
     package: str
@@ -81,7 +81,7 @@ FASTIFY = Release(
 
 
 class Tree(Struct, frozen=True):
-    """An unpacked release, indexed in a store of its own."""
+    """An unpacked release, indexed in a new store."""
 
     release: Release
     folder: Path
@@ -97,7 +97,7 @@ class Tree(Struct, frozen=True):
 
 
 def fetched(release: Release) -> Path:
-    """The archive, downloaded where the cache has none. Skips the test where it cannot be had."""
+    """Return the archive, downloading it if it is not cached. Skips the test if that fails."""
     archive = ARTIFACTS / release.file
     if not archive.exists():
         ARTIFACTS.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def fetched(release: Release) -> Path:
 
 
 def download(release: Release) -> list[str]:
-    """The command that puts the archive into the cache. Skips the test where the tool is missing."""
+    """Return the command that downloads the archive into the cache. Skips the test if the tool is missing."""
     if release.registry == "npm":
         if shutil.which("npm") is None:
             pytest.skip(f"{release.file} is an npm package, and npm is not installed")
@@ -123,7 +123,7 @@ def download(release: Release) -> list[str]:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Write the regular files of an archive below a folder, without the archive's own top folder."""
+    """Write the regular files of an archive to a folder, without the archive's top folder."""
     with tarfile.open(archive) as opened:
         for member in opened.getmembers():
             parts = PurePosixPath(member.name).parts[1:]
@@ -148,7 +148,7 @@ def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_every_line_is_in_some_memory(tree: Tree) -> None:
-    """X15: in every indexed file, each line that is not blank lies in the span of a memory."""
+    """X15: in every indexed file, each non-blank line lies in the span of a memory."""
     spans: dict[str, set[int]] = {}
     for path, start, end in tree.store.connection.execute("SELECT path, start_line, end_line FROM memory"):
         spans.setdefault(path, set()).update(range(start, end + 1))
@@ -166,7 +166,7 @@ def test_every_line_is_in_some_memory(tree: Tree) -> None:
 
 
 def test_every_file_is_accounted_for(tree: Tree) -> None:
-    """Each file on disk is indexed or excluded with a reason, and no grammar gave up on one."""
+    """Each file on disk is indexed or excluded with a reason, and no grammar failed on one."""
     on_disk = sum(path.is_file() for path in tree.folder.rglob("*") if ".xscore" not in path.parts)
     assert tree.first.files.seen == on_disk
     assert tree.first.files.indexed + sum(tree.first.files.excluded.by_reason.values()) == on_disk
@@ -174,7 +174,7 @@ def test_every_file_is_accounted_for(tree: Tree) -> None:
 
 
 def test_no_two_memories_share_a_name(tree: Tree) -> None:
-    """What was added is what is there: no memory was overwritten by another with its id, place and name."""
+    """The number added equals the number stored: no memory overwrote another with its id, place and name."""
     pool = tree.store.pool()
     assert len({candidate.id for candidate in pool}) == len(pool) == tree.first.memories.added
     places = Counter((candidate.path, candidate.kind, candidate.entity) for candidate in pool)
@@ -182,7 +182,7 @@ def test_no_two_memories_share_a_name(tree: Tree) -> None:
 
 
 def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
-    """Calls, imports, tests, belonging and references are found, and both ends of each edge exist."""
+    """Calls, imports, tests, membership and references are found, and both ends of each edge exist."""
     assert tree.first.edges.keys() == set(Relation)
     assert all(count >= 100 for count in tree.first.edges.values())
     connection = tree.store.connection
@@ -209,7 +209,7 @@ def test_an_edit_changes_about_one_pack(tree: Tree) -> None:
 
 
 def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:
-    """Of thousands of memories a question keeps at most one in fifty, and the function it is about comes first."""
+    """Of thousands of memories a question keeps at most one in fifty, and its function comes first."""
     first = {}
     for question in tree.release.questions:
         ranked = tree.ask(question)

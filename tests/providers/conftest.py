@@ -1,4 +1,4 @@
-"""What the provider tests share: a loopback server, a judging request, and time that passes when told to."""
+"""Shared by the provider tests: a loopback server, a judging request, and a clock moved by the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,13 +17,6 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 MakeRequest = Callable[..., Request]
 Connected = Callable[..., AbstractAsyncContextManager[WireProvider]]
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A server that behaves, until told otherwise."""
-    with OpenAIServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -69,7 +62,7 @@ def connected() -> Connected:
 
 @pytest.fixture
 def claude_server() -> Iterator[AnthropicServer]:
-    """A server of the Anthropic dialect that behaves, until told otherwise."""
+    """A server of the Anthropic dialect, well-behaved by default."""
     with AnthropicServer() as running:
         yield running
 
@@ -85,7 +78,7 @@ def claude() -> Connected:
 
 
 def closing(connect_to: Callable[[str, str], WireProvider]) -> Connected:
-    """Make a way to connect to a base URL with a key that closes the connection afterwards."""
+    """Return a connector to a base URL with a key; connections are closed afterwards."""
 
     @asynccontextmanager
     async def open_(url: str, *, key: str = "") -> AsyncIterator[WireProvider]:
@@ -99,7 +92,7 @@ def closing(connect_to: Callable[[str, str], WireProvider]) -> Connected:
 
 
 class Spoken(Struct, frozen=True):
-    """A server of one dialect, and how to connect to it."""
+    """A server of one dialect, and its connector."""
 
     name: str
     server: LoopbackServer
@@ -126,7 +119,7 @@ class PassingTime:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        """Pass the time, and let others run."""
+        """Advance the time, and let others run."""
         self.slept.append(seconds)
         self.now += seconds
         await asyncio.sleep(0)
@@ -134,5 +127,5 @@ class PassingTime:
 
 @pytest.fixture
 def time_passes() -> PassingTime:
-    """Time of the test's own."""
+    """A clock for the test."""
     return PassingTime()

@@ -1,4 +1,4 @@
-"""Requests of every shape, and a check of them against an SDK's own request types that forgives nothing.
+"""Requests of every kind, and a strict check against an SDK's own request types.
 
 TypedDicts ignore unknown fields and pydantic reads an `Iterable` only as it is consumed; so the schema that pydantic
 makes of a type is changed first: unknown fields are forbidden everywhere, what may be iterated is a list, and the SDK's
@@ -21,6 +21,7 @@ from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import PackPrompt, RepairRung
+from xscore.settings import PrimarySettings
 
 MEMBERS = tuple(candidate("src/cache.py", f"entity_{number}", f"def entity_{number}(): ...") for number in range(20))
 TEXTS = {member.id: f"def {member.entity}():\n    return {number}" for number, member in enumerate(MEMBERS)}
@@ -28,7 +29,7 @@ TURN = Turn(task="Where is the cache written?", errors="KeyError: 'cache'")
 
 
 def strictly(params: type) -> SchemaValidator:
-    """Return a validator of this type: no unknown field at any depth, no text for a number."""
+    """Return a strict validator of this type: no unknown field at any depth, no text for a number."""
     return SchemaValidator(_closed(TypeAdapter(params).core_schema))
 
 
@@ -49,7 +50,7 @@ def _closed(schema: Any) -> Any:
 
 
 def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
-    """Make every kind of request there is for this model, each with its name."""
+    """Make every kind of request for this model, each with its name."""
     traits = model_settings(provider, model)
     for ttl_s in (0, *(write.ttl_s for write in traits.cache_writes)):
         judge = JudgeModel(
@@ -64,7 +65,10 @@ def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
             yield f"{name}, {_time(ttl_s)}", drafts.request(ask, turn_block(TURN))[0]
     for reasoning in ("", traits.reasoning):
         answering = answer_request(
-            TURN, Bundle("src/cache.py: …", (), (), 4), model=model, max_output_tokens=8_000, reasoning=reasoning
+            TURN,
+            Bundle("src/cache.py: …", (), (), 4),
+            model=model,
+            settings=PrimarySettings(max_output_tokens=8_000, reasoning=reasoning),
         )
         yield f"answering, reasoning {reasoning or 'as it is'}", answering
 

@@ -19,7 +19,7 @@ HAIKU = "claude-haiku-5-5"
 
 @pytest.fixture
 def asking(judging: MakeRequest) -> MakeRequest:
-    """Make a judging request for a small Claude, whose pack is kept for five minutes."""
+    """Make a judging request for a small Claude, whose pack is cached for five minutes."""
 
     def make(**changes: Any) -> Request:
         return judging(**({"model": HAIKU, "prefix_ttl_s": 300} | changes))
@@ -30,7 +30,7 @@ def asking(judging: MakeRequest) -> MakeRequest:
 async def test_a_long_answer_is_streamed_although_nobody_watches(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """Above the length that the vendor wants streamed, the call streams and gives back the whole."""
+    """Above the length from which the vendor requires streaming, the call streams and returns the whole."""
     async with claude(claude_server.url) as provider:
         for cap in (LONGEST_UNSTREAMED_TOKENS, LONGEST_UNSTREAMED_TOKENS + 1):
             completion = await provider.complete(asking(reply_ids=(), content=("Go.",), max_output_tokens=cap))
@@ -42,7 +42,7 @@ async def test_a_long_answer_is_streamed_although_nobody_watches(
 async def test_a_marked_pack_is_written_once_and_then_read(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, ttl_s: int, written_1h: bool
 ) -> None:
-    """The pack's end is marked; the turn after it is never written, and what is kept for an hour is told apart."""
+    """The pack's end is marked; the turn after it is never written, and an hour's cache is counted separately."""
     async with claude(claude_server.url) as provider:
         cold = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s))
         warm = await provider.complete(asking(chars=3_000, prefix_ttl_s=ttl_s, task="Another task"))
@@ -58,7 +58,7 @@ async def test_a_marked_pack_is_written_once_and_then_read(
 async def test_limits_are_read_from_headers(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """What the host states of its limits reaches the caller, streamed or not; nonsense counts as silence."""
+    """The host's stated limits reach the caller, streamed or not; invalid ones are ignored."""
     claude_server.headers = {
         "anthropic-ratelimit-requests-limit": "4000",
         "anthropic-ratelimit-tokens-limit": "lots",
@@ -74,7 +74,7 @@ async def test_limits_are_read_from_headers(
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key of the settings is sent and no other; a local server without one gets a dummy."""
+    """Only the configured key is sent; a local server without one gets a dummy."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-the-environment")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
     async with claude(claude_server.url, key="sk-ant-test-1234567890") as provider:
@@ -87,7 +87,7 @@ async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
 async def test_a_lesser_host_is_asked_without_the_schema(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """A compatible host that refuses the schema is asked without it, from then on; the effort is never dropped."""
+    """A compatible host that refuses the schema gets none from then on; the effort is never dropped."""
     claude_server.refused_fields = ("output_config",)
     async with claude(claude_server.url) as provider:
         assert isinstance(provider, Adaptable) and not provider.is_vendors_own
@@ -102,7 +102,7 @@ async def test_a_lesser_host_is_asked_without_the_schema(
 async def test_what_is_known_of_a_host_is_where_it_starts(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """A remembered form is asked at once, and what replies show is added to what is known."""
+    """A remembered format is used at once, and what replies show is added."""
     claude_server.headers = {"anthropic-ratelimit-requests-limit": "50"}
     known = Capability(
         provider="anthropic", host=claude_server.host, model=HAIKU, probed_at=5.0, reply_form=ReplyForm.TEXT
@@ -120,7 +120,7 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
 async def test_a_base_url_with_the_version_in_it_is_told_apart(
     claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
-    """Whoever writes /v1 as for the other dialect learns where the URL must end."""
+    """A base URL with /v1, as for the other dialect, gets a hint about where it must end."""
     async with claude(f"{claude_server.url}/v1") as provider:
         with pytest.raises(Exception, match="404") as caught:
             await provider.complete(asking())

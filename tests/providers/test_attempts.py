@@ -1,4 +1,4 @@
-"""Every attempt leaves a row; retries stand outside the limits and go by the type of error."""
+"""Every attempt leaves a row; retries are outside the limits and depend on the type of error."""
 
 import asyncio
 from decimal import Decimal
@@ -7,7 +7,14 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest, PassingTime
 from tests.servers import Fault, OpenAIServer
-from xscore.platform.errors import ConnectionFailed, ProviderError, RateLimited, UnreadableResponse, error_kinds
+from xscore.platform.errors import (
+    ConnectionFailed,
+    ProviderError,
+    RateLimited,
+    Unreachable,
+    UnreadableResponse,
+    error_kinds,
+)
 from xscore.providers.attempts import MAX_REFUSALS, OUTCOME_CANCELLED, Metered, Retrying, may_retry
 from xscore.providers.limits import Limited
 from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
@@ -22,7 +29,7 @@ def cents(provider: str, model: str, host: str, usage: Usage) -> Decimal:
 async def test_an_answered_call_is_entered_with_its_usage(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """The row holds the host, the usage it reported, and its price, which is $0 on loopback."""
+    """The row has the host, its reported usage and the price, which is $0 on loopback."""
     rows: list[CallRecord] = []
     request = judging()
     async with connected(server.url) as provider:
@@ -50,7 +57,7 @@ async def test_an_answered_call_is_entered_with_its_usage(
 async def test_a_failed_call_is_entered_as_well(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault, outcome: str, is_estimated: bool
 ) -> None:
-    """A call turned away costs nothing; one that may have been charged is entered at our upper estimate."""
+    """A rejected call costs nothing; one that may have been charged is recorded at our upper estimate."""
     rows: list[CallRecord] = []
     server.misbehave(fault)
     request = judging(timeout_s=0.3)
@@ -78,7 +85,7 @@ async def test_an_abandoned_call_is_entered(judging: MakeRequest) -> None:
 
 @pytest.mark.parametrize("jump_s", [-7_200.0, 7_200.0])
 async def test_a_wall_clock_that_jumps_does_not_change_durations(judging: MakeRequest, jump_s: float) -> None:
-    """Stamps are of the wall clock, durations of one that only goes forward."""
+    """Timestamps use the wall clock, durations a monotonic one."""
     rows: list[CallRecord] = []
     wall = iter([1_000.0, 1_000.0 + jump_s])
     await Metered(ScriptedProvider(), turn_id="t", record=rows.append, clock=lambda: next(wall)).complete(judging())
@@ -92,7 +99,7 @@ def _script(*kinds: str, retry_after_s: float | None = None) -> ScriptedProvider
 
 
 async def test_a_passing_trouble_is_tried_again(judging: MakeRequest, time_passes: PassingTime) -> None:
-    """X12: retryable failures are tried again, with a wait that grows."""
+    """X12: retryable failures are retried with growing waits."""
     provider = _script("overloaded", "connection", "unreadable_response")
     retrying = Retrying(provider, attempts=5, sleep=time_passes.sleep, jitter=lambda: 0.0)
     assert (await retrying.complete(judging())).text
@@ -101,15 +108,33 @@ async def test_a_passing_trouble_is_tried_again(judging: MakeRequest, time_passe
 
 
 async def test_a_host_of_the_wrong_kind_is_asked_twice(judging: MakeRequest, time_passes: PassingTime) -> None:
-    """A reply that is not in the dialect is asked for once more, however many attempts there are."""
+    """A malformed reply is retried once, however many attempts are allowed."""
     provider = _script(*["unreadable_response"] * 5)
     with pytest.raises(UnreadableResponse):
         await Retrying(provider, attempts=5, sleep=time_passes.sleep).complete(judging())
     assert len(provider.requests) == 2
 
 
+@pytest.mark.parametrize(("host", "requests"), [("127.0.0.1:8080", 2), ("far.example", 5)])
+async def test_a_server_that_is_not_started_is_asked_twice(
+    judging: MakeRequest, time_passes: PassingTime, host: str, requests: int
+) -> None:
+    """A refused port of this machine costs half a second; a server that has answered is waited for."""
+    provider = _script(*["unreachable"] * 5)
+    provider.host = host
+    retrying = Retrying(provider, attempts=5, sleep=time_passes.sleep)
+    with pytest.raises(Unreachable):
+        await retrying.complete(judging())
+    assert len(provider.requests) == requests
+    up = ScriptedProvider(Script(errors=tuple(PlannedError(at=at, kind="unreachable") for at in (2, 3, 4))))
+    up.host = host
+    restarted = Retrying(up, attempts=5, sleep=time_passes.sleep)
+    assert (await restarted.complete(judging())).text
+    assert (await restarted.complete(judging())).text
+
+
 async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_passes: PassingTime) -> None:
-    """The wait is never shorter than the host asked, and not the same for all."""
+    """The wait is never shorter than the host asked, and differs between calls."""
     for jitter in (0.0, 0.99):
         provider = _script("overloaded", retry_after_s=8.0)
         await Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: jitter).complete(judging())  # noqa: B023  awaited within the loop
@@ -118,7 +143,7 @@ async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_p
 
 
 async def test_429s_do_not_use_up_the_attempts(judging: MakeRequest, time_passes: PassingTime) -> None:
-    """A call that is let through later than others is still judged; between two 429s it waits a moment."""
+    """A call admitted late is still judged; between two 429s it waits a moment."""
     provider = _script(*["rate_limited"] * (MAX_REFUSALS - 1), "overloaded")
     retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: 0.0)
     assert (await retrying.complete(judging())).text
@@ -127,7 +152,7 @@ async def test_429s_do_not_use_up_the_attempts(judging: MakeRequest, time_passes
 
 
 async def test_a_call_that_is_never_let_through_fails(judging: MakeRequest, time_passes: PassingTime) -> None:
-    """A prompt larger than the host's limit a minute meets 429 for ever; it does not circle for ever."""
+    """A prompt above the host's per-minute limit always meets 429; it is not retried for ever."""
     provider = _script(*["rate_limited"] * 99)
     with pytest.raises(RateLimited, match=f"call {MAX_REFUSALS} "):
         await Retrying(provider, attempts=2, sleep=time_passes.sleep).complete(judging())
@@ -137,7 +162,7 @@ async def test_a_call_that_is_never_let_through_fails(judging: MakeRequest, time
 async def test_a_local_model_is_given_more_time(
     judging: MakeRequest, time_passes: PassingTime, host: str, timeouts_s: list[float]
 ) -> None:
-    """After a deadline the next attempt has twice the time on this machine, and the same elsewhere."""
+    """After a timeout the next attempt has twice the time on this machine, and the same elsewhere."""
     provider = _script("timeout", "timeout")
     provider.host = host
     await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(judging(timeout_s=5.0))
@@ -154,7 +179,7 @@ async def test_a_host_that_asks_for_too_much_patience_gets_none(judging: MakeReq
 
 @pytest.mark.parametrize("kind", sorted(error_kinds()))
 async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, kind: str) -> None:
-    """Every leaf of the tree is retried or raised at once by its own flags; what stops the run is never retried."""
+    """Every error is retried or raised according to its flags; one that stops the run is never retried."""
     error = error_kinds()[kind]
     provider = _script(kind)
     retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep)
@@ -169,7 +194,7 @@ async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, 
 async def test_text_that_was_shown_is_not_shown_twice(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: PassingTime
 ) -> None:
-    """A stream that breaks after its first words is not started again; one that broke before is."""
+    """A stream that breaks after its first words is not restarted; one that broke before is."""
     shown: list[str] = []
     request = judging(reply_ids=(), content=("Explain.",), input_tokens=3)
     async with connected(server.url) as provider:
@@ -186,7 +211,7 @@ async def test_text_that_was_shown_is_not_shown_twice(
 async def test_each_attempt_has_its_own_slot_and_row(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """Every attempt is a ledger row; while one waits to be tried again, another call has the only slot."""
+    """Every attempt is a ledger row; while one waits for its retry, another call has the only slot."""
     rows: list[CallRecord] = []
     server.misbehave(Fault.UNAVAILABLE)
     async with connected(server.url) as provider:

@@ -1,4 +1,4 @@
-"""Both vendors' Batch APIs against real servers on loopback: the same promises for each."""
+"""Both vendors' Batch APIs against real servers on loopback, with the same promises."""
 
 import io
 import json
@@ -41,24 +41,24 @@ def settings(url: str, *, key: str = KEY) -> Settings:
 
 
 class Vendor(Struct, frozen=True):
-    """One vendor's server and our way to it."""
+    """One vendor's server and a connection to it."""
 
     server: Server
     host: BatchHost
     model: str
 
     def lines(self, judging: MakeRequest, n: int) -> IO[bytes]:
-        """Return the input of so many requests."""
-        bodies = (self.host.body(judging(model=self.model, task=f"Question {number} «ü»")) for number in range(n))
-        return io.BytesIO(b"".join(self.host.line(f"{MARK}-q{at}-a0", body) for at, body in enumerate(bodies)))
+        """Return the input of N requests."""
+        requests = (judging(model=self.model, task=f"Question {number} «ü»") for number in range(n))
+        return io.BytesIO(b"".join(self.host.line(f"{MARK}-q{at}-a0", one) for at, one in enumerate(requests)))
 
     async def created(self, judging: MakeRequest, n: int) -> VendorBatch:
-        """Create a batch of so many requests."""
+        """Create a batch of N requests."""
         file_id = await self.host.upload(lines := self.lines(judging, n), mark=MARK)
-        return await self.host.create(lines, mark=MARK, file_id=file_id, requests=n)
+        return await self.host.create(lines, mark=MARK, file_id=file_id)
 
     async def ended(self, seen: VendorBatch) -> VendorBatch:
-        """Look until it is over."""
+        """Poll until it is over."""
         for _ in range(20):
             if seen.state in (BatchState.ENDED, BatchState.FAILED):
                 return seen
@@ -71,11 +71,11 @@ class Vendor(Struct, frozen=True):
 
 
 async def no_time(seconds: float) -> None:
-    """Sleep without passing the time."""
+    """Sleep without time passing."""
 
 
 def patient(name: str, url: str) -> BatchHost:
-    """Return the Batch API at this address, tried again without waiting."""
+    """Return the Batch API at this address, with retries that do not wait."""
     provider = connect_provider(SPEC[name], settings(url))
     assert isinstance(provider, WireProvider)
     return (OpenAIBatches if name == "openai" else AnthropicBatches)(provider, sleep=no_time)
@@ -98,7 +98,7 @@ async def vendor(server: Server) -> AsyncIterator[Vendor]:
 
 
 async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) -> None:
-    """Every request is run once and its answer comes back under its id, in whatever order."""
+    """Every request runs once and its answer comes back under its id, in any order."""
     seen = await vendor.created(judging, 25)
     states = [seen.status]
     while seen.state is not BatchState.ENDED:
@@ -111,26 +111,28 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     for result in found:
         assert result.completion is not None and result.completion.usage_reported
         assert set(json.loads(result.completion.text)["scores"]) == {"k0", "k1", "k2"}
-    assert (seen.requests, seen.done, seen.failed) == (25, 25, 0)
+    assert (seen.requests, seen.done) == (25, 25)
     assert set(vendor.server.batches.ran.values()) == {1}
     assert states[-1] == ("completed" if vendor.host.name == "openai" else "ended")
 
 
 async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: MakeRequest) -> None:
-    """The server gets the same body by batch as by a live call, and both answers read the same."""
+    """The server gets the same body by batch as by a live call, and both answers are read alike."""
     request = judging(model=vendor.model, task="Question 0 «ü»")
     name = vendor.host.name
     provider = connect_provider(SPEC[name], settings(vendor.server.url))
     live = await provider.complete(request)
     await provider.aclose()
+    sent = vendor.server.counts.bodies[0]
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
-    assert json.loads(vendor.host.body(request)) == vendor.server.counts.bodies[0]
+    line = json.loads(vendor.host.line("a", request))
+    assert line["body" if name == "openai" else "params"] == sent
     assert result.completion is not None and result.completion.text == live.text
     assert (result.completion.model, result.completion.finish) == (live.model, live.finish)
 
 
 async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judging: MakeRequest) -> None:
-    """It is sent once; its failure leaves a doubt, and looking it up resolves it."""
+    """It is sent once; its failure is ambiguous, and looking it up resolves it."""
     vendor.server.batches.trouble(Step.CREATE, Trouble.LOST)
     since = vendor.server.batches.clock()
     with pytest.raises(ConnectionFailed) as failure:
@@ -140,11 +142,10 @@ async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judg
     [found] = await vendor.host.find(mark=MARK, since=since, requests=3)
     assert found.vendor_id in vendor.server.batches.all
     assert found.mark == (MARK if vendor.host.name == "openai" else "")
-    assert abs(found.created_at - since) < 60
 
 
 async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: MakeRequest) -> None:
-    """A 429 created nothing, a 500 may have; neither is sent again by itself."""
+    """A 429 created nothing, a 500 may have; neither is resent automatically."""
     vendor.server.batches.trouble(Step.CREATE, Trouble.BUSY)
     with pytest.raises(CERTAINLY_NOT_CREATED) as busy:
         await vendor.created(judging, 1)
@@ -158,7 +159,7 @@ async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: 
 
 
 async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(vendor: Vendor, judging: MakeRequest) -> None:
-    """What came before a stream broke is given, then the error; reading again gives all of it."""
+    """What came before a stream broke is returned, then the error; reading again returns all of it."""
     seen = await vendor.ended(await vendor.created(judging, 40))
     vendor.server.batches.trouble(Step.RESULTS, Trouble.CUT)
     found: list[BatchResult] = []
@@ -170,7 +171,7 @@ async def test_results_cut_off_are_an_error_and_are_whole_the_next_time(vendor: 
 
 
 async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: MakeRequest) -> None:
-    """Half was run in time; the rest is told to have expired and was never run."""
+    """Half ran in time; the rest expired and never ran."""
     vendor.server.batches.looks_until_done, vendor.server.batches.expires_at_look = 2, 2
     seen = await vendor.ended(await vendor.created(judging, 10))
     fates = [result.outcome for result in await vendor.results(seen)]
@@ -179,7 +180,7 @@ async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: 
 
 
 async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendor, judging: MakeRequest) -> None:
-    """What was run is kept; asking again, and asking when it is over, are no errors."""
+    """What ran is kept; asking again, and asking when it is over, are no errors."""
     seen = await vendor.created(judging, 10)
     await vendor.host.look(seen.vendor_id)
     first, again = await vendor.host.cancel(seen.vendor_id), await vendor.host.cancel(seen.vendor_id)
@@ -204,7 +205,7 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendo
 async def test_a_request_that_failed_says_how(
     vendor: Vendor, judging: MakeRequest, fault: Fault, fate: RequestOutcome, tells: str
 ) -> None:
-    """By the dialect's own table of errors; nothing of what the host says is passed on."""
+    """Errors follow the dialect's own table; no text of the host is passed on."""
     vendor.server.misbehave(fault)
     found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
     [failed] = [result for result in found if result.outcome is not RequestOutcome.ANSWERED]
@@ -213,22 +214,22 @@ async def test_a_request_that_failed_says_how(
 
 
 async def test_a_request_that_the_model_declines_is_a_refusal(vendor: Vendor, judging: MakeRequest) -> None:
-    """Whether as a reply or as the host's error, it comes back as the live call brings it."""
+    """As a reply or as the host's error, it is returned as the live call does."""
     vendor.server.misbehave(Fault.MODERATED)
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
     assert result.completion is not None and result.completion.finish is Finish.REFUSAL
 
 
 async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRequest) -> None:
-    """The list is read page by page, newest first; a mark is found however far off the vendor's clock is."""
+    """The list is read page by page, newest first; a mark is found however wrong the vendor's clock is."""
     book = vendor.server.batches
     for at in range(230):
-        book.clock = lambda at=at: 1_000_000.0 + 100 * at  # type: ignore[misc]
+        book.clock = lambda at=at: 1_000_000.0 + 100 * at  # type: ignore[misc]  # the default binds this round's value
         await vendor.created(judging, 1 + at % 2)
     asked = book.asked[Step.LIST]
     found = await vendor.host.find(mark=MARK, since=1_022_000.0, requests=2)
     assert book.asked[Step.LIST] == asked + 1
-    assert all(seen.created_at >= 1_022_000.0 - 3_600 for seen in found) and found
+    assert all(book.all[seen.vendor_id].created_at >= 1_022_000.0 - 3_600 for seen in found) and found
     if vendor.host.name == "openai":
         assert [seen.mark for seen in await vendor.host.find(mark=MARK, since=9e9, requests=2)] == [MARK]
         return
@@ -240,26 +241,26 @@ async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRe
 
 
 async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) -> None:
-    """A server that only answers live calls has certainly made nothing, and the way on is told."""
+    """A server that only answers live calls has created nothing, and the alternative is named."""
     for name, kind in (("openai", OpenAIServer), ("anthropic", AnthropicServer)):
         with kind() as plain:
             host = batch_host(connect_provider(SPEC[name], settings(plain.url, key="")))
-            lines = io.BytesIO(host.line("a", host.body(judging(model=SPEC[name].model))))
+            lines = io.BytesIO(host.line("a", judging(model=SPEC[name].model)))
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
-                await host.create(lines, mark=MARK, file_id=file_id, requests=1)
+                await host.create(lines, mark=MARK, file_id=file_id)
             assert "xscore batch run" in failure.value.hint and isinstance(failure.value, CERTAINLY_NOT_CREATED)
             await host.aclose()
 
 
 def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
-    """A script has none; the message names it."""
+    """A script has no Batch API; the message names it."""
     with pytest.raises(UsageError, match="scripted"):
         batch_host(ScriptedProvider())
 
 
 async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:
-    """More tokens than may wait: the one vendor fails the batch, the other refuses it, and either fits later."""
+    """With too many queued tokens one vendor fails the batch, the other refuses it; it fits later with both."""
     vendor.server.batches.enqueued_tokens = 10
     try:
         seen = await vendor.ended(await vendor.created(judging, 2))

@@ -1,4 +1,4 @@
-"""A batch of any size passes through a bounded share of memory, up and down; measured in a process of its own."""
+"""A batch of any size passes through bounded memory, up and down; measured in a new process."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ async def main(name, url, path):
     tracemalloc.start()
     with open(path, "rb") as lines:
         file_id = await host.upload(lines, mark="xs_1")
-        await host.create(lines, mark="xs_1", file_id=file_id, requests=600)
+        await host.create(lines, mark="xs_1", file_id=file_id)
     up = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
     count = 0
@@ -49,7 +49,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 class Sink(Threaded):
-    """A server that takes batches of either vendor without keeping them, and streams results as it makes them."""
+    """A server that takes either vendor's batches without storing them, and streams generated results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Sink(Threaded):
         self.ends = b""
 
     async def serve(self) -> None:
-        """Serve whatever is asked for."""
+        """Serve any request."""
         app = web.Application(client_max_size=1 << 30)
         app.router.add_route("*", "/{path:.*}", self._answer)
         await serve_app(self, app)
@@ -111,7 +111,7 @@ def sink() -> Iterator[Sink]:
 @pytest.mark.verify
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> None:
-    """60 MB up and 20,000 results down, each within 12 MB; the frame around Claude's requests is whole."""
+    """60 MB up and 20,000 results down, each within 12 MB; the frame around Claude's requests is complete."""
     path = tmp_path / "input.jsonl"
     line = json.dumps({"custom_id": "x", "params": {"text": "y" * 100_000}}).encode() + b"\n"
     with path.open("wb") as lines:
@@ -131,7 +131,7 @@ def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> Non
 
 
 class Lines(Sink):
-    """A server whose results are as a test has them."""
+    """A server with the test's own results."""
 
     def __init__(self, *lines: bytes) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class Lines(Sink):
 
 
 async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None:
-    """Neither a line without an end nor one that is no JSON stops the others; a success without a reply is charged."""
+    """Neither an unterminated line nor an invalid one stops the others; a success without a reply is charged."""
     good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
     lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
     with Lines(*lines) as server:

@@ -1,4 +1,4 @@
-"""Bills of both vendors worked out by hand, from the usage that a host sends to the dollars of the ledger.
+"""Bills of both vendors calculated by hand, from the host's usage to the ledger's dollars.
 
 Each case writes its arithmetic out: tokens times dollars for a million. Prices as stated by the vendors in November
 2026: gpt-6-luna 0.10 in, 0.01 cached, 0.125 written, 0.50 out (above 272,000 tokens of input: 0.20, 0.02, 0.25, 0.75);
@@ -18,7 +18,7 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.costs.ledger import Ledger, total_spent
 from xscore.providers import anthropic, openai
 from xscore.providers.attempts import Metered
-from xscore.providers.prices import batch_price, call_price, counterfactual_cost
+from xscore.providers.prices import call_price, counterfactual_cost
 from xscore.records.calls import Completion, Finish, Request, Stage, Usage
 from xscore.store.opening import connect_store
 
@@ -26,11 +26,11 @@ EXACT = Decimal("1e-9")
 OPENAI, ANTHROPIC = "api.openai.com", "api.anthropic.com"
 LUNA, MINI, HAIKU, LONG_HAIKU = "gpt-6-luna", "gpt-5-mini", "claude-haiku-4-5", "claude-haiku-5-5"
 NOVEMBER = 1_795_000_000.0
-"""A moment of November 2026."""
+"""A time in November 2026."""
 
 
 def openai_said(given: int, out: int, *, cached: int = 0, written: int = 0, thought: int = 0) -> Usage:
-    """Read the usage object of an OpenAI reply: cached and written are parts of the prompt, thinking of the output."""
+    """Read an OpenAI usage object: cached and written tokens are part of the prompt, thinking of the output."""
     found = openai.reported_usage(
         {
             "prompt_tokens": given,
@@ -45,7 +45,7 @@ def openai_said(given: int, out: int, *, cached: int = 0, written: int = 0, thou
 
 
 def anthropic_said(fresh: int, out: int, *, read: int = 0, brief: int = 0, hour: int = 0, thought: int = 0) -> Usage:
-    """Read the usage object of an Anthropic reply: read and written stand beside the fresh input."""
+    """Read an Anthropic usage object: read and written tokens are counted beside the uncached input."""
     found = anthropic.reported_usage(
         {
             "input_tokens": fresh,
@@ -107,10 +107,10 @@ CASES: list[tuple[str, str, str, Usage, str, str]] = [
 def test_a_bill_is_what_a_hand_works_out(
     what: str, model: str, host: str, usage: Usage, usd: str, batch_usd: str
 ) -> None:
-    """Every kind of token at its own price, each once, and the half of it by batch; exact to 1e-9."""
+    """Every kind of token at its own price, each once, and half of it by batch; exact to 1e-9."""
     provider = "anthropic" if host == ANTHROPIC else "openai"
     found = call_price(provider, model, host, usage, at=NOVEMBER)
-    batch = batch_price(model, host, usage, at=NOVEMBER)
+    batch = call_price.batch(model, host, usage, at=NOVEMBER)
     assert found is not None and abs(found - Decimal(usd)) <= EXACT, what
     assert batch is not None and abs(batch - Decimal(batch_usd)) <= EXACT, what
 
@@ -141,7 +141,7 @@ def test_what_a_call_would_have_cost_otherwise() -> None:
 
 
 def test_an_answer_is_neither_packed_nor_put_off() -> None:
-    """What a person waits for would cost the same without packs and by batch; only its cached input could cost more."""
+    """An interactive answer would cost the same without packs and by batch; only its cached input could cost more."""
     usage = openai_said(20_000, 300, cached=16_000)
     request = judging(LUNA, stage=Stage.PRIMARY, candidates=0)
     found = counterfactual_cost("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
@@ -150,7 +150,7 @@ def test_an_answer_is_neither_packed_nor_put_off() -> None:
 
 
 class Vendor:
-    """A provider that answers as a vendor would, with the next of some usages."""
+    """A provider that answers as a vendor would, with the next of several usages."""
 
     name = "openai"
 
@@ -159,15 +159,15 @@ class Vendor:
         self._usages = iter(usages)
 
     async def complete(self, request: Request, on_text: Any = None) -> Completion:
-        """Answer nothing, at a price."""
+        """Return an empty answer, at a price."""
         return Completion(text="", finish=Finish.STOP, usage=next(self._usages), model=request.model)
 
     async def aclose(self) -> None:
-        """Close nothing."""
+        """Do nothing."""
 
 
 async def test_the_ledger_holds_the_bills_to_the_last_digit(tmp_path: Path) -> None:
-    """Calls of both vendors, metered and entered: the ledger's sum is the sum by hand, and by batch half of it."""
+    """Calls of both vendors, metered and recorded: the ledger's sum equals the hand-made one, half of it by batch."""
     path = tmp_path / "memory.db"
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)

@@ -1,4 +1,4 @@
-"""One deadline for a whole call: connecting, sending, asking again for less, and the reply to its last byte."""
+"""One deadline for a whole call: connecting, sending, repeating with fewer fields, and the whole reply."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ KEY = "sk-test-0123456789abcdef"
 
 @contextmanager
 def listener(*, backlog: int) -> Iterator[str]:
-    """Somebody who listens and never answers: `address:port`."""
+    """A socket that accepts and never answers: `address:port`."""
     with socket.socket() as ear:
         ear.bind(("127.0.0.1", 0))
         ear.listen(backlog)
@@ -30,7 +30,7 @@ def listener(*, backlog: int) -> Iterator[str]:
 async def test_a_listener_that_never_speaks_is_not_waited_for(
     judging: MakeRequest, connected: Connected, scheme: str
 ) -> None:
-    """A connection that is taken and not answered, a TLS handshake included, counts against the deadline."""
+    """An accepted but unanswered connection, TLS handshake included, counts against the deadline."""
     with listener(backlog=5) as host:
         async with connected(f"{scheme}://{host}/v1", key=KEY) as provider:
             with pytest.raises(CallTimedOut, match=f"{DEADLINE_S:g} s"):
@@ -38,16 +38,16 @@ async def test_a_listener_that_never_speaks_is_not_waited_for(
 
 
 class SlowToRefuse(OpenAIServer):
-    """Refuses one field at a time, and thinks about each."""
+    """Refuses one field at a time, slowly."""
 
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
-        """Take a while to say no."""
+        """Refuse after a delay."""
         time.sleep(0.15)
         return super().refusal(request, body)
 
 
 async def test_asking_for_less_does_not_begin_anew(judging: MakeRequest, connected: Connected) -> None:
-    """A host that refuses one field after another is asked again within the one deadline."""
+    """A host that refuses one field after another is retried within the one deadline."""
     fields = ("json_schema", "json_object", "temperature", "prompt_cache_key", "max_completion_tokens")
     with SlowToRefuse(refused_fields=fields) as server:
         async with connected(server.url) as provider:

@@ -1,4 +1,4 @@
-"""What is declared of models, of hosts, and of the reply they owe."""
+"""What is declared of models, hosts and their replies."""
 
 from typing import get_args
 
@@ -30,7 +30,7 @@ def test_a_family_shares_its_settings(model: str, effort: str) -> None:
 
 
 def test_every_claude_that_the_sdk_names_is_declared() -> None:
-    """A model that a new SDK brings fails here until its family is declared."""
+    """A model of a new SDK fails here until its family is declared."""
     names = next(get_args(option) for option in get_args(ModelParam) if get_args(option))
     assert len(names) > 15
     assert [name for name in names if model_settings("anthropic", name) is UNKNOWN] == []
@@ -50,7 +50,7 @@ def test_every_claude_that_the_sdk_names_is_declared() -> None:
     ],
 )
 def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, model: str) -> None:
-    """What writing and reading a prefix costs in the catalogue is what calls are priced at."""
+    """The catalogue's prices for writing and reading a prefix are those charged."""
 
     def usd(**parts: int) -> float:
         found = call_price(provider, model, host, Usage(input_tokens=10_000, **parts))
@@ -65,6 +65,6 @@ def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, mod
 
 
 def test_a_dialect_has_words_of_its_own() -> None:
-    """A Claude behind the OpenAI dialect gets none of the Anthropic dialect's words."""
+    """A Claude behind the OpenAI dialect gets no Anthropic fields."""
     assert model_settings("anthropic", "claude-haiku-5-5").reasoning == "disabled"
     assert model_settings("openai", "anthropic/claude-haiku-5.5") is UNKNOWN

@@ -1,4 +1,4 @@
-"""How many calls are in flight, and what a storm of 429s does to it, in an event loop whose waits take no time."""
+"""The number of calls in flight, and how a storm of 429s changes it, in an event loop with instant waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LATENCY_S = 1.0
 
 
 class Host(Struct):
-    """Answers after a second, or with an error that `trouble` gives for the time since the start."""
+    """Answers after a second, or with an error given by `trouble` for the time since the start."""
 
     trouble: Callable[[float], ProviderError | None] = lambda _: None
     started: float = field(default_factory=now)
@@ -48,7 +48,7 @@ class Host(Struct):
 
 
 async def call(gate: AdaptiveConcurrency, host: Host) -> None:
-    """Make one call, again and again until it is answered; raise what the gate raises."""
+    """Make one call until it is answered; raise what the gate raises."""
     while True:
         ticket = await gate.enter()
         try:
@@ -65,7 +65,7 @@ async def call(gate: AdaptiveConcurrency, host: Host) -> None:
 
 
 def limited(*windows: tuple[float, float], retry_after_s: float | None = None) -> Callable[[float], RateLimited | None]:
-    """429 within these times."""
+    """Return 429 within these times."""
 
     def trouble(at_s: float) -> RateLimited | None:
         is_storm = any(start <= at_s < end for start, end in windows)
@@ -75,17 +75,17 @@ def limited(*windows: tuple[float, float], retry_after_s: float | None = None) -
 
 
 async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseException | None]:
-    """Make so many calls at once."""
+    """Make N calls at once."""
     return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
 
 
 def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
-    """The limits and why."""
+    """Return the limits and their causes."""
     return [(step.limit, step.because) for step in gate.history]
 
 
 def test_slow_start_doubles_to_the_ceiling() -> None:
-    """From 16 the limit doubles with each window of answers, and stops at the ceiling."""
+    """From 16 the limit doubles with each window of answers, up to the ceiling."""
 
     async def story() -> tuple[AdaptiveConcurrency, Host]:
         gate, host = AdaptiveConcurrency(100), Host()
@@ -101,7 +101,7 @@ def test_slow_start_doubles_to_the_ceiling() -> None:
 
 
 def test_a_limit_that_is_not_reached_does_not_grow() -> None:
-    """Answers to a few calls in flight do not show that the host bears many."""
+    """Answers to a few calls in flight do not show that the host can take many."""
 
     async def story() -> AdaptiveConcurrency:
         gate, host = AdaptiveConcurrency(64), Host()
@@ -113,7 +113,7 @@ def test_a_limit_that_is_not_reached_does_not_grow() -> None:
 
 
 def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
-    """However many calls under way meet the 429, the limit goes to four fifths once, and comes back in small steps."""
+    """However many calls meet the 429, the limit drops to four fifths once, and recovers in small steps."""
 
     async def story() -> tuple[AdaptiveConcurrency, Host]:
         gate, host = AdaptiveConcurrency(64, jitter=lambda: 0.0), Host(limited((4.5, 5.6), retry_after_s=1.0))
@@ -127,7 +127,7 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
 
 
 def test_5xx_shrinks_nothing() -> None:
-    """An overloaded host is not one that limits us."""
+    """An overloaded host is not a rate limit."""
 
     async def story() -> AdaptiveConcurrency:
         host = Host(lambda at_s: Overloaded("busy") if 2 < at_s < 2.2 else None)
@@ -140,7 +140,7 @@ def test_5xx_shrinks_nothing() -> None:
 
 @pytest.mark.parametrize("retry_after_s", [None, 0.0, 0.4, 3.0])
 def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None) -> None:
-    """While the storm lasts one call at a time goes out, never before its time."""
+    """During the storm one call at a time is sent, never before its time."""
 
     async def story() -> tuple[AdaptiveConcurrency, Host]:
         gate, host = AdaptiveConcurrency(16), Host(limited((3.5, 13.5), retry_after_s=retry_after_s))
@@ -156,12 +156,24 @@ def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None
 
 
 def dead(from_s: float, to_s: float = float("inf")) -> Callable[[float], Unreachable | None]:
-    """No connection within this time."""
+    """Refuse connections within this time."""
     return lambda at_s: Unreachable("no route", hint="look") if from_s <= at_s < to_s else None
 
 
+def test_a_host_that_answered_minutes_ago_is_not_asked_whether_it_is_there() -> None:
+    """The earlier limit is used at once; if the host has died since, each of these calls makes one attempt."""
+
+    async def story(trouble: Callable[[float], ProviderError | None]) -> Host:
+        host = Host(trouble)
+        await calls(AdaptiveConcurrency(64, start=40), host, 60)
+        return host
+
+    assert run(story(lambda _: None)).sent_s[39] < LATENCY_S
+    assert len(run(story(dead(0.0))).sent_s) == 40 + MOST_SILENT_PROBES
+
+
 def test_a_dead_host_costs_a_handful_of_attempts() -> None:
-    """Two hundred calls to a host that never answers: a few at once, then one at a time, then all are told why."""
+    """Two hundred calls to a dead host: a few at once, then one at a time, then all fail with the reason."""
 
     async def story() -> tuple[Host, list[BaseException | None]]:
         gate, host = AdaptiveConcurrency(64, host="h"), Host(dead(0.0))
@@ -175,7 +187,7 @@ def test_a_dead_host_costs_a_handful_of_attempts() -> None:
 
 @pytest.mark.parametrize("lasts_s", [2.0, 60.0])
 def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -> None:
-    """What was in flight is lost, then one call at a time asks whether it is back; a short absence loses nobody."""
+    """Calls in flight fail, then one call at a time tests the host; after a short outage every call succeeds."""
 
     async def story() -> tuple[Host, list[BaseException | None]]:
         gate, host = AdaptiveConcurrency(16), Host(dead(3.5, 3.5 + lasts_s))
@@ -188,7 +200,7 @@ def test_a_host_that_dies_in_the_middle_is_waited_for_a_moment(lasts_s: float) -
 
 
 def test_only_the_probes_answer_opens() -> None:
-    """An answer to a call from before the storm opens nothing; after the probe's answer the whole limit may go."""
+    """An answer from before the storm changes nothing; after the probe's answer the full limit applies."""
 
     async def story() -> tuple[int, int, int]:
         gate = AdaptiveConcurrency(4, jitter=lambda: 0.0)
@@ -213,7 +225,7 @@ def test_only_the_probes_answer_opens() -> None:
 
 
 def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
-    """Every tenth call refused: the limit stays where a host that answers nine in ten can bear it."""
+    """With every tenth call refused, the limit settles at what the host can take."""
 
     async def story() -> AdaptiveConcurrency:
         gate = AdaptiveConcurrency(64)
@@ -229,7 +241,7 @@ def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
 
 
 def test_a_429_among_answers_closes_nothing() -> None:
-    """A call refused alone waits by itself; the others go on, a few less at a time."""
+    """A single refused call waits alone; the others continue, slightly fewer at a time."""
 
     async def story() -> tuple[int, list[tuple[int, str]]]:
         gate = AdaptiveConcurrency(10)
@@ -245,7 +257,7 @@ def test_a_429_among_answers_closes_nothing() -> None:
 
 
 def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
-    """A host that turns from 429 to 5xx gets one probe, then the calls themselves find out."""
+    """A host that changes from 429 to 5xx gets one probe, then the calls themselves test it."""
 
     async def story() -> list[float]:
         storm = limited((0, 0.4))
@@ -257,7 +269,7 @@ def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
 
 
 def test_a_host_that_refuses_for_long_is_given_up() -> None:
-    """After the documented patience everybody gets the error, which says that no wait will do."""
+    """After the documented patience every call gets the error, which says that waiting does not help."""
 
     async def story() -> tuple[list[BaseException | None], float, int]:
         host = Host(limited((0, 1e9)))
@@ -271,7 +283,7 @@ def test_a_host_that_refuses_for_long_is_given_up() -> None:
 
 
 def test_a_host_that_asks_for_an_hour_is_given_up_at_once() -> None:
-    """A limit a day ends the run now."""
+    """A daily limit ends the run at once."""
 
     async def story() -> tuple[list[BaseException | None], float]:
         host = Host(limited((0, 1e9), retry_after_s=3_600))

@@ -1,4 +1,4 @@
-"""What servers tell of their contexts, in the shapes that they tell it in."""
+"""What servers report about their contexts, in each server's format."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LLAMA_CPP = {
     "models": [{"name": "smollm2.gguf", "details": {"format": "gguf"}}],
     "data": [{"id": "smollm2.gguf", "object": "model", "meta": {"n_ctx": 4_096, "n_ctx_train": 8_192, "n_vocab": 9}}],
 }
-"""As build 11549 answers `GET /v1/models`."""
+"""The answer of build 11549 to `GET /v1/models`."""
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,19 @@ LLAMA_CPP = {
     ids=["vLLM", "OpenRouter", "Groq", "LM Studio 0.3", "LM Studio 0.4", "Ollama", "Google", "llama.cpp"],
 )
 def test_each_server_is_understood(listing: dict[str, Any], tokens: int) -> None:
-    """What is served is found in each server's own place, before what the model was made for."""
+    """The loaded length is found in each server's own field, before the trained length."""
     assert served_context(listing, "m") == tokens
 
 
 def test_what_a_model_was_made_for_is_told_apart() -> None:
-    """A trained length is known as one: the server may have loaded less."""
+    """A trained length is marked as such: the server may have loaded less."""
     assert trained_context(LLAMA_CPP, "whatever") == 8_192
     assert served_context({"data": [{"id": "m", "max_context_length": 131_072}]}, "m") is None
 
 
 @pytest.mark.parametrize("odd", [True, -1, 0, 64, 10**12, "8192", 8192.0, None, [8192], {"n": 8192}], ids=repr)
 def test_a_number_that_is_none_is_silence(odd: object) -> None:
-    """Only a plain count that a context could have is believed."""
+    """Only a plausible integer is believed."""
     assert (
         served_context({"data": [{"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}]}, "m")
         is None
@@ -57,13 +57,13 @@ def test_a_number_that_is_none_is_silence(odd: object) -> None:
 
 
 def test_another_models_length_is_not_this_ones() -> None:
-    """Of several models only the one that was named counts."""
+    """Of several models only the named one counts."""
     two = {"data": [{"id": "a", "context_length": 4_096}, {"id": "b", "context_length": 8_192}]}
     assert (served_context(two, "b"), served_context(two, "c")) == (8_192, None)
 
 
 def test_names_are_read_as_their_hosts_write_them() -> None:
-    """A prefix or tag that a host adds to a name does not make it another model."""
+    """A host's prefix or tag on a name does not make another model."""
     listed = listed_model_names(
         {"data": [{"id": "models/gemini-3-flash"}, {"id": "llama3.2:latest"}, {"object": "model"}, "x"]}
     )
@@ -92,7 +92,7 @@ def test_names_are_read_as_their_hosts_write_them() -> None:
 async def test_a_server_on_this_machine_is_asked(
     connected: Connected, entry: dict[str, Any], told: dict[str, Any], tokens: int | None
 ) -> None:
-    """Where the list of models is silent, a loopback server is asked what it has loaded; silence is no error."""
+    """If the list of models is silent, a loopback server is asked what it has loaded; silence is no error."""
     with LesserServer(models=("m1",), entry=entry, told=told) as server:
         async with connected(server.url) as provider:
             assert await provider.context_tokens("m1") == tokens

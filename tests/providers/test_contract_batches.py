@@ -1,4 +1,4 @@
-"""What is sent to a Batch API is what the vendors' own SDKs say it is."""
+"""Batch requests match the vendors' own SDKs."""
 
 import json
 from typing import Any
@@ -29,25 +29,23 @@ PURPOSE: TypeAdapter[str] = TypeAdapter(FilePurpose)
 
 
 def lines_of(provider: str, model: str) -> list[dict[str, Any]]:
-    """Return the lines of every kind of request, read back."""
+    """Return the parsed lines of every kind of request."""
     host: BatchHost = batch_host(connect_provider(ModelSpec(provider, model), LOCAL))
-    lines = [
-        host.line(f"xs_1-q{at}-a0", host.body(request)) for at, (_, request) in enumerate(requests(provider, model))
-    ]
+    lines = [host.line(f"xs_1-q{at}-a0", request) for at, (_, request) in enumerate(requests(provider, model))]
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("model", ["claude-haiku-5-5", "claude-sonnet-5-5", "a-compatible-model"])
 def test_claude_lines_fit_the_sdks_own_type(model: str) -> None:
-    """Packed, plain, throwaway, retried, marked or not: custom_id and the whole of params."""
+    """Packed, plain, throwaway, retried, marked or not: custom_id and all params."""
     for line in lines_of("anthropic", model):
         CLAUDE.validate_python(line, strict=True)
 
 
 @pytest.mark.parametrize("model", ["gpt-6-luna", "gpt-4.1-mini", "llama3.2:3b"])
 def test_openai_lines_hold_what_the_sdk_takes(model: str) -> None:
-    """The documented frame around a body that the live endpoint takes, never streamed."""
+    """The documented frame around a live request body, never streamed."""
     for line in lines_of("openai", model):
         body = line.pop("body")
         assert (line.pop("method"), line.pop("url"), len(line)) == ("POST", ENDPOINT, 1)
@@ -56,7 +54,7 @@ def test_openai_lines_hold_what_the_sdk_takes(model: str) -> None:
 
 
 def test_what_creates_files_and_batches_fits_the_sdks_own_types() -> None:
-    """The vendor's own host is told to let the input expire, a compatible one is not."""
+    """The vendor's own host is told to expire the input, a compatible one is not."""
     BATCH.validate_python(batch_fields(mark="xs_1", file_id="file-1"), strict=True)
     official, other = file_fields(is_vendors_own=True), file_fields(is_vendors_own=False)
     EXPIRY.validate_python(official.pop("expires_after"), strict=True)

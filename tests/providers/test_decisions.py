@@ -1,4 +1,4 @@
-"""Decision requests are what the vendors' own SDKs say a request is; replies of any kind score nothing wrongly."""
+"""Decision requests match the vendors' own SDKs; no reply of any kind leads to a wrong score."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ OPENAI_TYPES = strictly(DecisionCreateParams)
 
 @pytest.fixture
 def server() -> Iterator[DecisionServer]:
-    """A host that behaves, until told otherwise."""
+    """A host, well-behaved by default."""
     with DecisionServer() as running:
         yield running
 
@@ -62,7 +62,7 @@ def provider_at(url: str, wire: str = "systemone", key: str = "") -> DecisionPro
 
 @pytest.mark.parametrize("form", FORMS)
 def test_requests_are_what_the_sdks_say(form: DecisionForm) -> None:
-    """No unknown field, no missing one, on either wire."""
+    """No unknown and no missing field, for either API."""
     request = request_of(form)
     OPENAI_TYPES.validate_python(provider_at("http://127.0.0.1:1", "decisions").fields(request), strict=True)
     SystemOneRequest.model_validate(provider_at("http://127.0.0.1:1").fields(request), strict=True, extra="forbid")
@@ -93,7 +93,7 @@ async def test_what_the_sdk_would_read_is_read(server: DecisionServer, wire: str
     "spoiled", ['"label": 0.5, "label"', '"probability": 0.5, "probability"', '"label": {}, "x"', '"label": [], "x"']
 )
 def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> None:
-    """Which level was meant, nobody can tell, so its question has no score and the others keep theirs."""
+    """An ambiguous level gives its question no score, and the others keep theirs."""
     request, labels = request_of(DecisionForm.SCORE), [name for name, _ in LEVELS]
     shares = [{"label": label, "probability": float(label == "needed"), "value": 1} for label in labels]
     answers = [{"name": name, "type": "score", "probabilities": shares} for name in request.reply_ids]
@@ -117,7 +117,7 @@ def test_a_level_that_repeats_a_name_or_has_none_is_no_level(spoiled: str) -> No
     ],
 )
 async def test_a_success_that_is_none_says_so(server: DecisionServer, data: bytes, error: type[ProviderError]) -> None:
-    """A page, a list, an empty object, names given twice: an error that names the host, and no score."""
+    """A page, a list, an empty object, duplicate names: an error that names the host, and no score."""
     server.spoil = lambda reply: data
     provider = provider_at(server.url)
     with pytest.raises(error, match=r"127\.0\.0\.1"):
@@ -130,7 +130,7 @@ async def test_a_success_that_is_none_says_so(server: DecisionServer, data: byte
     [(401, AuthenticationFailed), (404, UnknownModel), (429, RateLimited), (503, Overloaded)],
 )
 async def test_statuses_are_told_apart(server: DecisionServer, status: int, error: type[ProviderError]) -> None:
-    """The same table of statuses holds as for chat."""
+    """The status table is the same as for chat."""
     server.status = lambda body: (status, "no")
     provider = provider_at(server.url)
     with pytest.raises(error, match=str(status)):
@@ -139,7 +139,7 @@ async def test_statuses_are_told_apart(server: DecisionServer, status: int, erro
 
 
 async def test_the_name_of_a_model_is_not_taken_on_trust(server: DecisionServer) -> None:
-    """A name that repeats the key, cannot be printed or never ends does not become the judge's."""
+    """A name that contains the key, cannot be printed or is endless does not become the judge's."""
     server.api_key = "sk-key-that-is-long-enough"
     provider, request = provider_at(server.url, key=server.api_key), request_of(DecisionForm.PREDICATE)
     for name, learned in ((f"m {server.api_key}", "m [key]"), ("\x1b[2J", request.model), ("x" * 9_999, request.model)):
@@ -170,7 +170,7 @@ async def test_the_key_goes_to_its_host_and_is_never_shown(server: DecisionServe
 
 
 def test_each_vendor_has_its_own_variables() -> None:
-    """Key and base URL come from the vendor's own names; a host of the user's own needs a base URL."""
+    """Key and base URL come from the vendor's own variables; a user's own host needs a base URL."""
     environ = {"TYPESAFE_API_KEY": "k1", "PERPLEXITY_BASE_URL": "http://127.0.0.1:9"}
     found = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert host_with_key(parse_model_spec("typesafe:jev-1.14.0"), found) == "api.typesafe.ai"
@@ -213,7 +213,7 @@ def test_what_cannot_be_sent_is_said_before_anything_is(
 
 
 def test_a_gateway_may_take_any_vendors_key() -> None:
-    """Only hosts of the vendors themselves refuse a key by how it begins."""
+    """Only the vendors' own hosts refuse a key by its prefix."""
     environ = {"OPENAI_BASE_URL": "https://gateway.example.com/v1", "OPENAI_API_KEY": "sk-ant-api03-x"}
     found = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert host_with_key(parse_model_spec("openai-chat:m"), found) == "gateway.example.com"
@@ -222,7 +222,7 @@ def test_a_gateway_may_take_any_vendors_key() -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: str) -> None:
-    """A host that answers in the form of the other wire is told apart from one that answers nothing."""
+    """A host that answers in the other API's form is distinguished from a silent one."""
     server.spoil = lambda reply: {**reply, "answers": {} if isinstance(reply["answers"], list) else []}
     provider = provider_at(server.url, wire)
     with pytest.raises(UnreadableResponse, match="the form of the other wire"):
@@ -231,7 +231,7 @@ async def test_the_other_wires_answers_are_named(server: DecisionServer, wire: s
 
 
 async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServer) -> None:
-    """Every declared host is reached by its variable, without a key on this machine, at its path and in its shape."""
+    """Every declared host is reached by its variable, without a key on this machine, at its path and in its form."""
     for name, declared in DECISION_HOSTS.items():
         if name != "llama":
             variable = "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
@@ -252,7 +252,7 @@ async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServ
     ],
 )
 def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
-    """A million tokens in calls of 40,000, some of them cached, cost the plain input price; answers are free."""
+    """A million tokens in calls of 40,000, some cached, cost the plain input price; answers are free."""
     provider, _, model = spec.partition(":")
     keys = {f"{vendor}_API_KEY": "k" for vendor in ("OPENAI", "TYPESAFE", "OPENROUTER", "PERPLEXITY")}
     found = load_settings(repo_root=None, user_file=None, environ=keys).settings
@@ -263,7 +263,7 @@ def test_prices_are_those_of_decisions(spec: str, usd: str) -> None:
 
 @pytest.mark.parametrize(("tokens", "usd"), [(272_000, "0.0272"), (272_001, "0.0544002")])
 def test_a_long_request_to_openai_costs_twice_and_is_reserved_at_that(tokens: int, usd: str) -> None:
-    """Above 272,000 tokens each costs double, cached ones too; what is reserved is never less than what is charged."""
+    """Above 272,000 tokens each costs double, cached ones too; the reservation is never below the charge."""
     sold = ("openai-decisions", "gpt-6-luna", "api.openai.com")
     charged = call_price(*sold, Usage(input_tokens=tokens, cached_input_tokens=tokens - 1, output_tokens=400))
     assert charged == Decimal(usd)
@@ -282,5 +282,5 @@ def test_a_long_request_to_openai_costs_twice_and_is_reserved_at_that(tokens: in
 
 
 def test_every_host_can_be_filled() -> None:
-    """Declared limits leave room for a question of the longest kind."""
+    """Declared limits leave room for the longest question."""
     assert all(host.fill_tokens >= 3_000 for host in DECISION_HOSTS.values())

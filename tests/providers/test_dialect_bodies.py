@@ -1,4 +1,4 @@
-"""Requests of both dialects are what the vendors' own SDKs say a request is, and what a host that refuses is spared."""
+"""Requests of both dialects match the vendors' SDKs, and refused fields are left out."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +48,7 @@ def check_openai(fields: dict[str, Any]) -> None:
 
 
 def check_claude(fields: dict[str, Any]) -> None:
-    """Validate a body against the SDK's request type, and against the rules that no type states."""
+    """Validate a body against the SDK's request type, and against rules that no type states."""
     CLAUDE_TYPES[bool(fields.get("stream"))].validate_python(fields, strict=True)
     schema = fields.get("output_config", {}).get("format", {}).get("schema", {})
     if set(_keywords(schema)) & set(BOUNDS):
@@ -83,7 +83,7 @@ def test_a_request_fits_the_sdks_own_type(stream: bool) -> None:
 
 
 def test_only_a_pack_that_lasts_is_marked() -> None:
-    """A mark stands at the end of the pack, where the request asks for it, and the text stays the same."""
+    """The mark is at the end of the pack if requested, and the text stays the same."""
     marked = set()
     for name, request in requests("openai", "gpt-6-luna"):
         fields = openai_body(request)
@@ -107,7 +107,7 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
 
 
 def test_a_request_carries_only_what_is_declared(judging: MakeRequest) -> None:
-    """No effort, temperature or cache mark is sent where none is declared; a way of thinking has its own place."""
+    """No effort, temperature or cache mark is sent unless declared; a mode of thinking has its own field."""
     plain = COMPATIBLE.fields(judging(cache_key=""), UNPROBED, stream=False)
     assert set(plain) == {"model", "messages", "max_completion_tokens", "response_format"}
     off, low = claude_body(judging(reasoning="disabled")), claude_body(judging(reasoning="low"))
@@ -117,13 +117,13 @@ def test_a_request_carries_only_what_is_declared(judging: MakeRequest) -> None:
 
 
 def test_the_vendors_host_is_told_to_keep_nothing(judging: MakeRequest) -> None:
-    """P08: the vendor's own host, which may keep completions, is asked not to; others are not sent the field."""
+    """P08: the vendor's own host, which may keep completions, is asked not to; others do not get the field."""
     assert openai_body(judging())["store"] is False
     assert "store" not in COMPATIBLE.fields(judging(), UNPROBED, stream=False)
 
 
 def test_weakening_ends(judging: MakeRequest) -> None:
-    """A host that refuses everything is asked finitely often, and an unrelated refusal changes nothing."""
+    """A host that refuses everything gets a finite number of requests, and an unrelated refusal changes nothing."""
     request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
     known: Capability | None = UNPROBED
     steps = 0
@@ -137,7 +137,7 @@ def test_weakening_ends(judging: MakeRequest) -> None:
 
 
 def test_a_field_named_by_its_place_is_recognised(judging: MakeRequest) -> None:
-    """Servers built on FastAPI name the field in `detail[].loc`; the input they echo is not read."""
+    """FastAPI servers name the field in `detail[].loc`; the input they repeat is not read."""
     echo = {"detail": [{"loc": ["body", "prompt_cache_key"], "input": {"text": "response_format"}}]}
     found = OFFICIAL.weaker(judging(), UNPROBED, echo)
     assert found is not None
@@ -149,7 +149,7 @@ IDS = st.lists(st.text(alphabet="abcdefghij", min_size=2, max_size=2), min_size=
 
 @given(IDS)
 def test_every_id_is_a_required_integer(ids: tuple[str, ...]) -> None:
-    """Each id of the pack is required, bounded, and nothing else is allowed: strictly."""
+    """Strictly: each id of the pack is required, bounded, and nothing else is allowed."""
     asked = response_format(ids)["json_schema"]
     assert asked["strict"] is True
     scores = asked["schema"]["properties"]["scores"]

@@ -1,4 +1,4 @@
-"""Every failure of a dialect becomes the right error of ours, and what is shown of a host's text is safe to show."""
+"""Every failure of a dialect becomes the right error, and a host's text is shown safely."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _below(error: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def _unmapped(root: type[Exception], status_error: type[Exception]) -> set[str]:
-    """Name the classes without a status that neither the table nor, short of the root, a class above covers."""
+    """Return the classes without a status that neither the table nor a parent below the root covers."""
     covering = set(BY_CLASS) - {"OpenAIError", "AnthropicError"}
     return {
         error.__name__
@@ -68,7 +68,7 @@ def _anthropic_error(status: int, error: dict[str, Any]) -> ProviderError:
 
 
 def test_every_class_of_the_sdks_is_mapped() -> None:
-    """An error class that a new SDK brings fails here until the table names it or one above it."""
+    """An error class of a new SDK fails here until the table has it or a parent."""
     assert _unmapped(openai.OpenAIError, openai.APIStatusError) == set()
     assert _unmapped(anthropic.AnthropicError, anthropic.APIStatusError) == set()
 
@@ -82,7 +82,7 @@ def test_every_class_of_the_sdks_is_mapped() -> None:
 
 
 def test_anthropics_codes_about_money_stop_the_run_and_no_others_do() -> None:
-    """Of all codes the SDK knows, those of spend and billing are out of money, whatever their status and type."""
+    """Of all SDK codes, those about spending and billing mean out of money, whatever their status and type."""
     for status, code in ((status, code) for status, code in ERROR_CLASSES if code):
         error = _anthropic_error(status, {"type": "rate_limit_error", "details": {"error_code": code}})
         about_money = "spend_limit_reached" in code or code == "linked_organization_billing_unavailable"
@@ -90,7 +90,7 @@ def test_anthropics_codes_about_money_stop_the_run_and_no_others_do() -> None:
 
 
 def test_every_type_of_anthropics_api_is_known() -> None:
-    """Every `error.type` that the SDK lists and that a message can meet is in the table."""
+    """Every `error.type` of the SDK that a message can meet is in the table."""
     of_other_endpoints = {"memory_precondition_failed_error", "memory_path_conflict_error"}
     assert set(get_args(ErrorType)) - of_other_endpoints <= set(BY_CODE)
 
@@ -107,7 +107,7 @@ def test_every_type_of_anthropics_api_is_known() -> None:
     ],
 )
 def test_the_most_exact_name_decides(status: int, error: dict[str, Any], expected: type[ProviderError]) -> None:
-    """A code outranks a type, a type the status; `invalid_request_error` says least, and words say nothing."""
+    """A code outranks a type, a type the status; `invalid_request_error` is the weakest, and words do not count."""
     assert type(_anthropic_error(status, error)) is expected
 
 
@@ -131,20 +131,20 @@ def test_an_error_inside_a_success_is_taken_by_its_code() -> None:
     ],
 )
 def test_retry_after_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
-    """Seconds, milliseconds and dates are read; nonsense counts as silence."""
+    """Seconds, milliseconds and dates are read; invalid values are ignored."""
     assert _openai_error(429, None, headers).retry_after_s == expected
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])
 def test_a_redirect_stops_the_run_and_names_its_target(status: int) -> None:
-    """No request follows it: it would take key and source to a host that the user did not name."""
+    """A redirect is not followed: it would take key and source to a host that the user did not name."""
     error = _openai_error(status, None, {"location": "https://user:secret@other.example/v1?key=sk-1"})
     assert type(error) is UnknownModel and error.stops_run
     assert error.message == f"h answered {status}, a redirect to https://other.example, which is not followed"
 
 
 def test_an_error_in_googles_wrapping_is_unwrapped() -> None:
-    """Google's endpoint answers a list around the error, and says 400 to a wrong key with the reason in its details."""
+    """Google's endpoint returns the error in a list, and a 400 for a wrong key with the reason in its details."""
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
     error = _openai_error(400, [{"error": {"code": 400, "message": "API key not valid.", "details": details}}])
     assert type(error) is AuthenticationFailed
@@ -167,20 +167,20 @@ def test_only_a_short_message_of_the_body_is_shown() -> None:
     start=st.integers(0, 10),
 )
 def test_a_message_never_repeats_the_prompt(prompt: str, before: str, start: int) -> None:
-    """No run of the prompt longer than a few words can come back through an error."""
+    """No more than a few words of the prompt can return in an error."""
     shown = shown_message({"message": before + prompt[start : start + 60]}, secret="", prompt=(prompt,))
     flat = " ".join(prompt.split())
     assert not any(shown[at : at + MIN_ECHO_CHARS] in flat for at in range(len(shown) - MIN_ECHO_CHARS + 1))
 
 
 KEY = "sk-sk-test-0123456789"
-"""It begins with its own beginning."""
+"""Its beginning repeats itself."""
 PARTS = st.sampled_from([KEY, KEY[:4], KEY[:15], KEY[3:], "s", "\ud83d", "\ude00", "😀", "é", "[key]", "\x1b", "\x00"])
 PIECES = st.lists(st.one_of(PARTS, st.text(alphabet=st.characters(), max_size=3)), max_size=12)
 
 
 def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
-    """Return the whole that pieces make, and what was shown of it."""
+    """Return the joined pieces and what was shown of them."""
     shown: list[str] = []
     text = StreamCleaner(secret=secret, on_text=shown.append)
     for piece in pieces:
@@ -191,7 +191,7 @@ def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
 
 @given(pieces=PIECES)
 def test_pieces_come_out_as_their_whole_would(pieces: list[str]) -> None:
-    """However a text is cut, what is shown and what is kept are the cleaned whole; no piece of it is empty."""
+    """However a text is cut, what is shown and kept equals the cleaned whole; no piece is empty."""
     whole, shown = streamed(pieces)
     assert whole == "".join(shown) == clean_text("".join(pieces), secret=KEY)
     assert all(shown)
@@ -199,7 +199,7 @@ def test_pieces_come_out_as_their_whole_would(pieces: list[str]) -> None:
 
 @given(text=st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\ud83d\ude00")), max_size=20))
 def test_only_half_pairs_are_replaced(text: str) -> None:
-    """A pair of surrogates is the character that it means, half a pair is U+FFFD, and all else stays."""
+    """A surrogate pair becomes its character, half a pair U+FFFD, and all else stays."""
     joined = re.sub(
         "([\ud800-\udbff])([\udc00-\udfff])",
         lambda pair: chr(0x10000 + (ord(pair[1]) - 0xD800) * 0x400 + ord(pair[2]) - 0xDC00),
@@ -210,7 +210,7 @@ def test_only_half_pairs_are_replaced(text: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "none", "ollama", "password"])
 def test_a_word_that_serves_as_key_is_left_in_the_text(word: str) -> None:
-    """A server on this machine takes any word as a key; answers may hold it."""
+    """A local server accepts any word as a key; answers may contain it."""
     assert len(word) < MIN_KEY_CHARS
     text = f"The {word} is none of ollama's password."
     assert clean_text(text, secret=word) == text

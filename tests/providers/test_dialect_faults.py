@@ -1,4 +1,4 @@
-"""Every way in which the loopback server can misbehave, and what becomes of the call, in either dialect."""
+"""Every way in which the loopback server can misbehave, and the result of the call, in either dialect."""
 
 import json
 
@@ -48,35 +48,35 @@ RAISED: dict[Fault, type[ProviderError]] = {
     Fault.REDIRECT: UnknownModel,
     Fault.CUT_PROMPT: PromptCut,
 }
-"""Faults of the wire and the account: exactly this error."""
+"""Network and account faults -> exactly this error."""
 
 ANTHROPICS = {Fault.ERROR_IN_200: Overloaded, Fault.ERROR_IN_STREAM: Overloaded}
-"""Where the Anthropic dialect has another word inside a success."""
+"""Faults named differently by the Anthropic dialect within a success."""
 
 FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Fault.TRUNCATION: Finish.LENGTH}
-"""Faults that are a way to finish."""
+"""Faults that are finish reasons."""
 
 IS_STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 KEY = "sk-proj-abcdefghijklmnop"
 
 
 def raised(dialect: str, fault: Fault) -> type[ProviderError]:
-    """The one error that a fault is."""
+    """Return the one error of a fault."""
     return ANTHROPICS.get(fault, RAISED[fault]) if dialect == "anthropic" else RAISED[fault]
 
 
 def patience_s(fault: Fault) -> float:
-    """A short deadline where it is what is tested, one that a busy machine keeps everywhere else."""
+    """Return a short deadline where it is tested, otherwise one that a busy machine meets."""
     return 0.5 if RAISED[fault] is CallTimedOut else 30.0
 
 
 def ignore(piece: str) -> None:
-    """Have the reply streamed."""
+    """Discard streamed text."""
 
 
 def test_every_fault_is_proved_here() -> None:
-    """No fault of the server goes without a test."""
-    assert {*RAISED, *FINISHED, *IN_THE_TEXT, Fault.NO_USAGE} == set(Fault)
+    """Every fault of the server has a test."""
+    assert {*RAISED, *FINISHED, *IN_THE_TEXT, Fault.NO_USAGE, Fault.VAST_USAGE} == set(Fault)
 
 
 @pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
@@ -107,7 +107,7 @@ async def test_a_fault_raises_its_own_error(
 async def test_refusal_and_truncation_are_ways_to_finish(
     spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
 ) -> None:
-    """A refusal, whose content is empty, or a truncated reply raises nothing and says what it is."""
+    """A refusal (empty content) or a truncated reply raises nothing and is reported."""
     spoken.server.misbehave(fault)
     async with spoken.connected(spoken.server.url) as provider:
         completion = await provider.complete(judging(), ignore if is_streamed else None)
@@ -119,7 +119,7 @@ async def test_refusal_and_truncation_are_ways_to_finish(
 async def test_what_the_model_wrote_comes_through_as_written(
     spoken: Spoken, judging: MakeRequest, fault: Fault
 ) -> None:
-    """Wrong content is the scorer's to repair: the provider neither mends nor hides it."""
+    """Wrong content is the scorer's to repair: the provider neither repairs nor hides it."""
     async with spoken.connected(spoken.server.url) as provider:
         right = await provider.complete(judging())
         spoken.server.misbehave(fault)
@@ -130,11 +130,12 @@ async def test_what_the_model_wrote_comes_through_as_written(
 
 
 @IS_STREAMED
+@pytest.mark.parametrize("fault", [Fault.NO_USAGE, Fault.VAST_USAGE], ids=lambda fault: fault.name)
 async def test_missing_usage_is_our_estimate_and_says_so(
-    spoken: Spoken, judging: MakeRequest, is_streamed: bool
+    spoken: Spoken, judging: MakeRequest, is_streamed: bool, fault: Fault
 ) -> None:
-    """A host without usage is metered by our estimate, marked as one."""
-    spoken.server.misbehave(Fault.NO_USAGE)
+    """A host without usage, or with one that no call can have, is metered by our estimate, marked as one."""
+    spoken.server.misbehave(fault)
     request = judging()
     async with spoken.connected(spoken.server.url) as provider:
         completion = await provider.complete(request, ignore if is_streamed else None)
@@ -145,7 +146,7 @@ async def test_missing_usage_is_our_estimate_and_says_so(
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED], ids=lambda fault: fault.name)
 async def test_retry_after_reaches_the_caller(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
-    """X12: what the host asks to wait stands on the error; where it is silent there is none."""
+    """X12: the host's requested wait is on the error; a silent host has none."""
     spoken.server.misbehave(fault, retry_after_s=1.5)
     spoken.server.misbehave(fault)
     async with spoken.connected(spoken.server.url) as provider:
@@ -156,7 +157,7 @@ async def test_retry_after_reaches_the_caller(spoken: Spoken, judging: MakeReque
 
 
 async def test_a_host_that_is_not_there_was_sent_nothing(spoken: Spoken, judging: MakeRequest) -> None:
-    """A refused connection is told apart from a broken one: nothing can have been charged."""
+    """A refused connection is distinguished from a broken one: it cannot have been charged."""
     async with spoken.connected("http://127.0.0.1:9" + spoken.server.base_path) as provider:
         with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:
             await provider.complete(judging())

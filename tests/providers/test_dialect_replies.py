@@ -1,4 +1,4 @@
-"""Replies by malicious or careless hosts, and numbers that cannot be."""
+"""Replies by malicious or careless hosts, and impossible numbers."""
 
 from collections.abc import AsyncIterator
 from typing import get_args
@@ -23,7 +23,7 @@ CLAUDE = AnthropicProvider("https://api.anthropic.com", "")
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"9" * 5_000 + b"}"])
 def test_json_made_to_break_its_reader_is_unreadable(body: bytes) -> None:
-    """Endless nesting and endless numbers are one more reply that cannot be read."""
+    """Endless nesting and endless numbers count as unreadable replies."""
     with pytest.raises(UnreadableResponse):
         json_object(body, {"content-type": "application/json"}, OPENAI, CALL)
 
@@ -39,7 +39,7 @@ async def _read_stream(provider: WireProvider, *events: object, fails: Exception
 
 
 async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: Spoken) -> None:
-    """Events that are no objects or no JSON cannot be read; a stream without an end has broken off."""
+    """Events that are no JSON objects are unreadable; a stream without an end is broken."""
     async with spoken.connected(spoken.server.url) as provider:
         with pytest.raises(UnreadableResponse):
             await _read_stream(provider, {}, fails=RecursionError())
@@ -51,7 +51,7 @@ async def test_a_stream_made_to_break_its_reader_is_unreadable(spoken: Spoken) -
 
 @pytest.mark.parametrize("count", [10**30, -1, True, 1.5, "9", None])
 def test_a_count_that_cannot_be_is_none(count: object) -> None:
-    """Usage that makes no sense is as if it were not reported: it is neither believed nor able to break the ledger."""
+    """Invalid usage counts as unreported: it is neither believed nor able to break the ledger."""
     assert openai.reported_usage({"prompt_tokens": count, "completion_tokens": 5}) is None
     assert openai.reported_usage({"prompt_tokens": 5, "completion_tokens": count}) is None
     assert anthropic.reported_usage({"input_tokens": count, "output_tokens": 5}) is None
@@ -59,7 +59,7 @@ def test_a_count_that_cannot_be_is_none(count: object) -> None:
 
 
 def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
-    """Blocks of thinking do not reach the scorer, and only reasons that the SDK lists stand in the table."""
+    """Thinking blocks do not reach the scorer, and only the SDK's reasons are in the table."""
     blocks = [{"type": "thinking", "thinking": "hm", "text": "no"}, {"type": "text", "text": "{}"}, "junk", {"text": 1}]
     found = {"content": blocks, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
     assert CLAUDE.completion(found, CALL, RateLimits()).text == "{}"
@@ -72,13 +72,13 @@ def test_thinking_is_no_text_and_every_stop_reason_is_decided() -> None:
 
 @pytest.mark.parametrize("limit", ["9" * 5_000, "nan", "-1", "0", "1e9", ""])
 def test_a_limit_that_cannot_be_is_none(limit: str) -> None:
-    """A header that states no limit states none."""
+    """A header without a valid limit states none."""
     assert HOST.rate_limits({"x-ratelimit-limit-requests": limit}).requests_per_minute is None
     assert CLAUDE.rate_limits({"anthropic-ratelimit-requests-limit": limit}).requests_per_minute is None
 
 
 def test_a_total_of_tokens_is_left_out_where_input_is_stated_by_itself() -> None:
-    """The total counts what the cache served, which the limit of input does not; alone it is a limit like any other."""
+    """The total includes cached tokens, the input limit does not; alone it is a normal limit."""
     total = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-tokens-limit": "60000"}
     parts = {"anthropic-ratelimit-input-tokens-limit": "50000", "anthropic-ratelimit-output-tokens-limit": "10000"}
     assert CLAUDE.rate_limits(total) == RateLimits(50, 60_000)

@@ -1,4 +1,4 @@
-"""What holds in either dialect, against a real server on loopback; what may go wrong is in `test_dialect_faults`."""
+"""Common to both dialects, against a real server on loopback; faults are in `test_dialect_faults`."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from xscore.settings.load import VENDORS
 
 
 async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeRequest) -> None:
-    """X05: one call carries a pack and brings back a score for each of its ids, with the host's usage."""
+    """X05: one call carries a pack and returns a score for each of its ids, with the host's usage."""
     spoken.server.score = table({"entity_k1": 92})
     async with spoken.connected(spoken.server.url) as provider:
         completion = await provider.complete(judging())
@@ -34,7 +34,7 @@ async def test_a_judging_call_scores_every_id(spoken: Spoken, judging: MakeReque
 async def test_a_judging_call_is_what_the_sdk_would_send(
     spoken: Spoken, judging: MakeRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the SDK a host gets the same body and the same headers, but for those in which the SDK names itself."""
+    """Without the SDK a host gets the same body and headers, except those that name the SDK."""
     monkeypatch.setenv(f"{spoken.name.upper()}_CUSTOM_HEADERS", "X-Team: search\nX-Region: eu")
     request = judging(task="Ünïcode \u2028 \x7f\x01 …", temperature=0.0)
     async with spoken.connected(spoken.server.url, key="sk-test-1234567890") as provider:
@@ -64,7 +64,7 @@ async def test_text_arrives_while_it_is_written(spoken: Spoken, judging: MakeReq
 
 
 async def test_the_host_lists_its_models(spoken: Spoken) -> None:
-    """`doctor` can see which models a host serves."""
+    """`doctor` can list a host's models."""
     spoken.server.models = ("judge-2", "gpt-oss:20b")
     async with spoken.connected(spoken.server.url) as provider:
         assert await provider.models() == ("judge-2", "gpt-oss:20b")
@@ -80,7 +80,7 @@ def test_a_remote_host_needs_a_key(vendor: str) -> None:
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_connecting_loads_no_sdk(vendor: str, tmp_path: Path) -> None:
-    """Building a provider and its wrappers imports none of the heavy modules; only a call does."""
+    """Building a provider and its wrappers imports no heavy module; only a call does."""
     program = (
         "import sys\n"
         "from xscore.providers import attempts, limits, prices, spec\n"

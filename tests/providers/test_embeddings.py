@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
-from xscore.extensions.vectors.turn_likeness import EndpointEmbedder, make_embedder
+from xscore.extensions.vectors.turn_likeness import Embedder, make_embedder
 from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
 from xscore.providers.attempts import Metered, Retrying
 from xscore.providers.provider import Provider
@@ -18,26 +18,26 @@ TEXTS = ["read the file", "write the file", ""]
 
 @pytest.fixture
 def embedding_server() -> Iterator[EmbeddingServer]:
-    """A server that behaves, until told otherwise."""
+    """A server, well-behaved by default."""
     with EmbeddingServer() as running:
         yield running
 
 
 def settings_of(server: EmbeddingServer, key: str = "") -> Settings:
-    """Name the server as the host of embeddings alone."""
+    """Name the server as the host of embeddings only."""
     return Settings(
         embedding=EmbeddingSettings(model="openai:vectors-1", base_url=server.url),
         openai=OpenAISettings(api_key=Secret(key)),
     )
 
 
-def embedder_of(settings: Settings) -> EndpointEmbedder:
-    """Make the embedder with nothing around its host."""
+def embedder_of(settings: Settings) -> Embedder:
+    """Make the embedder without wrappers."""
     return make_embedder(settings, lambda provider: provider)
 
 
 async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingServer) -> None:
-    """H07: rows come back in the order of the texts, whatever order the host answers in; no dimension is fixed."""
+    """H07: rows come back in the order of the texts, however the host orders them; no dimension is fixed."""
     embedder = embedder_of(settings_of(embedding_server))
     found = await embedder.embed(TEXTS)
     await embedder.aclose()
@@ -50,7 +50,7 @@ async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingSe
 
 
 async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_server: EmbeddingServer) -> None:
-    """A 429 and a 503 are tried again by the wrappers all calls have; the ledger has each attempt, as `embed`."""
+    """A 429 and a 503 are retried by the common wrappers; the ledger has each attempt, as `embed`."""
     embedding_server.statuses = [429, 503]
     rows: list[CallRecord] = []
 
@@ -93,7 +93,7 @@ async def test_the_format_is_left_out_where_it_is_refused(embedding_server: Embe
     ],
 )
 async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingServer, reply: dict[str, object]) -> None:
-    """Another number of rows, ragged rows and words are never taken for vectors."""
+    """A wrong number of rows, ragged rows and words are never accepted as vectors."""
     embedding_server.reply = reply
     embedder = embedder_of(settings_of(embedding_server))
     with pytest.raises(UnreadableResponse):
@@ -102,7 +102,7 @@ async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingSer
 
 
 async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer) -> None:
-    """The key of `openai.*` opens the endpoint; a host that repeats it in an error does not get it shown."""
+    """The key of `openai.*` is used for the endpoint; an error that repeats it does not show it."""
     key = "sk-test-abcdefghijklmnop-1234"
     embedding_server.reply = {"error": {"message": f"no credit for {key}", "code": "insufficient_quota"}}
     embedder = embedder_of(settings_of(embedding_server, key))
@@ -114,7 +114,7 @@ async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer
 
 
 def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> None:
-    """No text goes to a host that would turn it away."""
+    """No text is sent to a host that would reject it."""
     with pytest.raises(AuthenticationFailed):
         embedder_of(
             Settings(embedding=EmbeddingSettings(model="openai:vectors-1", base_url="https://vectors.example/v1"))

@@ -1,4 +1,4 @@
-"""Limits around a scripted provider: slots, requests, tokens and dollars are taken before a send."""
+"""Limits around a scripted provider: slots, requests, tokens and dollars are taken before a call."""
 
 import asyncio
 from decimal import Decimal
@@ -18,7 +18,7 @@ from xscore.records.calls import Completion, Usage
 
 
 class Purse:
-    """A budget in memory: keeps what was reserved and settled."""
+    """A budget in memory that records reservations and settlements."""
 
     def __init__(self, cap: str) -> None:
         self.left = Decimal(cap)
@@ -26,7 +26,7 @@ class Purse:
         self.settled: list[Decimal | None] = []
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Set the amount aside or refuse."""
+        """Reserve the amount or refuse."""
         if (usd or 0) > self.left:
             raise BudgetExhausted("the purse is empty")
         self.left -= usd or 0
@@ -34,7 +34,7 @@ class Purse:
         return str(len(self.reserved) - 1)
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Put back what was not spent."""
+        """Release what was not spent."""
         self.left += (self.reserved[int(reservation)] or 0) - (actual or 0)
         self.settled.append(actual)
 
@@ -51,7 +51,7 @@ def _failing(kind: str) -> ScriptedProvider:
 async def test_calls_in_flight_stay_within_the_limit(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """X05: peak in flight is the limit, and it is reached."""
+    """X05: the peak in flight equals the limit."""
     server.latency_s = 0.05
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=3)
@@ -60,7 +60,7 @@ async def test_calls_in_flight_stay_within_the_limit(
 
 
 def test_tokens_are_reserved_at_the_bound_and_refunded(judging: MakeRequest) -> None:
-    """The upper bound is taken before the send; what the call did not use is given back."""
+    """The upper bound is taken before the call; what it did not use is returned."""
     request = judging()
     reserved = request.reserved_input_tokens + request.max_output_tokens
 
@@ -77,7 +77,7 @@ def test_tokens_are_reserved_at_the_bound_and_refunded(judging: MakeRequest) -> 
 
 
 async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest) -> None:
-    """A call whose upper bound passes the cap is not sent."""
+    """A call whose upper bound exceeds the cap is not sent."""
     provider = ScriptedProvider()
     limited = Limited(provider, budget=Purse("10"), price_of=dollar_a_token)
     with pytest.raises(BudgetExhausted):
@@ -86,7 +86,7 @@ async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest)
 
 
 async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None:
-    """The bound is reserved, the actual settled, the difference is free again."""
+    """The bound is reserved, the actual cost settled, the difference released."""
     purse = Purse("10000")
     completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(judging())
     actual = dollar_a_token("", "", "", completion.usage)
@@ -100,7 +100,7 @@ async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None
     [("timeout", True), ("unreadable_response", True), ("connection", True), ("rate_limited", False), ("quota", False)],
 )
 async def test_what_may_have_been_charged_stays_charged(judging: MakeRequest, kind: str, is_charged: bool) -> None:
-    """A timed-out call stays charged in full; one that was turned away costs nothing."""
+    """A timed-out call stays charged in full; a rejected one costs nothing."""
     purse = Purse("10000")
     with pytest.raises(ProviderError):
         await Limited(_failing(kind), budget=purse, price_of=dollar_a_token).complete(judging())
@@ -119,7 +119,7 @@ async def test_an_abandoned_call_stays_charged(judging: MakeRequest) -> None:
 
 
 async def test_no_sum_of_calls_passes_the_cap(judging: MakeRequest) -> None:
-    """Calls at once cannot together pass a cap that each would pass alone."""
+    """Concurrent calls cannot together exceed a cap that each would meet alone."""
     purse = Purse("1200")
     limited = Limited(ScriptedProvider(Script(latency_s=0.01)), budget=purse, price_of=dollar_a_token)
     done = await asyncio.gather(*(limited.complete(judging()) for _ in range(20)), return_exceptions=True)
@@ -130,7 +130,7 @@ async def test_no_sum_of_calls_passes_the_cap(judging: MakeRequest) -> None:
 async def test_what_waits_is_not_sent_after_a_halt(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """Calls in flight go on, calls in line are told that they were not sent, and so is every later one."""
+    """Calls in flight continue, queued calls fail as unsent, and so does every later one."""
     server.latency_s = 0.2
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=3)
@@ -148,7 +148,7 @@ async def test_what_waits_is_not_sent_after_a_halt(
 
 @pytest.mark.parametrize("holds", ["rate", "backoff"])
 async def test_a_halt_wakes_whoever_waits_long(server: OpenAIServer, judging: MakeRequest, holds: str) -> None:
-    """Neither a limit of a request a minute nor a Retry-After of an hour keeps a stopped run waiting."""
+    """Neither a limit of one request a minute nor a Retry-After of an hour delays a stopped run."""
     provider = ScriptedProvider(Script(errors=(PlannedError(at=1, kind="rate_limited", retry_after_s=100.0),)))
     limited = Limited(
         provider if holds == "backoff" else ScriptedProvider(), rates=LocalRates(rpm=1 if holds == "rate" else None)

@@ -11,7 +11,7 @@ from tests.servers import OpenAIServer
 async def test_a_marked_prefix_is_written_once_and_then_read(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """Where the host caches up to marks only, the pack's end is marked and the turn after it is never written."""
+    """At a host with explicit cache marks, the pack's end is marked and the turn after it is never written."""
     async with connected(server.url) as provider:
         kept = {"model": "gpt-6-luna", "chars": 3_000, "prefix_ttl_s": 1_800}
         cold = await provider.complete(judging(**kept))
@@ -30,7 +30,7 @@ async def test_a_marked_prefix_is_written_once_and_then_read(
 async def test_a_lesser_server_is_asked_for_less(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, refused: str, form: str | None
 ) -> None:
-    """A host that refuses the schema is asked for a JSON object, then for text; it is remembered."""
+    """A host that refuses the schema gets a JSON object request, then text; it is remembered."""
     server.refused_fields = (refused,)
     async with connected(server.url) as provider:
         first = await provider.complete(judging())
@@ -47,7 +47,7 @@ async def test_a_lesser_server_is_asked_for_less(
 async def test_a_field_the_host_does_not_know_is_left_out(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, field: str
 ) -> None:
-    """A host that refuses an optional field gets the same request without it, and is not asked again."""
+    """A host that refuses an optional field gets the request without it, and no second refusal."""
     server.refused_fields = (field,)
     request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
     async with connected(server.url) as provider:
@@ -61,7 +61,7 @@ async def test_a_field_the_host_does_not_know_is_left_out(
 async def test_a_refusal_in_googles_wrapping_is_understood(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """A host that wraps its errors into a list is asked without the field that it refuses, as any other."""
+    """A host that wraps its errors in a list also gets the request without the refused field."""
     server.errors_in_a_list = True
     server.refused_fields = ("prompt_cache_key",)
     async with connected(server.url) as provider:
@@ -84,7 +84,7 @@ async def test_the_reasoning_effort_is_never_dropped(
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """A key is sent where there is one; a local server without one gets a dummy."""
+    """A configured key is sent; a local server without one gets a dummy."""
     async with connected(server.url, key="sk-test-1234567890") as provider:
         await provider.complete(judging())
     async with connected(server.url) as provider:
@@ -95,7 +95,7 @@ async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
 async def test_another_host_learns_nothing_of_the_account(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The organization and project that the vendor's variables name go to the vendor, whole or streamed, only."""
+    """The organization and project in the vendor's variables are sent to the vendor only, whole or streamed."""
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     async with connected(server.url) as provider:

@@ -1,4 +1,4 @@
-"""What is OpenAI's own of batches: files found by name, validation, two files of results."""
+"""Specific to OpenAI's batches: files found by name, validation, two result files."""
 
 import io
 from collections.abc import AsyncIterator, Iterator
@@ -39,10 +39,10 @@ async def vendor(server: OpenAIBatchServer) -> AsyncIterator[Vendor]:
     ids=["duplicate", "not JSON", "empty", "two models"],
 )
 async def test_an_input_that_is_refused_says_why(vendor: Vendor, judging: MakeRequest, spoil: Any, why: str) -> None:
-    """In our words, by the host's code; nothing was run."""
+    """The reason is in our words, by the host's code; nothing ran."""
     lines = io.BytesIO(spoil(vendor.lines(judging, 1).read()))
     file_id = await vendor.host.upload(lines, mark=MARK)
-    seen = await vendor.ended(await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=1))
+    seen = await vendor.ended(await vendor.host.create(lines, mark=MARK, file_id=file_id))
     assert seen.state is BatchState.FAILED and seen.error_kinds == ("rejected",)
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(seen.problem)
@@ -50,7 +50,7 @@ async def test_an_input_that_is_refused_says_why(vendor: Vendor, judging: MakeRe
 
 
 async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeRequest) -> None:
-    """Each of the vendor's words in turn, and what it is in common terms."""
+    """Each of the vendor's states in turn, and its common name."""
     vendor.server.batches.looks_until_done = 4
     seen = await vendor.created(judging, 6)
     words = [(seen.status, seen.state)]
@@ -63,7 +63,7 @@ async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeReque
 
 
 async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: MakeRequest) -> None:
-    """Both files are read, one after the other; strays and doubles come as they are."""
+    """Both files are read, one after the other; unknown ids and duplicates are passed on."""
     vendor.server.misbehave(Fault.SERVER_ERROR, times=2)
     vendor.server.batches.strays = True
     seen = await vendor.ended(await vendor.created(judging, 5))
@@ -75,7 +75,7 @@ async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: Make
 
 
 async def test_requests_that_never_ran_may_be_missing(vendor: Vendor, judging: MakeRequest) -> None:
-    """A cancelled batch tells only of what was run."""
+    """A cancelled batch reports only what ran."""
     vendor.server.batches.is_silent_about_unrun = True
     seen = await vendor.created(judging, 10)
     await vendor.host.look(seen.vendor_id)
@@ -84,7 +84,7 @@ async def test_requests_that_never_ran_may_be_missing(vendor: Vendor, judging: M
 
 
 async def test_the_key_is_cut_out_of_answers(vendor: Vendor, judging: MakeRequest) -> None:
-    """A host that repeats it in a reply of a batch does not get it kept."""
+    """A key repeated in a batch reply is not stored."""
     vendor.server.score = lambda memory, turn: (90, f"the key is {KEY}")
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
     assert result.completion is not None
@@ -92,7 +92,7 @@ async def test_the_key_is_cut_out_of_answers(vendor: Vendor, judging: MakeReques
 
 
 async def test_a_host_that_stays_down_is_given_up(vendor: Vendor, judging: MakeRequest) -> None:
-    """A look is tried four times, then its failure is told."""
+    """A poll is tried four times, then its failure is raised."""
     seen = await vendor.created(judging, 1)
     vendor.server.batches.trouble(Step.LOOK, Trouble.FAILED, times=9)
     with pytest.raises(Overloaded):

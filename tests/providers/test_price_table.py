@@ -1,4 +1,4 @@
-"""The compiled tariffs against the tables that they were compiled from."""
+"""The compiled prices against the tables they were compiled from."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.providers.prices import PERIOD_S, batch_price, call_price, compile_prices, find_table_model
+from xscore.providers.prices import PERIOD_S, call_price, compile_prices, find_table_model
 from xscore.records.calls import Usage
 
 HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
@@ -19,7 +19,7 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 
 def models(vendor: str, *kinds: str) -> list[str]:
-    """Name the vendor's models that are found by their own name and have a price of each of these kinds today."""
+    """Return the vendor's models that are found by their own name and have a price of each of these kinds today."""
     (found,) = (one for one in get_snapshot().providers if one.id == vendor)
     named = [model for model in found.models if found.find_model(model.id) is model]
     return [model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)]
@@ -31,7 +31,7 @@ EMBEDDING = [("openai", model) for model in models("openai", "input_mtok") if ("
 
 @st.composite
 def usages(draw: st.DrawFn) -> Usage:
-    """Draw a usage that can be: parts never exceed their whole; both sides of every long-prompt tier."""
+    """Draw plausible usage: parts never exceed their whole; both sides of every long-prompt tier."""
     given_ = draw(st.one_of(st.integers(1, 5_000), st.integers(90_000, 300_000)))
     cached = draw(st.integers(0, given_))
     written = draw(st.integers(0, given_ - cached))
@@ -47,7 +47,7 @@ def usages(draw: st.DrawFn) -> Usage:
 
 
 def of_the_table(usage: Usage) -> genai_prices.Usage:
-    """Say the same usage in the table's words."""
+    """Return the same usage in the table's terms."""
     return genai_prices.Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cached_input_tokens,
@@ -59,7 +59,7 @@ def of_the_table(usage: Usage) -> genai_prices.Usage:
 
 
 def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dict[str, str] | None = None) -> Decimal:
-    """Let genai-prices price one call."""
+    """Price one call with genai-prices."""
     found = genai_prices.calc_price(
         of_the_table(usage),
         model,
@@ -73,13 +73,13 @@ def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dic
 @settings(max_examples=50, deadline=None)
 @given(known=st.sampled_from(TALKING), usage=usages(), days=st.integers(-900, 300), seconds=st.integers(0, 86_399))
 def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: int, seconds: int) -> None:
-    """Any usage, of any model of both vendors, on any day: what genai-prices works out, and so for a batch."""
+    """Any usage, of any model of both vendors, on any day: the same as genai-prices, and so for a batch."""
     vendor, model = known
     when = NOW.replace(hour=0) + timedelta(days=days, seconds=seconds)
     found = call_price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
     assert found is not None
     assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
-    batch = batch_price(model, HOSTS[vendor], usage, at=when.timestamp())
+    batch = call_price.batch(model, HOSTS[vendor], usage, at=when.timestamp())
     assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal("1e-12")
 
 
@@ -104,7 +104,7 @@ MOMENTS = [
 @pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
-    """At each side of every tier, day and hour of the day; what the table has no token price for is unpriced."""
+    """At each side of every tier, day and hour; a model without a token price in the table is unpriced."""
     for vendor, model in [(each, model) for each in get_snapshot().providers for model in each.models]:
         for when in MOMENTS:
             stated = model.get_prices(when)
@@ -118,7 +118,7 @@ def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
 
 
 def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
-    """A price is compiled once for a quarter of an hour, so no change in the tables may fall within one."""
+    """A price is compiled once for a quarter of an hour, so no change in the tables may fall inside one."""
     models_ = [model for vendor in get_snapshot().providers for model in vendor.models]
     conditional: list[Any] = [each for model in models_ if isinstance(model.prices, list) for each in model.prices]
     limits: list[Any] = [
@@ -133,7 +133,7 @@ def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
 
 
 def test_an_embedding_has_no_output_to_price() -> None:
-    """A model that is priced by its input alone is priced for input; output of it would be unpriced, not free."""
+    """A model priced by its input alone is priced for input; output would be unpriced, not free."""
     assert EMBEDDING
     for vendor, model in EMBEDDING:
         usage = Usage(input_tokens=8_000)
@@ -143,19 +143,19 @@ def test_an_embedding_has_no_output_to_price() -> None:
 
 @pytest.mark.parametrize("model", ["whisper-1", "tts-1", "omni-moderation-latest"])
 def test_what_is_not_priced_by_tokens_is_unpriced(model: str) -> None:
-    """Hours of audio, characters, or no price at all: tokens of such a model have no price, which is not $0."""
+    """Priced by hours of audio, by characters, or not at all: tokens of such a model are unpriced, not $0."""
     assert find_table_model(model, HOSTS["openai"]) is not None
     assert call_price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
 
 
 def test_a_batch_is_not_known_where_the_table_states_none() -> None:
-    """The table would silently give the full price; none is given, neither half nor whole."""
+    """The table would silently return the full price; we return none, neither half nor whole."""
     usage = Usage(input_tokens=1_000)
     for vendor, model in (("anthropic", "claude-opus-4-1"), ("openai", "gpt-6-cyber")):
         assert call_price(vendor, model, HOSTS[vendor], usage) is not None
-        assert batch_price(model, HOSTS[vendor], usage) is None
+        assert call_price.batch(model, HOSTS[vendor], usage) is None
     before = datetime(2026, 10, 13, tzinfo=UTC).timestamp()
-    assert batch_price("gpt-6-luna", HOSTS["openai"], usage, at=before) is None
+    assert call_price.batch("gpt-6-luna", HOSTS["openai"], usage, at=before) is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_batch_is_not_known_where_the_table_states_none() -> None:
     ],
 )
 def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
-    """A name that begins, or ends, like a vendor's is somebody else's: the vendor's prices are not its."""
+    """A name that begins or ends like a vendor's is another host: the vendor's prices do not apply."""
     for model in ("gpt-6-luna", "claude-haiku-4-5", "gemini-2.5-flash", "kimi-k2-0711-preview"):
         assert call_price("openai", model, host, Usage(input_tokens=1_000)) is None
 
@@ -191,12 +191,12 @@ def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
     ],
 )
 def test_a_vendors_own_hosts_have_prices(host: str, model: str) -> None:
-    """The whole name fits: with a port or without, and below a vendor's domain."""
+    """The whole name must match: with or without a port, and subdomains of a vendor."""
     assert call_price("openai", model, host, Usage(input_tokens=1_000)) is not None
 
 
 def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
-    """DeepSeek's day had a cheaper part: the same call costs less at night, and nothing of the morning sticks."""
+    """DeepSeek had cheaper hours: the same call costs less at night, and no morning price is cached."""
     usage = Usage(input_tokens=1_000_000)
     noon, night = (datetime(2025, 5, 1, hour, tzinfo=UTC).timestamp() for hour in (12, 20))
     paid = [call_price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at) for at in (noon, night, noon)]
@@ -205,7 +205,7 @@ def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
 
 
 def test_a_fee_a_call_is_added_to_its_tokens() -> None:
-    """Perplexity: $12 for a thousand calls beside $1 for a million tokens; a call that was refused has no fee."""
+    """Perplexity: $12 for a thousand calls plus $1 for a million tokens; a refused call has no fee."""
     usage = Usage(input_tokens=1_000, output_tokens=500)
     found = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
     assert found == Decimal("0.012") + Decimal("0.0015")

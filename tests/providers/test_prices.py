@@ -1,4 +1,4 @@
-"""What a call costs, from the offline tables."""
+"""The price of a call, from the offline tables."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.conftest import MakeRequest
-from xscore.providers.prices import PriceList, assumed_price, batch_price, call_price, cost_upper_bound
+from xscore.providers.prices import PriceList, assumed_price, call_price, cost_upper_bound
 from xscore.records.calls import Request, Stage, Usage
 from xscore.settings.values import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
@@ -17,7 +17,7 @@ TOKENS = st.integers(0, 400_000)
 
 @pytest.mark.parametrize(("spec", "usd"), [(DEFAULT_JUDGE, "0.6"), (DEFAULT_PRIMARY, "12")])
 def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
-    """The prices beside the default models hold: input and output of a million tokens, below the long-prompt tier."""
+    """The stated prices of the default models: input and output of a million tokens, below the long-prompt tier."""
     model = spec.partition(":")[2]
     fifth = call_price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
     assert fifth is not None
@@ -30,7 +30,7 @@ MILLION = Usage(input_tokens=10**6)
 @pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080"])
 @pytest.mark.parametrize("model", ["qwen3:8b", "gpt-oss-20b", "openai/gpt-oss-120b", "deepseek-r1:8b", "my-model"])
 def test_a_model_server_of_this_machine_costs_nothing(host: str, model: str) -> None:
-    """Open weights behind loopback are free, also where some vendor sells the same model."""
+    """Open weights behind loopback are free, even if some vendor sells the same model."""
     assert call_price("openai", model, host, MILLION) == 0
     assert assumed_price(model, host) == "free"
     assert call_price("scripted", "gpt-6-luna", "-", MILLION) == 0
@@ -47,16 +47,16 @@ def test_a_model_server_of_this_machine_costs_nothing(host: str, model: str) -> 
     ],
 )
 def test_a_gateway_on_this_machine_costs_what_the_vendor_asks(model: str, vendor: str, name: str) -> None:
-    """A model that only a vendor sells is priced behind loopback too: the vendor's price, also by batch."""
+    """A model that only a vendor sells has the vendor's price behind loopback too, also by batch."""
     found, usage = call_price("openai", model, "localhost:4000", MILLION), Usage(input_tokens=100)
     assert found is not None and found > 0
     assert found == call_price("openai", name, vendor, MILLION)
-    assert batch_price(model, "localhost:4000", usage) == batch_price(name, vendor, usage)
+    assert call_price.batch(model, "localhost:4000", usage) == call_price.batch(name, vendor, usage)
     assert assumed_price(model, "localhost:4000") == "vendor"
 
 
 def test_the_user_has_the_last_word_on_a_price() -> None:
-    """`provider.price`: `free` frees an alias here, `vendor` prices a gateway anywhere; neither invents one."""
+    """`provider.price`: `free` makes a local alias free, `vendor` prices any gateway; neither invents a price."""
     free, vendor = PriceList("free"), PriceList("vendor")
     assert free("openai", "gpt-4o", "localhost:11434", MILLION) == 0
     assert free("openai", "gpt-4o", OPENAI, MILLION) == call_price("openai", "gpt-4o", OPENAI, MILLION)
@@ -68,7 +68,7 @@ def test_the_user_has_the_last_word_on_a_price() -> None:
 
 
 def test_another_vendors_host_has_its_own_prices() -> None:
-    """The host decides the table, not the dialect."""
+    """The host decides the price table, not the dialect."""
     assert call_price("openai", "openai/gpt-5-mini", "openrouter.ai", Usage(input_tokens=1_000)) is not None
 
 
@@ -98,5 +98,5 @@ def test_no_call_costs_more_than_its_upper_bound(tokens: int, cached: float, wri
 
 
 def test_an_unpriced_model_has_no_upper_bound(judging: MakeRequest) -> None:
-    """What cannot be priced cannot be reserved; the budget is told so."""
+    """An unpriced call cannot be reserved; the budget is told so."""
     assert cost_upper_bound("openai", OPENAI, judging(model="no-such-model")) is None

@@ -1,4 +1,4 @@
-"""A prompt that the host cut in silence is an error, whatever the model is called."""
+"""A prompt silently truncated by the host is an error, for any model name."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from xscore.records.calls import Capability
 async def test_a_cut_prompt_is_an_error_at_any_host_but_the_vendors(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, model: str
 ) -> None:
-    """A name that the vendor has as well spares no other host: Ollama serves gpt-oss, and cuts."""
+    """A vendor's model name does not exempt another host: Ollama serves gpt-oss, and truncates."""
     server.misbehave(Fault.CUT_PROMPT)
     async with connected(server.url) as provider:
         with pytest.raises(PromptCut, match="cut the prompt") as caught:
@@ -25,7 +25,7 @@ async def test_a_cut_prompt_is_an_error_at_any_host_but_the_vendors(
 
 
 def test_the_vendors_own_host_is_spared() -> None:
-    """The vendor answers 400 to what is too long, and counts its own models' tokens."""
+    """The vendor answers 400 to an overlong prompt, and counts its own models' tokens."""
     for url, is_own in (
         ("https://api.openai.com/v1", True),
         ("https://eu.api.openai.com/v1", True),
@@ -36,7 +36,7 @@ def test_the_vendors_own_host_is_spared() -> None:
 
 
 async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeRequest, connected: Connected) -> None:
-    """Where the context is known, a cut of a few percent is seen: the count stops at the brim."""
+    """With a known context a cut of a few percent is detected: the count stops at the limit."""
     with LesserServer(num_ctx=1_024) as server:
         async with connected(server.url) as provider:
             whole = judging(chars=1_100)
@@ -52,12 +52,12 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
 
 
 def test_short_prompts_are_not_suspected(judging: MakeRequest) -> None:
-    """Below some hundred tokens an estimate says nothing, and every context is long enough."""
+    """Below some hundred tokens an estimate is too rough, and every context is long enough."""
     assert not is_prompt_cut(judging(), count_prompt(judging(), 10))
 
 
 def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> None:
-    """A host that cuts teaches too many characters a token; the estimate made with them is not what decides."""
+    """A truncating host inflates the learned characters per token; estimates made with them do not decide."""
     chars = count_prompt(judging(chars=9_000), 0).chars
     for learned in (3.0, 3.7, 9.0, 30.0):
         estimated = judging(chars=9_000, input_tokens=round(chars / learned))
@@ -68,7 +68,7 @@ def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> 
 
 
 def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(judging: MakeRequest) -> None:
-    """A rubric that is read every time hides no cut of the pack after it, nor does what the host adds of its own."""
+    """Neither a rubric that is always read nor the host's own additions hide a cut pack."""
     short, long = judging(chars=700), judging(chars=2_000)
     shortest = PromptCount(count_prompt(short, 0).chars, count_prompt(short, 0).chars // 4 + 90)
     chars = count_prompt(long, 0).chars
@@ -78,7 +78,7 @@ def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(judging:
 
 
 def test_long_rules_and_indentation_are_not_taken_for_a_cut(judging: MakeRequest) -> None:
-    """A run of one character is a token or two: a prompt full of them counts few tokens and was read whole."""
+    """A run of one character is one or two tokens: a prompt full of them counts few tokens and was read whole."""
     table = judging(content=("word " * 400 + "\n".join("-" * 100 for _ in range(60)) + "    " * 1_000,))
     assert not is_prompt_cut(table, count_prompt(table, 700))
     assert is_prompt_cut(table, count_prompt(table, 250))

@@ -1,4 +1,4 @@
-"""The page on providers says what the code does."""
+"""The providers page matches the code."""
 
 import json
 import re
@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
 
 def test_the_script_on_the_page_is_one(tmp_path: Path) -> None:
-    """The example script can be read and uses every field there is."""
+    """The example script is valid and uses every field."""
     block = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert block is not None
     file = tmp_path / "script.json"
@@ -29,5 +29,5 @@ def test_every_field_that_may_be_left_out_is_named() -> None:
 
 
 def test_every_word_for_thinking_is_named() -> None:
-    """The page names the words that `primary.reasoning` takes for Claude."""
+    """The page names the values that `primary.reasoning` takes for Claude."""
     assert all(f"`{word}`" in PAGE for word in THINKING)

@@ -1,4 +1,4 @@
-"""So much a minute: the user's limit or the host's, learned while calls run, in a loop whose waits take no time."""
+"""Per-minute rates: the user's limit or the host's, learned while calls run, in an event loop with instant waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PER_SECOND = PER_MINUTE / 60
 BURST = int(PER_MINUTE / 60 * BURST_S)
 
 Arrival = tuple[float, int]
-"""Seconds since the one before; tokens."""
+"""Seconds since the previous one; tokens."""
 Grant = tuple[float, int, int]
 """Time, index of the arrival, tokens."""
 
@@ -29,7 +29,7 @@ arrivals = st.lists(st.tuples(st.floats(0, 3), st.integers(1, BURST)), min_size=
 
 
 async def _spend(come: list[Arrival]) -> list[Grant]:
-    """Let each take in the order it comes; return the grants."""
+    """Let each arrival spend in order; return the grants."""
     granted: list[Grant] = []
     bucket, front = TokenBucket(PER_MINUTE), asyncio.Lock()
 
@@ -52,7 +52,7 @@ def _at_once(amounts: list[int]) -> list[Grant]:
 @settings(max_examples=40, deadline=None)
 @given(arrivals)
 def test_no_window_exceeds_the_rate(come: list[Arrival]) -> None:
-    """In any window of w seconds at most 1.05 times the rate is let through, beside the declared burst."""
+    """In any window of w seconds at most 1.05 times the rate is admitted, plus the declared burst."""
     granted = run(_spend(come))
     assert len(granted) == len(come)
     for at, (start, _, _) in enumerate(granted):
@@ -65,7 +65,7 @@ def test_no_window_exceeds_the_rate(come: list[Arrival]) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, BURST), min_size=20, max_size=80), st.floats(0.1, 1.0), st.floats(0, 5))
 def test_refunds_give_back_no_more_than_was_on_loan(amounts: list[int], share: float, lag_s: float) -> None:
-    """What is used in any window stays within rate and burst, beside what was taken and not yet refunded before it."""
+    """Use in any window stays within rate and burst, plus what was taken earlier and not yet refunded."""
 
     async def spend() -> list[tuple[float, int, int]]:
         bucket, front = TokenBucket(PER_MINUTE), asyncio.Lock()
@@ -94,20 +94,20 @@ def test_refunds_give_back_no_more_than_was_on_loan(amounts: list[int], share: f
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(100, 2 * BURST), min_size=100, max_size=200))
 def test_the_limit_is_used(amounts: list[int]) -> None:
-    """Under steady demand of mixed sizes at least 98 % of the set rate is let through."""
+    """Under steady demand of mixed sizes at least 98 % of the set rate is admitted."""
     granted = _at_once(amounts)
     took_s = granted[-1][0] - granted[0][0]
     assert sum(amounts) - BURST >= 0.98 * PER_SECOND * took_s
 
 
 def test_a_request_larger_than_the_bucket_leaves_a_debt() -> None:
-    """Ten seconds' worth at once is let through, and the next waits until it is paid."""
+    """Ten seconds' worth at once is admitted, and the next waits until it is paid off."""
     granted = _at_once([10_000, 1])
     assert granted[1][0] - granted[0][0] == pytest.approx(7.001)
 
 
 def test_another_rate_keeps_the_level_and_the_waiters() -> None:
-    """A waiter goes on at the rate that was learned while it waited, from where it stood."""
+    """A waiter continues at the rate learned meanwhile, from its current position."""
 
     async def spend() -> float:
         bucket, started = TokenBucket(PER_MINUTE), now()
@@ -122,7 +122,7 @@ def test_another_rate_keeps_the_level_and_the_waiters() -> None:
 
 
 def test_what_was_overdrawn_is_paid_first() -> None:
-    """A limit that is learned late counts what was spent before."""
+    """A limit learned late counts earlier spending."""
 
     async def spend() -> float:
         bucket, started = TokenBucket(), now()
@@ -138,7 +138,7 @@ SILENT = RateLimits()
 
 
 class Host(Struct):
-    """Answers after a second with this usage, stating these limits."""
+    """Answers after a second with this usage and these limits."""
 
     usage: Usage
     limits: RateLimits = SILENT
@@ -151,11 +151,11 @@ class Host(Struct):
         return Completion(text="{}", finish=Finish.STOP, usage=self.usage, model="m", limits=self.limits)
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def minutes_for(count: int, limited: Callable[[], Limited], request: Request) -> float:
-    """Return how long so many calls take."""
+    """Return how long N calls take."""
 
     async def story() -> float:
         one, started = limited(), now()
@@ -176,7 +176,7 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
     ],
 )
 def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_force: int | None) -> None:
-    """The user's setting or the host's statement, whichever is lower; none where nobody says any."""
+    """The user's setting or the host's statement, whichever is lower; none if neither states one."""
     rates = LocalRates(rpm=own, tpm=own)
     rates.learn(RateLimits(stated, stated, stated, stated))
     assert rates.in_force == RateLimits(in_force, in_force, stated, stated)
@@ -184,7 +184,7 @@ def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_for
 
 
 def test_what_a_host_said_holds_while_it_is_silent() -> None:
-    """A reply without headers takes nothing back; a new statement replaces the old, and nonsense is none."""
+    """A reply without headers keeps the limit; a new statement replaces it, and an invalid one is ignored."""
     rates = LocalRates(remembered=RateLimits(tokens_per_minute=9_000))
     rates.learn(RateLimits(requests_per_minute=100))
     rates.learn(SILENT)
@@ -193,13 +193,13 @@ def test_what_a_host_said_holds_while_it_is_silent() -> None:
 
 
 def test_a_cached_prefix_does_not_count_as_input_where_input_counts_apart() -> None:
-    """Of 1,000 input tokens 900 came from the prefix cache: 100 count as input, all of them in the sum."""
+    """With 900 of 1,000 input tokens from the prefix cache, 100 count as input and all count in the total."""
     usage = Usage(input_tokens=1_000, cached_input_tokens=900, cache_write_tokens=60, output_tokens=50)
     assert used_share(usage) == RateShare(requests=1, tokens=1_050, input_tokens=100, output_tokens=50)
 
 
 def test_a_limit_learned_from_a_reply_holds_from_then_on(judging: MakeRequest) -> None:
-    """60 calls at 20 a minute, stated by the first reply, take three minutes, the first burst included."""
+    """60 calls at 20 a minute, stated by the first reply, take three minutes, first burst included."""
     host = Host(Usage(), RateLimits(requests_per_minute=20))
     assert minutes_for(60, lambda: Limited(host), judging()) == pytest.approx(3, abs=0.1)
 
@@ -209,7 +209,7 @@ def test_a_limit_learned_from_a_reply_holds_from_then_on(judging: MakeRequest) -
     [("tokens_per_minute", 1_000 + 100), ("input_tokens_per_minute", 1_000 - 400), ("output_tokens_per_minute", 100)],
 )
 def test_tokens_are_limited_by_what_was_used(judging: MakeRequest, kind: str, tokens: int) -> None:
-    """Each kind of limit binds at its own count of tokens; reservations are given back."""
+    """Each kind of limit uses its own token count; reservations are returned."""
     host = Host(
         Usage(input_tokens=1_000, cached_input_tokens=400, output_tokens=100), RateLimits(**{kind: 10 * tokens})
     )
@@ -218,7 +218,7 @@ def test_tokens_are_limited_by_what_was_used(judging: MakeRequest, kind: str, to
 
 
 def test_a_large_call_is_not_passed_by_small_ones(judging: MakeRequest) -> None:
-    """Calls are sent in the order in which they came, whatever they reserve."""
+    """Calls are sent in order of arrival, whatever they reserve."""
     sent: list[int] = []
 
     class Noting(Host):
@@ -237,7 +237,7 @@ def test_a_large_call_is_not_passed_by_small_ones(judging: MakeRequest) -> None:
 
 
 def test_who_gives_up_in_line_has_taken_nothing(judging: MakeRequest) -> None:
-    """A call cancelled while it waits gives back its tokens and its place."""
+    """A call cancelled while waiting returns its tokens and its place."""
 
     async def story() -> float:
         limited = Limited(Host(Usage(input_tokens=100)), rates=LocalRates(tpm=6_000), concurrency=1)
@@ -257,7 +257,7 @@ def test_who_gives_up_in_line_has_taken_nothing(judging: MakeRequest) -> None:
 async def test_limits_are_read_off_a_real_reply(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """The headers of the first reply are in the traffic that the receipt tells, with the calls in flight."""
+    """The limits of the first reply are in the receipt's traffic, with the calls in flight."""
     server.headers = {"x-ratelimit-limit-requests": "5000", "x-ratelimit-limit-tokens": "800000"}
     async with connected(server.url) as provider:
         limited = Limited(provider, concurrency=8)
@@ -267,6 +267,6 @@ async def test_limits_are_read_off_a_real_reply(
 
 
 def test_a_limit_below_a_single_call_is_not_believed() -> None:
-    """A host that states one token a minute means something else: the user's own limit, or none, holds."""
+    """A host that states one token a minute means something else: the user's limit, or none, applies."""
     rates = LocalRates(tpm=50_000, remembered=RateLimits(500, 1, 20, 200_000))
     assert rates.in_force == RateLimits(500, 50_000, None, 200_000)

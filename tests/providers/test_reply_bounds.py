@@ -1,4 +1,4 @@
-"""Replies without an end and replies that unpack without one, at real hosts. Both dialects share the reader."""
+"""Endless replies and replies that unpack endlessly, at real hosts. Both dialects share the reader."""
 
 import resource
 
@@ -10,12 +10,12 @@ from xscore.platform.errors import Overloaded, RequestRejected, UnreadableRespon
 from xscore.providers.reply_bounds import ERROR_BYTES, LISTING_BYTES, MIN_BYTES, allowed_bytes, expecting_tokens
 
 BUFFERED_BYTES = 16 * MIB
-"""What may lie in the sockets' buffers when the reader stops."""
+"""What may be in socket buffers when the reader stops."""
 GROWTH_BYTES = 128 * MIB
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
 
 
@@ -31,7 +31,7 @@ def peak_bytes() -> int:
 async def test_a_flood_is_left(
     connected: Connected, claude: Connected, judging: MakeRequest, dialect: str, is_streamed: bool, flood: Flood
 ) -> None:
-    """What has no end is an unreadable reply, before its time is up, of which little was read and little is held."""
+    """An endless reply is unreadable before its deadline, with little read and little held."""
     before = peak_bytes()
     with FloodingOpenAI() if dialect == "openai" else FloodingClaude() as host:
         host.flood = flood
@@ -45,7 +45,7 @@ async def test_a_flood_is_left(
 
 @pytest.mark.parametrize("flood", [Flood.BROTLI, Flood.NO_GZIP, Flood.CUT_GZIP], ids=lambda flood: flood.name)
 async def test_what_cannot_be_unpacked_is_unreadable(connected: Connected, judging: MakeRequest, flood: Flood) -> None:
-    """An encoding that is unknown, wrong or broken off is said, without the body; a good gzip is read."""
+    """An unknown, wrong or truncated encoding is reported without the body; a valid gzip is read."""
     with FloodingOpenAI() as host:
         async with connected(host.url) as provider:
             host.flood = flood
@@ -62,7 +62,7 @@ async def test_what_cannot_be_unpacked_is_unreadable(connected: Connected, judgi
 async def test_an_endless_error_is_what_its_status_says(
     connected: Connected, judging: MakeRequest, status: int, error: type[Exception], flood: Flood, is_streamed: bool
 ) -> None:
-    """Of an error, little is read, and what it is does not change."""
+    """Little of an error is read, and its type does not change."""
     with FloodingOpenAI() as host:
         host.flood, host.flood_status = flood, status
         async with connected(host.url) as provider:
@@ -72,7 +72,7 @@ async def test_an_endless_error_is_what_its_status_says(
 
 
 async def test_an_endless_list_of_models_is_left(connected: Connected) -> None:
-    """A list of models may be long, and not without end."""
+    """A list of models may be long but not endless."""
     with FloodingOpenAI() as host:
         host.flood = Flood.SPACES
         async with connected(host.url) as provider:
@@ -82,7 +82,7 @@ async def test_an_endless_list_of_models_is_left(connected: Connected) -> None:
 
 
 def test_a_long_reply_may_weigh_more() -> None:
-    """The bound follows from the tokens asked for, and from how they are sent; outside of a call it is a list's."""
+    """The bound follows from the requested tokens and their encoding; outside a call it is that of a list."""
     with expecting_tokens(1_000_000):
         whole = allowed_bytes("application/json")
         assert MIN_BYTES < whole < allowed_bytes("text/event-stream; charset=utf-8")

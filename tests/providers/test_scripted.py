@@ -36,18 +36,18 @@ async def _scores(provider: ScriptedProvider, judging: MakeRequest, **changes: o
     ],
 )
 async def test_a_rule_fits_by_part_or_glob(judging: MakeRequest, rule: ScriptRule) -> None:
-    """Path, entity, text and task are matched as parts or globs; all that are given must fit."""
+    """Path, entity, text and task match as substrings or globs; all given ones must match."""
     assert await _scores(ScriptedProvider(Script(rules=(rule,))), judging) == {"k0": 3, "k1": 92, "k2": 3}
 
 
 async def test_the_first_rule_decides(judging: MakeRequest) -> None:
-    """Rules are tried in order; a rule for another task does not fit."""
+    """Rules are tried in order; a rule for another task does not match."""
     rules = (ScriptRule(task="elsewhere", score=1.0), ScriptRule(entity="k0", score=0.5), ScriptRule(score=0.2))
     assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {"k0": 50, "k1": 20, "k2": 20}
 
 
 async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
-    """The n-th call meets the error planned for it, and the others pass."""
+    """The n-th call gets its planned error, and the others pass."""
     errors = (PlannedError(at=2, kind="rate_limited", retry_after_s=0.5), PlannedError(at=3, kind="quota"))
     provider = ScriptedProvider(Script(errors=errors))
     await provider.complete(judging())
@@ -60,14 +60,14 @@ async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
 
 
 async def test_a_memory_may_be_refused(judging: MakeRequest) -> None:
-    """A prompt that shows a refused memory is declined as a whole."""
+    """A prompt with a refused memory is declined as a whole."""
     provider = ScriptedProvider(Script(rules=(ScriptRule(entity="k1", refuse=True),)))
     assert (await provider.complete(judging())).finish is Finish.REFUSAL
     assert (await provider.complete(judging(n=1))).finish is Finish.STOP
 
 
 async def test_other_requests_get_the_answer_in_pieces(judging: MakeRequest) -> None:
-    """What asks for no scores gets the script's answer, streamed where that is asked for."""
+    """A request without scores gets the script's answer, streamed if requested."""
     pieces: list[str] = []
     provider = ScriptedProvider(Script(answer="It is written by the writer thread."))
     completion = await provider.complete(judging(reply_ids=()), pieces.append)

@@ -17,7 +17,6 @@ from xscore.providers.spec import (
     ANSWERING_MODULES,
     BUILT_IN,
     BY_HTTP,
-    ENTRY_POINT_GROUP,
     ModelSpec,
     connect_provider,
     import_for_judging,
@@ -43,7 +42,7 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Settings
     ],
 )
 def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
-    """The first colon ends the provider; what is read is written the same."""
+    """The first colon ends the provider; parsing and writing round-trip."""
     assert parse_model_spec(text) == spec
     assert parse_model_spec(str(spec)) == spec
 
@@ -59,10 +58,10 @@ def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
 
 
 def test_our_own_providers_are_entry_points_too() -> None:
-    """Our own go through the same door: the package declares exactly what is found by name."""
+    """Our own providers use entry points too: the package declares exactly those found by name."""
     declared = {
         entry.name: entry.value
-        for entry in entry_points(group=ENTRY_POINT_GROUP)
+        for entry in entry_points(group="xscore.providers")
         if entry.dist and entry.dist.name == "xscore"
     }
     assert declared == BUILT_IN
@@ -111,7 +110,7 @@ def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_a_host_is_name_and_port(url: str, host: str) -> None:
-    """Only name and port are shown of a base URL."""
+    """Only host and port of a base URL are shown."""
     assert host_of(url) == host
 
 
@@ -119,7 +118,7 @@ def test_a_host_is_name_and_port(url: str, host: str) -> None:
     "url", ["http://[::1", "ftp://x", "http://", "http://a:99999/", "http://u:p@x/", "https://x/v1?key=secret"]
 )
 def test_what_is_no_base_url_is_said(url: str) -> None:
-    """Whatever stands there, it is a usage error in words, which repeat no secret."""
+    """Any other value is a usage error that repeats no secret."""
     with pytest.raises(UsageError, match=r"openai\.base_url") as raised:
         host_of(url)
     assert "secret" not in str(raised.value)
@@ -137,7 +136,7 @@ def test_this_machine_is_recognised(host: str) -> None:
     "host", ["api.openai.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1", "0.0.0.0:80", "notlocalhost"]
 )
 def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
-    """Names that only look like loopback are remote: they are priced, and need a key."""
+    """Names that only resemble loopback are remote: they are priced and need a key."""
     assert not is_loopback(host)
 
 
@@ -148,14 +147,14 @@ def test_a_local_model_is_given_time_and_few_calls() -> None:
 
 
 def program(body: str) -> str:
-    """Run a program in a process of its own and give back what it prints."""
+    """Run a program in a new process and return its output."""
     text = textwrap.dedent(body)
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @pytest.mark.parametrize("wanted", ["import_sdk('openai')", "import_sdk('anthropic')", "import_for_judging('openai')"])
 def test_the_loop_runs_on_while_modules_are_imported(wanted: str) -> None:
-    """The loop turns all the while; afterwards all that the first call needs is there, and judging needs no SDK."""
+    """The loop keeps running; afterwards the first call has all it needs, and judging needs no SDK."""
     said = program(
         f"""
         import asyncio, sys
@@ -180,14 +179,14 @@ def test_the_loop_runs_on_while_modules_are_imported(wanted: str) -> None:
 
 
 def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the import raises reaches whoever waits for it."""
+    """The import's error is raised to the waiting caller."""
     monkeypatch.setitem(ANSWERING_MODULES, "absent", ("xscore_has_no_such_module",))
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         asyncio.run(import_sdk("absent"))
 
 
 async def test_other_providers_have_nothing_imported() -> None:
-    """A script, or a provider of somebody's package, imports for itself; each of ours that calls a host is known."""
+    """A script, or a package's provider, imports for itself; each of ours that calls a host is listed."""
     for provider in ("scripted", "somebodys"):
         await import_sdk(provider)
         await import_for_judging(provider)

@@ -1,4 +1,4 @@
-"""Proxies and certificates of the machine: a real forward proxy and a real TLS server, both on loopback."""
+"""The machine's proxies and certificates: a real forward proxy and a real TLS server, both on loopback."""
 
 import ssl
 from collections.abc import Iterator
@@ -14,34 +14,34 @@ from xscore.platform.errors import AuthenticationFailed, Unreachable, UsageError
 from xscore.providers.transport import Route, route_to
 
 ELSEWHERE = "http://models.example.test/v1"
-"""A name that no DNS knows: only the proxy is ever connected to."""
+"""A name unknown to DNS: only the proxy is ever connected to."""
 KEY = "sk-test-0123456789abcdef"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name no proxy and no certificates."""
+    """Remove proxies and certificates from the environment."""
     for name in (*PROXIES, *map(str.lower, PROXIES), "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def authority() -> trustme.CA:
-    """Someone who signs certificates, and whom nobody knows."""
+    """An unknown certificate authority."""
     return trustme.CA()
 
 
 @pytest.fixture
 def proxy(server: OpenAIServer) -> Iterator[ForwardProxy]:
-    """A proxy through which every name leads to the server."""
+    """A proxy that sends every name to the server."""
     with ForwardProxy(server.host) as running:
         yield running
 
 
 @pytest.fixture
 def secure(authority: trustme.CA) -> Iterator[OpenAIServer]:
-    """A server that speaks TLS, as 127.0.0.1 and as models.example.test."""
+    """A TLS server, as 127.0.0.1 and as models.example.test."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "models.example.test").configure_cert(context)
     with OpenAIServer(tls=context) as running:
@@ -49,7 +49,7 @@ def secure(authority: trustme.CA) -> Iterator[OpenAIServer]:
 
 
 def trust(authority: trustme.CA, place: Path) -> str:
-    """Write the certificate of an authority down."""
+    """Write an authority's certificate."""
     file = place / "authority.pem"
     authority.cert_pem.write_to_path(str(file))
     return str(file)
@@ -59,7 +59,7 @@ def trust(authority: trustme.CA, place: Path) -> str:
 async def test_a_call_goes_through_the_proxy(
     proxy: ForwardProxy, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A remote host is reached through the proxy that the environment names, whoever can resolve its name."""
+    """A remote host is reached through the environment's proxy, which resolves its name."""
     monkeypatch.setenv(name, proxy.url)
     async with connected(ELSEWHERE, key=KEY) as provider:
         assert (await provider.complete(judging())).text
@@ -84,7 +84,7 @@ async def test_a_loopback_host_never_goes_through_a_proxy(
     connected: Connected,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Text for a server on this machine stays on it, with every proxy variable set."""
+    """Text for a local server stays on this machine, with every proxy variable set."""
     for name in PROXIES[:3]:
         monkeypatch.setenv(name, proxy.url)
     async with connected(server.url) as provider:
@@ -101,7 +101,7 @@ async def test_tls_goes_through_a_tunnel(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """https through a proxy is a CONNECT: the proxy carries it and reads nothing of it."""
+    """https through a proxy is a CONNECT: the proxy cannot read it."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trust(authority, tmp_path))
     with ForwardProxy(secure.host) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
@@ -139,7 +139,7 @@ async def test_a_proxy_that_refuses_says_so(
 async def test_a_proxy_that_is_not_there_says_so(
     judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy that nobody runs is named, and nothing was sent."""
+    """An unreachable proxy is named, and nothing was sent."""
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     async with connected("https://models.example.test/v1", key=KEY) as provider:
         with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:
@@ -150,7 +150,7 @@ async def test_a_proxy_that_is_not_there_says_so(
 async def test_an_unknown_authority_is_named_as_the_cause(
     secure: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:
-    """A certificate that nobody trusts is no network trouble: the hint says what to set; nothing was sent."""
+    """An untrusted certificate is not a network error: the hint says what to set; nothing was sent."""
     async with connected(secure.url, key=KEY) as provider:
         with pytest.raises(Unreachable, match="certificate") as caught:
             await provider.complete(judging())
@@ -161,7 +161,7 @@ async def test_an_unknown_authority_is_named_as_the_cause(
 async def test_certificates_that_cannot_be_read_are_a_usage_error(
     secure: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A variable that names no certificates is said, by its name."""
+    """A variable that names no certificates is reported by name."""
     (tmp_path / "empty.pem").write_text("nothing")
     for file in ("empty.pem", "missing.pem"):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / file))
@@ -183,7 +183,7 @@ async def test_certificates_that_cannot_be_read_are_a_usage_error(
     ],
 )
 def test_no_proxy_spares_by_name(monkeypatch: pytest.MonkeyPatch, no_proxy: str, is_direct: bool) -> None:
-    """NO_PROXY names hosts and their endings; a part of a name is none."""
+    """NO_PROXY names hosts and domain suffixes; part of a name does not match."""
     monkeypatch.setenv("HTTP_PROXY", "proxy.test:3128")
     monkeypatch.setenv("NO_PROXY", no_proxy)
     assert (route_to(ELSEWHERE).proxy is None) is is_direct
@@ -191,7 +191,7 @@ def test_no_proxy_spares_by_name(monkeypatch: pytest.MonkeyPatch, no_proxy: str,
 
 
 def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host given by its address is spared by the network it is in."""
+    """A host given by address is matched by network."""
     monkeypatch.setenv("ALL_PROXY", "http://proxy.test:3128")
     monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,fd00::/8,10.9.0.7:8080")
     assert route_to("http://10.1.2.3:8000/v1").proxy is None
@@ -200,7 +200,7 @@ def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_proxy_that_is_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named by its variable, before anything is sent."""
+    """It is reported by its variable, before anything is sent."""
     monkeypatch.setenv("HTTPS_PROXY", "http://[::1")
     with pytest.raises(UsageError, match="proxy that is no URL") as raised:
         route_to("https://api.example.com/v1")
@@ -215,7 +215,7 @@ def test_a_base_url_is_a_base_alone(rest: str) -> None:
 
 
 def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy that the transport cannot speak to is said before anything is sent; a loopback host does not mind."""
+    """An unsupported proxy is reported before anything is sent; a loopback host works without it."""
     monkeypatch.setenv("ALL_PROXY", "socks5://ann:secret@127.0.0.1:1080")
     with pytest.raises(UsageError, match="socks5") as caught:
         route_to(ELSEWHERE)

@@ -1,4 +1,4 @@
-"""An event loop whose waits take no time: where it would sleep, its clock jumps. No I/O passes through it."""
+"""An event loop with instant waits: instead of sleeping it advances its clock. It does no I/O."""
 
 import asyncio
 import selectors
@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 TURN_S = 1e-8
-"""One turn of the loop takes so long, since nothing that waits a rounding error should find no time has passed."""
+"""The duration of one loop turn, so that a rounding error cannot stop time."""
 
 
 class TimeLapse(asyncio.SelectorEventLoop):
-    """Time passes only while everybody waits."""
+    """Time passes only while all tasks wait."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -35,7 +35,7 @@ class _Jumps(selectors.SelectSelector):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in no time."""
+    """Run to the end instantly."""
     with asyncio.Runner(loop_factory=TimeLapse) as runner:
         return runner.run(main)
 

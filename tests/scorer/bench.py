@@ -1,10 +1,11 @@
-"""A model judge on a table: scripted or loopback provider, texts from a mapping, every write recorded."""
+"""A model judge on the bench: scripted or loopback provider, texts from a mapping, every write recorded."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tests.scorer.shapes import candidate
 from xscore.providers.provider import OnText, Provider
@@ -14,7 +15,7 @@ from xscore.records.judgment import Judgment, Unjudged
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
 
 Code = Mapping[str, tuple[Candidate, str]]
@@ -23,7 +24,7 @@ SECRET = b"the store's own secret"
 
 
 class Bench(Struct):
-    """What a judge needs, and what came of it."""
+    """What a judge needs, and its results."""
 
     code: Code
     provider: Provider
@@ -31,7 +32,7 @@ class Bench(Struct):
     model: JudgeModel = field(default_factory=lambda: JudgeModel(name="m"))
     written: list[Judgment] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
-    """How many texts each load asked for."""
+    """The number of texts of each load."""
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -40,14 +41,14 @@ class Bench(Struct):
 
     def judge(self, **changes: object) -> ModelJudge:
         """A judge over the pool's own packs."""
-        options: dict[str, object] = {
-            "texts": self.texts,
-            "write": self.write,
-            "slots": assign_packs(self.candidates, {}, self.profile).slots,
-            "priors": {},
-            "concurrency": 4,
-        }
-        return ModelJudge(self.provider, PromptDrafts(self.model, self.profile, SECRET), **(options | changes))  # type: ignore[arg-type]
+        plan = JudgingPlan(
+            texts=self.texts,
+            write=self.write,
+            slots=assign_packs(self.candidates, {}, self.profile).slots,
+            priors={},
+            concurrency=4,
+        )
+        return ModelJudge(self.provider, PromptDrafts(self.model, self.profile, SECRET), replace(plan, **changes))
 
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
         """Load texts."""
@@ -67,7 +68,7 @@ class Bench(Struct):
 async def settle(
     judge: ModelJudge, candidates: Sequence[Candidate], *, turn: Turn = TURN
 ) -> dict[str, Judgment | Unjudged]:
-    """Results by content hash; fails on one that comes twice or not at all."""
+    """Return results by content hash; fail on a duplicate or a missing one."""
     found: dict[str, Judgment | Unjudged] = {}
     async for result in judge.judge(turn, candidates):
         assert result.content_hash not in found
@@ -77,7 +78,7 @@ async def settle(
 
 
 class Around:
-    """A provider around a provider, for what a script cannot say; override `complete`."""
+    """A provider around a provider, for what a script cannot express; override `complete`."""
 
     name = "scripted"
     host = "-"
@@ -97,17 +98,17 @@ class Around:
 
 
 def ended(text: str, finish: Finish, request: Request) -> Completion:
-    """A completion that ended so."""
+    """A completion with this end."""
     return Completion(text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m")
 
 
 def by_length(memory: ShownMemory, _: str) -> float:
-    """A score that a test can foresee."""
+    """A predictable score."""
     return (len(memory.entity) % 100) / 100
 
 
 def causes(found: dict[str, Judgment | Unjudged]) -> Counter[str]:
-    """Results by cause, `judged` among them."""
+    """Count results by cause, including `judged`."""
     return Counter(one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values())
 
 

@@ -1,4 +1,4 @@
-"""Candidates with the shape of a real source tree: the standard library of the Python that runs the tests."""
+"""Candidates like a real source tree: the standard library of the running Python."""
 
 import ast
 import sysconfig
@@ -13,7 +13,7 @@ PACKAGES = ("asyncio", "email", "json", "logging")
 
 
 def candidate(path: str, entity: str, text: str, *, line: int = 1, tokens: int | None = None) -> Candidate:
-    """A code candidate whose hash and tokens come from its text."""
+    """A code candidate with hash and tokens of its text."""
     return Candidate(
         id=memory_id("graph", path, "function", entity),
         content_hash=content_hash(path, entity, text),

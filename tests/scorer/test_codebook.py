@@ -12,12 +12,12 @@ SECRET = b"s" * 32
 
 @given(size=st.integers(0, 60), secret=st.binary(min_size=1, max_size=80), pack=st.text(max_size=20))
 def test_every_pack_of_a_size_has_the_same_set(size: int, secret: bytes, pack: str) -> None:
-    """The set of ids, and so the reply schema, depends on the size alone."""
+    """The set of ids, and so the reply schema, depends only on the size."""
     assert set(dealt_ids(size, secret=secret, pack=pack)) == set(PROMPT_IDS[:size])
 
 
 def test_the_deal_is_stable_and_keyed() -> None:
-    """Equal pack and secret deal alike; another pack or secret deals otherwise."""
+    """The same pack and secret give the same ids; another pack or secret gives others."""
 
     def deals(secret: bytes) -> list[tuple[str, ...]]:
         return [dealt_ids(20, secret=secret, pack=f"p_{number}") for number in range(8)]
@@ -28,12 +28,12 @@ def test_the_deal_is_stable_and_keyed() -> None:
 
 @given(size=st.integers(2, 60), pack=st.text(max_size=20))
 def test_ids_rise_as_they_are_read_except_at_one_place(size: int, pack: str) -> None:
-    """A decoder that answers in the schema's order, the alphabet, answers in reading order but for one step."""
+    """A decoder that answers in the schema's alphabetical order is in reading order, except for one step."""
     dealt = dealt_ids(size, secret=SECRET, pack=pack)
     assert sum(one > other for one, other in pairwise(dealt)) <= 1
 
 
 def test_a_slot_has_no_favourite_code() -> None:
-    """Over many packs a slot is dealt every code, so a text cannot guess its neighbour's id."""
+    """Over many packs a slot gets every code, so a text cannot guess its neighbour's id."""
     firsts = {dealt_ids(20, secret=SECRET, pack=f"p_{number}")[0] for number in range(500)}
     assert firsts == set(PROMPT_IDS[:20])

@@ -1,4 +1,4 @@
-"""Drafts: what is sent, and what it may cost at most."""
+"""Drafts: what is sent, and its maximum cost."""
 
 from tests.scorer.shapes import candidate
 from xscore.prompts.turn_text import PROMPT_VERSION
@@ -18,7 +18,7 @@ def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> Prom
 
 
 def ask_of(made: PromptDrafts, count: int = 20) -> PackPrompt:
-    """One ask over `count` memories."""
+    """One request over `count` memories."""
     pack = Pack("p_1", MEMBERS[:count])
     (ask,) = made.asks(pack, made.pieces_of(pack, TEXTS))
     return ask
@@ -44,7 +44,7 @@ def test_declared_settings_reach_the_request() -> None:
 
 
 def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
-    """A pack of twenty, all explained, at the lowest effort; never above the model's own limit."""
+    """A pack of twenty, all with reasons, at the lowest effort; never above the model's own limit."""
     made = drafts()
     cap = made.output_cap(ask_of(made))
     assert 20 * 30 + 512 < cap < 2_000
@@ -53,7 +53,7 @@ def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
 
 
 def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
-    """What another turn would send again asks to be kept; a throwaway, a part of a pack and a retry do not."""
+    """Prefixes that another turn will repeat are marked for caching; a throwaway, a part and a retry are not."""
     made = drafts(JudgeModel(name="m", prefix_ttl_s=300))
     lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
     todo = made.pieces_of(lasting, TEXTS)

@@ -1,31 +1,33 @@
 """Workers on one iterator."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
 from xscore.records.judgment import UnjudgedCause
 from xscore.scorer.fanout import StopSignal, fan_out
 
+Settle = Callable[[int], Awaitable[tuple[Sequence[str], Sequence[int]]]]
+
 
 def unsent(unit: int) -> Sequence[str]:
-    """The result of a unit that was not begun."""
+    """The result of a unit that was not started."""
     return (f"unsent {unit}",)
 
 
 async def gather(
-    units: Iterator[int], settle: object, *, workers: int = 4, stop: StopSignal | None = None
+    units: Iterator[int], settle: Settle, *, workers: int = 4, stop: StopSignal | None = None
 ) -> list[str]:
-    """All results."""
+    """Collect all results."""
     found: list[str] = []
-    async for batch in fan_out(units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent):  # type: ignore[arg-type]
+    async for batch in fan_out(units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent):
         found.extend(batch)
     return found
 
 
 async def test_no_more_in_flight_than_workers() -> None:
-    """X05: calls run in parallel, up to the limit and no further."""
+    """X05: calls run in parallel, exactly up to the limit."""
     flying = peak = 0
 
     async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
@@ -42,7 +44,7 @@ async def test_no_more_in_flight_than_workers() -> None:
 
 
 async def test_more_work_goes_first_and_to_idle_workers() -> None:
-    """What a unit calls for is shared among all workers, even after the iterator has ended."""
+    """A unit's follow-ups are shared among all workers, even after the iterator has ended."""
     flying = peak = 0
 
     async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
@@ -61,7 +63,7 @@ async def test_more_work_goes_first_and_to_idle_workers() -> None:
 
 
 async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
-    """What is in flight settles; every other unit is given back as unsent."""
+    """Calls in flight settle; every other unit is returned as unsent."""
     stop, begun = StopSignal(), []
 
     async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
@@ -78,7 +80,7 @@ async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
 
 
 def test_the_first_cause_of_a_stop_holds() -> None:
-    """A budget that ran out is not renamed by the interrupt that follows."""
+    """A used-up budget is not relabelled by the interrupt that follows."""
     stop = StopSignal()
     stop.set(UnjudgedCause.BUDGET, "cap")
     stop.set(UnjudgedCause.INTERRUPTED)
@@ -86,7 +88,7 @@ def test_the_first_cause_of_a_stop_holds() -> None:
 
 
 async def test_an_error_is_raised_after_what_came_before_it() -> None:
-    """A store that cannot be written ends the run; other workers are cancelled."""
+    """An unwritable store ends the run; other workers are cancelled."""
     cancelled = []
 
     async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:

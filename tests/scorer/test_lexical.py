@@ -1,4 +1,4 @@
-"""The lexical judge: right things first, nonsense keeps nothing, scores on a scale of their own."""
+"""The lexical judge: relevant memories first, nothing for nonsense, and a scale of its own."""
 
 import shutil
 import time
@@ -22,20 +22,21 @@ from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
-"""A data file, so that no index of this repository holds the questions."""
+"""A data file, so that no index of this repository contains the questions."""
 SENSIBLE = {
     "how are shell completions generated for bash?": "shell_completion.py",
     "prompt the user for a password with hidden input": "termui.py",
     "render a progress bar with the estimated time left": "_termui_impl.py",
     "strip ANSI escape codes when the output is not a terminal": "_compat.py",
     "wrap paragraphs of help text to the terminal width": "formatting.py",
+    "where are environment variables consulted for an option?": "core.py",
 }
 Made = tuple[list[Candidate], list[tuple[str, bytes]]]
 
 
 @pytest.fixture(scope="module")
 def click_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Index the installed sources of click."""
+    """Index the installed source of click."""
     place = tmp_path_factory.mktemp("lexical")
     shutil.copytree(Path(click.__file__).parent, place / "tree" / "click", ignore=shutil.ignore_patterns("*.pyc"))
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
@@ -64,12 +65,12 @@ def made(*texts: tuple[str, str]) -> Made:
 
 
 def scores(pool: Made, task: str) -> dict[str, float]:
-    """Score made candidates by id."""
+    """Score the candidates, by id."""
     return lexical_priors(Turn(task=task), pool[0], lambda: pool[1])
 
 
 def test_nonsense_keeps_nothing(click_tree: Store) -> None:
-    """A question about something else stays below the threshold, and below where boosts begin, on a real tree."""
+    """An unrelated question stays below the threshold, and below where boosts begin, on a real tree."""
     questions = NONSENSE.read_text("utf-8").splitlines()
     best = {question: ask(click_tree, question)[0][1].score for question in questions}
     assert len(best) == 50
@@ -78,22 +79,40 @@ def test_nonsense_keeps_nothing(click_tree: Store) -> None:
 
 @pytest.mark.parametrize(("question", "file"), SENSIBLE.items())
 def test_sensible_questions_keep_the_right_file(click_tree: Store, question: str, file: str) -> None:
-    """A question about the code keeps a few memories, the right file's among the first three."""
+    """A question about the code keeps a few memories, with the right file's among the first three."""
     ranked = ask(click_tree, question)
     assert any(candidate.path.endswith(file) for candidate, _ in ranked[:3])
     assert ranked[0][1].score >= THRESHOLD
     assert sum(judgment.score >= THRESHOLD for _, judgment in ranked) < len(ranked) / 10
 
 
+def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
+    """`What happens`, where nothing happens, asks no more than the rest of the question; an unknown noun does."""
+    pool = made(("open_lid", "open the lid of the jar"), ("close_lid", "close the lid"), ("fill", "pour water"))
+    plain = scores(pool, "open the jar lid")
+    assert scores(pool, "what happens when many try to open the jar lid?") == plain
+    assert max(scores(pool, "open the jar lid with a giraffe").values()) < max(plain.values())
+
+
+def test_documents_count_in_full_where_there_is_no_code() -> None:
+    """In a tree of documents alone they repeat the words of no code."""
+    candidates, vectors = made(("Pause", "pause the queue"), ("Start", "start the queue"))
+    documents = [candidate._replace(kind=Kind.DOC) for candidate in candidates]
+    with_code = [*documents, *made(("f", "x"), ("g", "y"), ("h", "z"))[0][2:]]
+    alone = scores((documents, vectors), "pause the queue")["m0"]
+    assert alone == pytest.approx(scores((candidates, vectors), "pause the queue")["m0"])
+    assert alone > scores((with_code, vectors), "pause the queue")["m0"]
+
+
 def test_a_named_entity_comes_first(click_tree: Store) -> None:
-    """A task that names `Context.invoke` puts it first, and says so."""
+    """A task that names `Context.invoke` ranks it first, with that reason."""
     (candidate, judgment), *_ = ask(click_tree, "`Context.invoke` should pass on the defaults of other parameters")
     assert candidate.entity == "Context.invoke"
     assert "task names `Context.invoke`" in judgment.reason
 
 
 def test_a_stack_frame_is_strong_evidence(click_tree: Store) -> None:
-    """The function an error passed through is kept (X23)."""
+    """A function in the error's stack trace is kept (X23)."""
     target = next(c for c in click_tree.pool() if c.entity == "Option.prompt_for_value")
     trace = (
         f'  File "/x/site-packages/{target.path}", line {target.start_line + 3}, in prompt_for_value\nValueError: no'
@@ -132,7 +151,7 @@ def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> 
 @settings(max_examples=25)
 @given(st.text(alphabet="abcdefghij ", max_size=200))
 def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
-    """What stood above the threshold stays there when an unrelated memory is added."""
+    """A memory above the threshold stays there when an unrelated one is added."""
     texts = [("commit_judgments", "def commit_judgments(cache):\n    write every judgment to the cache")]
     texts += [(f"other{n}", f"def other{n}():\n    return {n} + sideways") for n in range(20)]
     task = "where are judgments written to the cache?"
@@ -142,7 +161,7 @@ def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
 
 
 def test_a_window_of_text_counts_like_a_function() -> None:
-    """Code of a language without a grammar is text here; it is not worth half for that."""
+    """Code in a language without a grammar is text; its score is not halved for that."""
     candidates, vectors = made(("f", "parse the header of a frame"), ("g", "parse the header of a frame"))
     candidates[1] = candidates[1]._replace(kind=Kind.TEXT, path=candidates[0].path)
     candidates[0] = candidates[0]._replace(kind=Kind.METHOD)
@@ -155,3 +174,29 @@ def test_a_task_without_words_scores_nothing() -> None:
     pool = made(("f", "def f(): ..."))
     assert scores(pool, "??? !!!") == {"m0": 0.0}
     assert scores(made(), "write the cache") == {}
+
+
+def test_the_frame_of_a_question_is_no_evidence() -> None:
+    """In `how does X work?` the word work is ignored; elsewhere it counts like any other."""
+    pool = made(("set_working_dir", "change the folder"), ("read_flags", "the flags"), ("steal", "take their work"))
+    for asked in ("how does it work?", "explain how that works", "how does this work when\n"):
+        assert set(scores(pool, asked).values()) == {0.0}, asked
+    assert scores(pool, "how does a thread steal work from others?")["m2"] > 0
+    assert scores(pool, "split the work")["m2"] > 0
+
+
+def test_an_option_is_its_name_in_code() -> None:
+    """`--no-ignore` finds `no_ignore` before text that only says `ignore`."""
+    found = scores(made(("f", "if opts.no_ignore: pass"), ("g", "if opts.to_ignore: pass")), "what is --no-ignore for?")
+    assert found["m0"] > 2 * found["m1"] > 0
+
+
+def test_the_name_of_the_repository_says_little() -> None:
+    """The repository's own name in a title or path counts little."""
+    candidates, vectors = made(("skip_ignored", "skip what gitignore matches"), ("fd", "fd 1"), ("fd > Help", "fd"))
+    task = "why does fd skip files of .gitignore?"
+    plain = scores((candidates, vectors), task)
+    titled = [one._replace(path="README.md") if number else one for number, one in enumerate(candidates)]
+    named = scores((titled, vectors), task)
+    assert named["m1"] < 0.8 * plain["m1"]
+    assert named["m0"] > plain["m0"]

@@ -1,4 +1,4 @@
-"""Mentions: what a task names outright, and which memories bear those names."""
+"""Mentions: the names in a task, and the memories that have them."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ NODE_TRACE = """TypeError: x is not a function
 
 
 def memory(path: str, entity: str, start: int = 1, end: int = 10) -> Candidate:
-    """Make a candidate that goes by `path::entity`."""
+    """Make a candidate named `path::entity`."""
     name = f"{path}::{entity}"
     return Candidate(name, name, Layer.GRAPH, Kind.FUNCTION, path, entity, start, end, "python", 10, 0.0)
 
@@ -37,7 +37,7 @@ POOL = (
 
 
 def strengths(task: str, errors: str = "") -> dict[str, float]:
-    """Return how strongly each memory of the pool is named."""
+    """Return how strongly each memory of the pool is mentioned."""
     return {name: found.strength for name, found in find_named(find_mentions(task, errors), POOL).items()}
 
 
@@ -48,7 +48,7 @@ def test_a_qualified_name_points_at_its_bearer_alone() -> None:
 
 
 def test_a_misspelt_name_points_weakly_at_the_nearest() -> None:
-    """`Store.wirte` and `handel()` are near misses; a name of another library that resembles nothing is none."""
+    """`Store.wirte` and `handel()` are near matches; an unrelated library name is not."""
     near = strengths("why does `Store.writ` block in handel()?")
     assert near == {
         "cache/writer.py::Store.write": pytest.approx(NEAR / 2**0.25),
@@ -64,21 +64,21 @@ def test_a_module_qualifies_as_well() -> None:
 
 
 def test_a_bare_name_counts_when_it_is_written_as_code() -> None:
-    """`flush` in backticks or with a bracket is a name; as an English word it is none."""
+    """`flush` in backticks or with parentheses is a name; as an English word it is not."""
     assert list(strengths("call `flush` earlier")) == ["cache/writer.py::flush"]
     assert list(strengths("call flush() earlier")) == ["cache/writer.py::flush"]
     assert strengths("flush the toilet") == {}
 
 
 def test_a_name_of_many_bearers_says_less() -> None:
-    """Two memories called `write` are each named less strongly than one would be."""
+    """Two memories called `write` are each mentioned less strongly than one would be."""
     both = strengths("`write` is slow")
     assert set(both) == {"cache/writer.py::Store.write", "log.py::Log.write"}
     assert max(both.values()) < strengths("`flush` is slow")["cache/writer.py::flush"]
 
 
 def test_a_file_names_its_memories() -> None:
-    """A path, whole or its end, points at every memory of the file."""
+    """A path, whole or its end, mentions every memory of the file."""
     for task in ("look at cache/writer.py", "look at `writer.py`.", "look at ./cache/writer.py, please"):
         assert set(strengths(task)) == {"cache/writer.py::Store.write", "cache/writer.py::flush"}, task
 
@@ -97,7 +97,7 @@ def test_script_frames_point_into_their_functions() -> None:
 
 
 def test_compiler_places_are_frames() -> None:
-    """`file:line` as compilers and linters print it points at what spans the line (X23)."""
+    """`file:line` as printed by compilers and linters mentions the memory that spans the line (X23)."""
     assert list(strengths("mypy fails", "cache/writer.py:30: error: bad")) == ["cache/writer.py::flush"]
 
 
@@ -107,14 +107,14 @@ def test_a_frame_of_another_project_points_nowhere() -> None:
 
 
 def test_frames_are_cut_from_the_words() -> None:
-    """What is left of a trace is the error itself."""
+    """What remains of a trace is the error itself."""
     assert "KeyError: 'pack'" in without_frames(PYTHON_TRACE)
     assert "writer.py" not in without_frames(PYTHON_TRACE)
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
-    """No task breaks the reading of names."""
+    """No task breaks the parsing of names."""
     find_named(find_mentions(text, text), POOL)
 
 

@@ -1,4 +1,4 @@
-"""The model judge over a scripted provider: nobody lost, nothing paid lost, the plan is what is sent."""
+"""The model judge over a scripted provider: no candidate or paid judgment is lost, and the plan is what is sent."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ def code() -> Code:
 
 
 async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
-    """X03: ids are dealt, yet each memory's score is its own, and all of them are written."""
+    """X03: ids are random, yet each memory gets its own score, and all are written."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     found = await bench.run()
     for made, _ in code.values():
@@ -31,7 +31,7 @@ async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:
 
 
 async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> None:
-    """A kill re-pays at most what was in flight: no new call while a paid reply waits for the disk."""
+    """A kill re-pays at most the calls in flight: no new call while a paid reply waits for the disk."""
     provider = ScriptedProvider(score=by_length)
     sent_meanwhile: list[int] = []
 
@@ -46,7 +46,7 @@ async def test_a_judgment_is_written_before_its_worker_goes_on(code: Code) -> No
 
 
 async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
-    """X-interrupt: what is in flight settles and is kept; the rest is unjudged as interrupted."""
+    """X-interrupt: calls in flight settle and are kept; the rest is unjudged as interrupted."""
     provider = ScriptedProvider(Script(latency_s=0.01))
     bench = Bench(code, provider)
     judge = bench.judge(concurrency=2)
@@ -61,12 +61,12 @@ async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
 
 
 def best_part(memory: ShownMemory, _: str) -> float:
-    """One part of the long memory is relevant."""
+    """Make one part of the long memory relevant."""
     return 0.93 if "step_500 " in memory.text else 0.02
 
 
 async def test_an_oversized_memory_is_judged_in_parts(code: Code) -> None:
-    """Its score is that of its best part, its parts are written too, the whole with the last of them."""
+    """Its score is that of its best part; its parts are written too, and the whole with the last of them."""
     bench = Bench(oversized(code), ScriptedProvider(score=best_part))
     found = await bench.run()
     large = candidate("asyncio/large.py", "long", LONG)
@@ -78,7 +78,7 @@ async def test_an_oversized_memory_is_judged_in_parts(code: Code) -> None:
 
 
 async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
-    """Judged parts are paid for once, even when the memory as a whole was not finished."""
+    """Judged parts are paid for once, even if the whole memory was not finished."""
     large = candidate("asyncio/large.py", "long", LONG)
     only = {large.id: (large, LONG)}
     first = Bench(only, Failing(CallTimedOut("60 s"), after=2))
@@ -90,22 +90,22 @@ async def test_a_resumed_run_asks_only_for_missing_parts(code: Code) -> None:
     total = len(list(again.judge().requests(TURN, again.candidates)))
     resumed = await again.run(known_parts=lambda hashes: {one: known[one] for one in hashes if one in known})
     assert isinstance(resumed[large.content_hash], Judgment)
-    assert len(again.provider.requests) == total - 2  # type: ignore[attr-defined]
+    assert len(again.provider.requests) == total - 2  # type: ignore[attr-defined]  # a `ScriptedProvider`
 
 
 async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
-    """Anytime: the most promising pack is sent first, and the prior is kept with the judgment."""
+    """Anytime: the most promising pack is sent first, and the prior is stored with the judgment."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     last = bench.candidates[-1]
     await bench.run(priors={last.id: 0.8}, concurrency=1)
-    sent = bench.provider.requests[0].content[0]  # type: ignore[attr-defined]
+    sent = bench.provider.requests[0].content[0]  # type: ignore[attr-defined]  # a `ScriptedProvider`
     assert f'name="{last.entity}"' in sent
     assert {one.prior for one in bench.written if one.content_hash == last.content_hash} == {0.8}
 
 
 @pytest.mark.parametrize("limits", [PackProfile(), PackProfile(size=1), PackProfile(tokens=5_000, size=60)])
 async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None:
-    """X13: calls and tokens of the estimate are those of the run, request by request."""
+    """X13: calls and tokens of the estimate equal the run's, request by request."""
     provider = ScriptedProvider(score=by_length)
     bench = Bench(oversized(code), provider, profile=limits)
     planned = list(bench.judge().requests(TURN, bench.candidates))
@@ -115,7 +115,7 @@ async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None
 
 
 async def test_one_edit_judges_one_memory(code: Code) -> None:
-    """X28: after an edit only the edited memory is sent, and the next task finds all other packs as they were."""
+    """X28: after an edit only the edited memory is sent, and the next task finds all other packs unchanged."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     whole = [request.content[0] for request in bench.judge().requests(TURN, bench.candidates)]
     made, text = next(iter(code.values()))
@@ -128,7 +128,7 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
 
 
 async def test_a_memory_that_left_the_store_is_accounted_for(code: Code) -> None:
-    """Another process may re-index meanwhile: its memory is unjudged, not lost."""
+    """If another process re-indexes meanwhile, the memory is unjudged, not lost."""
     ghost = candidate("gone.py", "ghost", "x")
     bench = Bench(code, ScriptedProvider(score=by_length))
     found = await settle(bench.judge(), [*bench.candidates, ghost])

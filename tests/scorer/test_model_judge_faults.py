@@ -1,4 +1,4 @@
-"""The model judge when replies are spoilt and calls fail: nobody lost, nothing invented, no money after a stop."""
+"""The model judge with damaged replies and failing calls: none lost, none invented, no spending after a stop."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def code() -> Code:
 
 
 def alone_of_its_name(code: Code) -> str:
-    """The last entity whose name no other memory of the pool bears."""
+    """The last entity whose name is unique in the pool."""
     names = Counter(made.entity for made, _ in code.values())
     return [made.entity for made, _ in code.values() if names[made.entity] == 1][-1]
 
@@ -52,7 +52,7 @@ def _changed(text: str, *, drop: int) -> str:
 
 @pytest.mark.parametrize("name", TAMPERS)
 async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
-    """Whatever the first reply to each pack is, every memory ends with its own score and is paid for as little."""
+    """Whatever the first reply to each pack, every memory ends with its own score at minimal cost."""
 
     def tamper(request: Request, text: str) -> str:
         return TAMPERS[name](text) if request.candidates > 10 else text
@@ -68,11 +68,11 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
     assert max(Counter(one.content_hash for one in bench.written).values()) == 1
     if name == "foreign":
         assert judge.faults.foreign > 0
-        assert "scores for unknown ids" in "".join(judge.warnings())
+        assert "for unknown ids" in "".join(judge.warnings())
 
 
 async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
-    """An unreadable reply is never a zero: some go down the whole ladder, then it is over; nothing was written."""
+    """An unreadable reply is never a zero: some take the whole ladder, then it stops; nothing was written."""
     provider = ScriptedProvider(tamper=lambda request, text: "sorry")
     bench = Bench(code, provider)
     found = await bench.run(concurrency=2)
@@ -84,7 +84,7 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
 
 
 async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
-    """One memory that the model declines is unjudged as refused; its neighbours are judged."""
+    """If the model declines one memory, it is unjudged as refused; its neighbours are judged."""
     poison = max((made for made, _ in code.values()), key=lambda made: len(made.entity))
     script = Script(rules=(ScriptRule(entity=f"*{poison.entity}", refuse=True),))
     found = await Bench(code, ScriptedProvider(script)).run()
@@ -93,10 +93,10 @@ async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
 
 
 class CutShort(Around):
-    """Ends every reply about more than five memories in the middle."""
+    """Truncates every reply about more than five memories."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Cut."""
+        """Truncate."""
         done = await super().complete(request)
         if request.candidates <= 5:
             return done
@@ -104,7 +104,7 @@ class CutShort(Around):
 
 
 async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
-    """What stands in full before the cut is kept; the rest is asked in half packs."""
+    """Complete scores before the cut are kept; the rest is asked in half packs."""
     provider = CutShort(ScriptedProvider(score=by_length))
     found = await Bench(code, provider).run()
     assert causes(found) == {"judged": len(code)}
@@ -114,19 +114,19 @@ async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
 
 
 async def test_a_prompt_too_long_is_halved(code: Code) -> None:
-    """A model with a small context judges all the same, in smaller packs."""
+    """A model with a small context still judges, in smaller packs."""
     found = await Bench(code, Failing(PromptTooLong("8k"), above=10)).run()
     assert causes(found) == {"judged": len(code)}
 
 
 async def test_a_memory_too_long_alone_is_unjudged(code: Code) -> None:
-    """What does not even fit alone says so."""
+    """A memory that does not fit even alone is unjudged with that cause."""
     found = await Bench(code, Failing(PromptTooLong("8k"))).run()
     assert causes(found) == {"too_long": len(code)}
 
 
 async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
-    """What was paid for is kept, nothing more is sent, the rest is unjudged for want of budget."""
+    """Paid judgments are kept, nothing more is sent, the rest is unjudged for the budget."""
     provider = Failing(BudgetExhausted("cap"), after=3)
     bench = Bench(code, provider)
     found = await bench.run(concurrency=1)
@@ -136,7 +136,7 @@ async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
 
 
 async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> None:
-    """Half packs that were planned when the budget ended the run were not asked, and are not said to have been."""
+    """Half packs planned when the budget ended the run were not sent, and do not count as sent."""
     whole, again = Failing(BudgetExhausted("cap"), after=1), CutShort(ScriptedProvider(score=by_length))
     for provider, is_counted in ((CutShort(whole), False), (again, True)):
         bench = Bench(code, provider)
@@ -149,7 +149,7 @@ async def test_only_prompts_that_were_sent_count_as_asked_again(code: Code) -> N
 
 
 async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
-    """A pack whose call failed after all retries is unjudged; the run goes on."""
+    """A pack whose call failed after all retries is unjudged; the run continues."""
     provider = Failing(CallTimedOut("60 s"), only=f'name="{alone_of_its_name(code)}"')
     found = await Bench(code, provider).run()
     lost = causes(found)["provider"]
@@ -158,7 +158,7 @@ async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
 
 
 async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) -> None:
-    """A moderated memory costs only itself; a host that takes nothing is asked a few times and no more."""
+    """A moderated memory loses only itself; a host that rejects everything is asked only a few times."""
     provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
     found = await Bench(code, provider).run(concurrency=1)
     assert causes(found) == {"provider": 1, "judged": len(code) - 1}
@@ -170,7 +170,7 @@ async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) 
 
 
 async def test_a_store_that_cannot_be_written_ends_the_spending(code: Code) -> None:
-    """Judgments that cannot be kept are not paid for: the error is raised, and few calls follow."""
+    """Judgments that cannot be stored are not bought: the error is raised, and few calls follow."""
 
     async def write(_: object) -> None:
         raise StoreError("disk full")
@@ -189,7 +189,7 @@ class Chaos(Around):
         self.rng = random.Random(seed)
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Answer, spoil or fail."""
+        """Answer, damage or fail."""
         done = await super().complete(request)
         await asyncio.sleep(0)
         errors = (CallTimedOut("t"), PromptTooLong("l"), RequestRejected("r"))
@@ -211,7 +211,7 @@ class Chaos(Around):
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
-    """n in, n out, each once, whatever the provider does; what is written is what is reported as judged."""
+    """n in, n out, each once, whatever the provider does; written equals judged."""
     bench = Bench(oversized(code), Chaos(seed))
     found = await bench.run(concurrency=8)
     judged = {one.content_hash for one in found.values() if isinstance(one, Judgment)}

@@ -1,4 +1,4 @@
-"""Packs: how they are filled, and that they stay as they are."""
+"""Packs: how they are filled, and that they stay stable."""
 
 import random
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ Contents = dict[str, tuple[tuple[str, str], ...]]
 
 
 def contents(pool: Mapping[str, Candidate], slots: Mapping[str, Slot]) -> Contents:
-    """What each pack shows, in order: everything its bytes are made of."""
+    """What each pack shows, in order: everything in its bytes."""
     rows: dict[str, list[tuple[int, tuple[str, str]]]] = {}
     for id_, slot in slots.items():
         rows.setdefault(slot.pack, []).append((slot.position, (id_, pool[id_].content_hash)))
@@ -66,7 +66,9 @@ def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: 
 
 
 def test_small_trees_keep_their_packs_full() -> None:
-    """A thousand edits of a few hundred memories replace most of them and still leave packs near the ideal count."""
+    """A thousand edits of a few hundred memories replace most of them and still leave a nearly ideal
+    number of packs.
+    """
     rng = random.Random(3)
     pool = {made.id: made for made, _ in real_code()[:300]}
     slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, PackProfile()).slots
@@ -85,7 +87,7 @@ def test_an_unchanged_pool_is_left_alone() -> None:
 
 
 def test_moved_lines_change_no_pack() -> None:
-    """Where a memory stands in its file is not shown, so it moves no slot."""
+    """A memory's place in its file is not shown, so it moves no slot."""
     pool = [made for made, _ in real_code()[:500]]
     slots = assign_packs(pool, {}, PackProfile()).slots
     pushed = [made._replace(start_line=10_000 - made.start_line) for made in pool]
@@ -102,7 +104,7 @@ def test_moved_lines_change_no_pack() -> None:
 def test_every_memory_has_one_slot_within_the_limits(
     sizes: list[int], kept: list[bool], grown: list[float], size: int
 ) -> None:
-    """Whatever was known before, positions run from 0, packs hold their limits, and what is gone is named."""
+    """For any previous state, positions run from 0, packs keep their limits, and removed memories are named."""
     limits = PackProfile(tokens=2_500, size=size)
     pool = [candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens) for i, tokens in enumerate(sizes)]
     before = assign_packs([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
@@ -122,14 +124,14 @@ def test_every_memory_has_one_slot_within_the_limits(
 
 
 def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
-    """It is judged in parts, which would drown its neighbours."""
+    """It is judged in parts, which would crowd out its neighbours."""
     pool = [candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)]
     slots = assign_packs(pool, {}, PackProfile()).slots
     assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [True, True, False, True, True]
 
 
 def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
-    """Of a partly known pack only the misses are sent; untouched packs keep id, order and members."""
+    """Of a partly judged pack only the misses are sent; untouched packs keep id, order and members."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
     slots = assign_packs(pool, {}, PackProfile()).slots
     everything = packs_to_send(pool, slots, PackProfile())

@@ -1,4 +1,4 @@
-"""Replies read without trust."""
+"""Replies parsed without trust."""
 
 import json
 import random
@@ -10,48 +10,49 @@ from hypothesis import strategies as st
 from xscore.scorer.replies import EMPTY_REPLY, MAX_REASON_CHARS, ParsedReply, parse_reply
 
 IDS = ("ka", "qe", "zu", "bi")
-GOOD = {"scores": {"ka": 92, "qe": 3, "zu": 0, "bi": 100}, "reasons": [{"id": "ka", "reason": "writes the row"}]}
+SCORES = {"ka": 92, "qe": 3, "zu": 0, "bi": 100}
+GOOD = {"scores": SCORES, "reasons": [{"id": "ka", "reason": "writes the row"}]}
 MUTATIONS = 10_000
 
 
 def reply(scores: object, reasons: object = ()) -> str:
-    """A reply object as text."""
+    """Return a reply object as text."""
     return json.dumps({"scores": scores, "reasons": list(reasons) if isinstance(reasons, tuple) else reasons})
 
 
 def test_a_good_reply_is_read_whole() -> None:
-    """X06: every score and reason, nothing void, nothing mended."""
-    assert parse_reply(json.dumps(GOOD), IDS) == ParsedReply(GOOD["scores"], {"ka": "writes the row"})  # type: ignore[arg-type]
+    """X06: every score and reason, nothing void, nothing repaired."""
+    assert parse_reply(json.dumps(GOOD), IDS) == ParsedReply(SCORES, {"ka": "writes the row"})
 
 
 @pytest.mark.parametrize(
     "value", ["92", True, None, 92.0, 0.92, 1.0, -1, 101, 10**30, [], {}, "NaN", float("nan"), float("inf"), -0.0]
 )
 def test_a_value_that_is_no_integer_0_to_100_is_void(value: object) -> None:
-    """Nothing is clamped, rounded or taken for a number."""
+    """No value is clamped, rounded or converted."""
     found = parse_reply(reply({"ka": value, "qe": 5}), IDS)
     assert (found.scores, found.void) == ({"qe": 5}, 1)
 
 
 def test_foreign_ids_are_void_and_counted() -> None:
-    """An id of another pack, or an invented one, scores nobody."""
+    """An id of another pack, or an invented one, scores no memory."""
     found = parse_reply(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
     assert (found.scores, found.foreign) == ({"ka": 1}, 3)
 
 
 def test_an_id_given_twice_with_different_values_is_void() -> None:
-    """Which of the two was meant is not guessed; given twice alike it stands."""
+    """Contradicting scores of one id are void; equal ones count."""
     found = parse_reply('{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS)
     assert (found.scores, found.void) == ({"qe": 5}, 2)
 
 
 def test_two_score_objects_that_differ_are_void() -> None:
-    """The same holds a level up."""
+    """The same holds one level up."""
     assert parse_reply('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
 
 
 def test_reason_and_reasoning_are_both_accepted() -> None:
-    """X25: either name, as a list of objects or as one object; only for ids that have a score."""
+    """X25: either name, as a list of objects or as one object; only for ids with a score."""
     listed = [{"id": "ka", "reasoning": "a"}, {"id": "xx", "reason": "foreign"}, {"id": "zu", "reason": "no score"}]
     assert parse_reply(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
     assert parse_reply(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
@@ -59,7 +60,7 @@ def test_reason_and_reasoning_are_both_accepted() -> None:
 
 
 def test_reasons_become_one_printable_line() -> None:
-    """A reason cannot move the cursor of a terminal, reverse text, break UTF-8 or go on for ever."""
+    """A reason cannot move the cursor, reverse text, break UTF-8 or be endless."""
     hostile = "a\x1b[2J\nb\u202e\ud800\x00 " + "c" * 1_000
     (reason,) = parse_reply(reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS).reasons.values()
     assert reason.startswith("a [2J b") and reason.endswith("…") and len(reason) == MAX_REASON_CHARS
@@ -75,23 +76,23 @@ def test_reasons_become_one_printable_line() -> None:
     ],
 )
 def test_a_wrapped_object_is_found(text: str) -> None:
-    """Fences, prose and thinking around a JSON object do not cost the scores."""
+    """Fences, prose and thinking around a JSON object do not lose the scores."""
     found = parse_reply(text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS)
-    assert (dict(found.scores), found.mended) == (GOOD["scores"], True)
+    assert (dict(found.scores), found.repaired) == (GOOD["scores"], True)
 
 
 def test_small_damage_is_mended() -> None:
-    """Trailing commas, single quotes and a missing brace are seen through."""
+    """Trailing commas, single quotes and a missing brace are accepted."""
     assert parse_reply("{'scores': {'ka': 92, 'qe': 3,},", IDS).scores == {"ka": 92, "qe": 3}
     assert parse_reply('{"scores": {"ka": 92, "qe": 3', IDS).scores == {"ka": 92}
 
 
 def test_a_score_cut_in_the_middle_is_void() -> None:
-    """`92` cut to `9` would be a wrong low score; json-repair alone would take it."""
+    """`92` truncated to `9` would be a wrong low score; json-repair alone would accept it."""
     text = json.dumps({"scores": GOOD["scores"]})
     for end in range(len(text)):
         found = parse_reply(text[:end], IDS)
-        assert all(GOOD["scores"][id_] == score for id_, score in found.scores.items())  # type: ignore[index]
+        assert all(SCORES[id_] == score for id_, score in found.scores.items())
 
 
 @pytest.mark.parametrize("text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"])
@@ -101,7 +102,7 @@ def test_what_is_no_reply_says_nothing(text: str) -> None:
 
 
 def test_an_endless_reply_is_void() -> None:
-    """A flood is not searched for scores."""
+    """An oversized reply is not searched for scores."""
     assert parse_reply(json.dumps(GOOD) + " " * 200_000, IDS) is EMPTY_REPLY
 
 
@@ -129,7 +130,7 @@ def _mutated(rng: random.Random) -> str:
 
 
 def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
-    """Every candidate ends judged or unjudged, no score is outside 0..1, none is from a foreign id."""
+    """Every candidate ends judged or unjudged, no score is outside 0..1, none is from an unknown id."""
     rng = random.Random(7)
     judged = 0
     for _ in range(MUTATIONS):
@@ -143,12 +144,12 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
 
 @given(text=st.text() | st.text().map(lambda text: '{"scores": {"ka": ' + text))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    """Reading never raises."""
+    """Parsing never raises."""
     assert set(parse_reply(text, IDS).scores) <= set(IDS)
 
 
 def test_a_reason_holds_no_secret() -> None:
-    """P01: a key that a judge repeats or makes up is taken out of its reason before the reason is cut or kept."""
+    """P01: a key that a judge repeats or invents is redacted before its reason is cut or stored."""
     key = "ghp_" + "a1B2c3D4e5F6" * 3
     near_the_cut = "x" * (MAX_REASON_CHARS - 10) + " " + key
     found = parse_reply(reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS)

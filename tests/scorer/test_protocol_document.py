@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from xscore.prompts.judge import (
-    DECISION_VERSION,
     LEVELS,
     PackEntry,
     PromptOptions,
     decision_request,
-    judge_rubric,
     judging_request,
 )
+from xscore.prompts.rubric import CODE_RUBRIC, DECISION_VERSION
 from xscore.prompts.turn_text import PROMPT_VERSION, turn_block
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS
@@ -54,29 +53,29 @@ def blocks() -> list[str]:
 
 
 def test_the_example_is_what_is_sent() -> None:
-    """Pack and turn of the page are the prompt, to the byte; the rubric is the file that it names."""
+    """The page's pack and turn equal the prompt byte for byte; the rubric is the file it names."""
     request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(model="m", max_output_tokens=1))
-    assert request.system == judge_rubric() and "](../../xscore/prompts/judge_rubric.md)" in PAGE
+    assert request.system == CODE_RUBRIC.text() and "`xscore/prompts/judge_rubric.md`" in PAGE
     assert tuple(blocks()[:2]) == request.content
     assert tuple(memory.id for memory in shown_memories(blocks()[0])) == ("co", "qe", "ka", "bi")
 
 
 def test_the_example_reply_is_read() -> None:
-    """The page's reply scores the page's pack, and its reasons are those asked for."""
+    """The page's reply scores the page's pack, with the requested reasons."""
     found = parse_reply(blocks()[2], PROMPT_IDS[:4])
-    assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.mended
+    assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.repaired
     assert found.reasons.keys() == {id_ for id_, score in found.scores.items() if score >= 30}
 
 
 def test_the_schema_is_what_is_sent() -> None:
-    """The schema of the page is that of the dialect, for the first two codes in order."""
+    """The page's schema is that of the dialect, for the first two codes in order."""
     assert json.loads(blocks()[3]) == reply_schema(tuple(sorted(PROMPT_IDS[:2])))
     assert f"name `{SCHEMA_NAME}`" in PAGE
 
 
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_is_named(kind: Kind) -> None:
-    """A server knows what it may meet."""
+    """Every reply format that a server may use is documented."""
     assert f"`{kind.value}`" in PAGE
 
 
@@ -94,7 +93,9 @@ FORMS = (DecisionForm.PREDICATE, DecisionForm.SCORE)
 
 
 def decision_blocks() -> list[str]:
-    """The fenced blocks about decision models: a question; each wire's request and reply; each wire's rated answer."""
+    """Return the fenced blocks on decision models: a question; each API's request and reply; each one's
+    rated answer.
+    """
     return re.findall(r"^```\w+\n(.*?)\n```$", PAGE.partition("## Decision models")[2], re.DOTALL | re.MULTILINE)
 
 
@@ -118,7 +119,7 @@ def asked(form: DecisionForm) -> Request:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> None:
-    """The bodies are the examples, rubric, turn and question filled in; the reply is read as it says."""
+    """The bodies are the examples with rubric, turn and question filled in; the reply is read as documented."""
     request, at = asked(DecisionForm.PREDICATE), 1 + 2 * WIRES.index(wire)
     question, shown, reply = decision_blocks()[0], *decision_blocks()[at : at + 2]
     words = {"<rubric>": request.system, "<turn>": turn_block(TURN), "<question>": question}
@@ -132,7 +133,7 @@ def test_a_decision_request_and_its_reply_are_those_of_the_page(wire: str) -> No
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_answer_on_levels_is_read_as_the_page_says(wire: str) -> None:
-    """Labels and score of the page are those of the code."""
+    """The page's labels and score are the code's."""
     request, answer = asked(DecisionForm.SCORE), json.loads(decision_blocks()[5 + WIRES.index(wire)])
     reply = {"model": "m-1", "answers": [answer] if wire == "decisions" else {"m1": answer}}
     completion = decision_provider(wire).read(json.dumps(reply).encode(), {}, request)

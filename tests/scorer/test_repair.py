@@ -1,4 +1,4 @@
-"""The repair ladder, rung by rung."""
+"""The repair ladder, step by step."""
 
 import pytest
 
@@ -23,7 +23,7 @@ TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, prompt_too_long("8k"), prompt_reject
 
 
 def shape(asks: list[PackPrompt]) -> list[int]:
-    """Pieces of each ask."""
+    """Return the members of each request."""
     return [len(ask.pieces) for ask in asks]
 
 
@@ -48,14 +48,14 @@ def test_a_refusal_goes_to_one_by_one(trouble: RepairReason) -> None:
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_the_last_rung_names_the_cause(trouble: RepairReason) -> None:
-    """What no rung could score is unjudged, with its cause."""
+    """A memory that no step could score is unjudged, with its cause."""
     asks, lost = next_prompts(PackPrompt("p", PIECES[:1], RepairRung.ALONE), PIECES[:1], trouble)
     assert asks == []
     assert [(piece, result.cause) for piece, result in lost] == [(PIECES[0], trouble.cause)]
 
 
 def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
-    """An unreadable reply may be better the next time; a refusal, a length or a rejection will be the same."""
+    """An unreadable reply may improve on retry; a refusal, a length or a rejection will not."""
     again, _ = next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], UNREADABLE)
     assert [ask.rung for ask in again] == [RepairRung.ALONE]
     causes = [next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause for one in TROUBLES[2:]]
@@ -65,7 +65,7 @@ def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
 def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> None:
-    """However long the trouble lasts, each memory ends unjudged exactly once, after at most three asks."""
+    """However long the fault lasts, each memory ends unjudged exactly once, after at most three requests."""
     waiting, ended, asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
     while waiting:
         ask = waiting.pop()

@@ -1,4 +1,4 @@
-"""Judges that share a store: each candidate is paid once, and nobody waits for one that gave up."""
+"""Judges sharing a store: each candidate is paid once, and no judge waits for one that gave up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,14 +27,14 @@ Opened = list[GroupCommit]
 
 @pytest.fixture
 def code() -> Code:
-    """Two hundred real functions and one that is judged in parts."""
+    """Two hundred real functions and one judged in parts."""
     found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
     return oversized({made.id: (made, text) for made, text in found})
 
 
 @pytest.fixture
 async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
-    """Four writing threads on one store, as four processes have them."""
+    """Four writer threads on one store, as in four processes."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(GroupCommit(tmp_path / "memory.db")) for _ in range(4)]
 
@@ -46,12 +46,12 @@ def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge
 
 
 def paid(*providers: ScriptedProvider) -> int:
-    """Judgments that were paid for."""
+    """Return the paid judgments."""
     return sum(request.candidates for provider in providers for request in provider.requests)
 
 
 async def left(stores: Opened) -> int:
-    """Claims and runners that are in the store once every thread has written what it was given."""
+    """Return the claims and runners left after every thread has written its queue."""
     counts = 0
     for commits in stores:
         counts = await commits.submit(
@@ -84,7 +84,7 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
 
 
 async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
-    """Whoever sends a pack sends it as it stands, so that prompt prefixes stay those of the store."""
+    """A pack is always sent unchanged, whichever judge sends it, so that prompt prefixes stay the store's."""
     alone = ScriptedProvider(score=by_length)
     await Bench(code, alone).run()
     providers = [ScriptedProvider(Script(latency_s=0.005), score=by_length) for _ in range(2)]
@@ -105,7 +105,7 @@ class Broke(Around):
 
 
 class Late(Around):
-    """A provider that times out, after the others have had time to see its claims."""
+    """A provider that times out after the others had time to see its claims."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Fail."""
@@ -128,7 +128,7 @@ async def test_what_one_gives_up_another_judges(code: Code, stores: Opened, arou
 
 
 async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opened) -> None:
-    """A stop ends the wait for what others pay for, within a moment and with nobody lost."""
+    """A stop ends the wait for others' calls at once, with every candidate accounted for."""
     held = StoredClaims(stores[0], turn_key="t", judge=JUDGE)
     candidates = Bench(code, ScriptedProvider()).candidates
     await held.claim([[one.content_hash for one in candidates]], at_most=1)

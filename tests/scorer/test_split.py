@@ -16,7 +16,7 @@ CLASS = "class Large:\n" + "".join(METHOD.format(number) for number in range(60)
 
 @given(text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400), max_chars=st.integers(1, 60))
 def test_nothing_is_cut_off(text: str, max_chars: int) -> None:
-    """The parts, joined, are the text, and none is longer than allowed or empty."""
+    """The joined parts equal the text, and none is too long or empty."""
     parts = split_text(text, max_chars=max_chars)
     assert "".join(parts) == text
     assert all(0 < len(part) <= max_chars for part in parts) or text == ""
@@ -31,7 +31,7 @@ def test_cuts_fall_between_methods() -> None:
 
 
 def test_parts_have_hashes_of_their_own() -> None:
-    """A part is keyed by path, name with its number, and text; a whole memory by its own hash."""
+    """A part's key is path, numbered name and text; a whole memory's is its hash."""
     large = candidate("a.py", "Large", CLASS)
     found = memory_parts(large, CLASS, max_tokens=400)
     count = len(found)
@@ -44,7 +44,7 @@ def test_parts_have_hashes_of_their_own() -> None:
 
 
 def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
-    """Score and reason are those of the best part; before the last part there is nothing."""
+    """Score and reason are the best part's; before the last part there is none."""
     found = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
     tally = PartTally()
     scores = [0.1, 0.9] + [0.2] * (len(found) - 2)

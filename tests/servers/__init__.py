@@ -1,4 +1,4 @@
-"""Servers of the project's own, on loopback, that tests talk to over real connections."""
+"""The project's own loopback servers, which tests use over real connections."""
 
 from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.anthropic_server import AnthropicServer

@@ -11,8 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.servers.anthropic_server import AnthropicServer
-from tests.servers.batching import BatchBook, KeptBatch, Outcome, Phase, Step, Trouble, lost
-from tests.servers.faults import cut
+from tests.servers.batching import BatchServer, KeptBatch, Outcome, Phase, Step, Trouble
 
 LONGEST_ID = 64
 MOST_REQUESTS = 100_000
@@ -20,26 +19,35 @@ PATH = "/v1/messages/batches"
 UNRUN = {"expired": "expired", "cancelled": "canceled"}
 
 
-class AnthropicBatchServer(AnthropicServer):
-    """One server; attributes may be changed while it runs."""
+class AnthropicBatchServer(BatchServer, AnthropicServer):
+    """One server; attributes may change while it runs."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.batches = BatchBook()
+    cursor = "after_id"
 
     def add_routes(self, app: web.Application) -> None:
         """Serve batches."""
-        app.router.add_post(PATH, self._create)
-        app.router.add_get(PATH, self._list)
-        app.router.add_get(PATH + "/{id}", self._look)
-        app.router.add_post(PATH + "/{id}/cancel", self._cancel)
-        app.router.add_get(PATH + "/{id}/results", self._results)
+        app.router.add_post(PATH, self.at(Step.CREATE, self._create))
+        app.router.add_get(PATH, self.at(Step.LIST, self.list_batches))
+        app.router.add_get(PATH + "/{id}", self.at(Step.LOOK, self.look))
+        app.router.add_post(PATH + "/{id}/cancel", self.at(Step.CANCEL, self.cancel))
+        app.router.add_get(PATH + "/{id}/results", self.at(Step.RESULTS, self._results))
+
+    def struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
+        """Refuse a request without a version first."""
+        if "anthropic-version" not in request.headers:
+            return self.problem(400, "anthropic-version: header is required", None)
+        return super().struck(step, request)
+
+    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+        """Return a page; without batches its ends are null."""
+        return {"data": data, "has_more": has_more, "first_id": None, "last_id": None, **ends}
+
+    def already_over(self, batch: KeptBatch) -> web.Response:
+        """Refuse with 400."""
+        return self.problem(400, "The batch has ended.", None)
 
     async def _create(self, request: web.Request) -> web.Response:
         fields = json.loads(data := await request.read())
-        trouble = self._struck(Step.CREATE, request)
-        if isinstance(trouble, web.Response):
-            return trouble
         requests = [(entry["custom_id"], entry["params"]) for entry in fields["requests"]]
         names = [name for name, _ in requests]
         if not names or len(set(names)) < len(names) or max(map(len, names)) > LONGEST_ID or len(names) > MOST_REQUESTS:
@@ -47,63 +55,17 @@ class AnthropicBatchServer(AnthropicServer):
         book, tokens = self.batches, len(data) // 4
         if book.enqueued_tokens is not None and book.waiting_tokens() + tokens > book.enqueued_tokens:
             return self.problem(429, "Too many batch requests are being processed.", None)
-        batch = book.add(requests, tokens=tokens, name="msgbatch")
-        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
+        return web.json_response(self.shown(book.add(requests, tokens=tokens, name="msgbatch")))
 
-    async def _list(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.LIST, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        page, has_more = self.batches.page(list(self.batches.all.values()), request, cursor="after_id")
-        data = [self._shown(batch) for batch in page]
-        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
-        return web.json_response({"data": data, "has_more": has_more, **ends})
-
-    async def _look(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.LOOK, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        batch = self.batches.all.get(request.match_info["id"])
-        if batch is None:
-            return self.problem(404, "No such batch.", None)
-        await self.batches.advance(batch, lambda body: self.judge(request, body))
-        return web.json_response(self._shown(batch))
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.CANCEL, request)
-        batch = self.batches.all.get(request.match_info["id"])
-        if isinstance(trouble, web.Response):
-            return trouble
-        if batch is None:
-            return self.problem(404, "No such batch.", None)
-        if batch.is_over:
-            return self.problem(400, "The batch has ended.", None)
-        self.batches.cancel(batch)
-        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
-
-    async def _results(self, request: web.Request) -> web.StreamResponse:
-        trouble = self._struck(Step.RESULTS, request)
-        if isinstance(trouble, web.Response):
-            return trouble
+    async def _results(self, request: web.Request) -> web.Response:
         batch = self.batches.all.get(request.match_info["id"])
         if batch is None or not batch.is_over:
             return self.problem(404, "No results.", None)
         data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in batch.outcomes)
-        if trouble is Trouble.CUT:
-            return await cut(request, data)
         return web.Response(body=data, content_type="application/x-jsonl")
 
-    def _struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
-        if "anthropic-version" not in request.headers:
-            return self.problem(400, "anthropic-version: header is required", None)
-        if not self._key_fits(request):
-            return self._wrong_key()
-        trouble = self.batches.strikes(step)
-        if trouble is Trouble.BUSY:
-            return self.problem(429, "This request would exceed your rate limit.", None)
-        return self.problem(500, "Internal server error.", None) if trouble is Trouble.FAILED else trouble
-
-    def _shown(self, batch: KeptBatch) -> dict[str, Any]:
+    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+        """Return a batch; counts move from `processing` only once all is over."""
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
         if batch.is_over:
             for outcome in batch.outcomes:

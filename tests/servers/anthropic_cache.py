@@ -1,4 +1,4 @@
-"""Account prompt prefixes as Anthropic does: only up to `cache_control` marks, and only above the model's floor.
+"""Count cached prompt prefixes as Anthropic does: only up to `cache_control` marks, and only above the model's minimum.
 
 A mark at a prefix that was marked before and is not older than its time is read, and its time begins anew; any other
 marked prefix is written. Below the floor nothing happens, in silence. Tokens are characters / 4, which is stated and
@@ -14,12 +14,12 @@ from msgspec import Struct
 from tests.servers.prefix_cache import tokens
 
 FLOORS = (("claude-haiku-4", 4_096), ("claude-opus-4-7", 2_048), ("claude-sonnet-4", 1_024), ("claude-", 512))
-"""Start of the model's name -> floor; enough of the vendor's table for tests."""
+"""Start of the model's name -> minimum; enough of the vendor's table for tests."""
 TTL_S = {"5m": 300.0, "1h": 3_600.0}
 
 
 class Accounted(Struct, frozen=True):
-    """Tokens of one prompt."""
+    """The tokens of one prompt."""
 
     given: int
     read: int
@@ -28,18 +28,18 @@ class Accounted(Struct, frozen=True):
 
 
 class MarkedPrefixes:
-    """Prefixes that were marked, with the time until which they are kept."""
+    """Marked prefixes, with their expiry."""
 
     def __init__(self) -> None:
         self._until: dict[bytes, float] = {}
         self._now_s = 0.0
 
     def passes(self, seconds: float) -> None:
-        """Let time pass for what is kept."""
+        """Let time pass for cached prefixes."""
         self._now_s += seconds
 
     def account(self, body: dict[str, Any]) -> Accounted:
-        """Count this prompt, and remember what it marks."""
+        """Count this prompt, and remember its marks."""
         floor = next((floor for start, floor in FLOORS if str(body["model"]).startswith(start)), 1_024)
         prefix = json.dumps([body["model"], body.get("thinking"), body.get("output_config")], sort_keys=True)
         head = len(prefix)
@@ -73,7 +73,7 @@ def _blocks(body: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def _parts(content: str | list[dict[str, Any]]) -> list[tuple[str, str | None]]:
-    """Return each text block with the time its mark asks for, None without one."""
+    """Return each text block with its mark's lifetime, None without one."""
     if isinstance(content, str):
         return [(content, None)]
     marks = [block.get("cache_control") for block in content]

@@ -1,4 +1,4 @@
-"""A loopback server of the Anthropic dialect; what it does beside speaking it is `loopback`.
+"""A loopback server of the Anthropic dialect; everything else is in `loopback`.
 
 It wants `anthropic-version`, refuses sampling parameters and numeric bounds in an output schema with 400, and accounts
 marked prefixes as the vendor does (`anthropic_cache`).
@@ -30,7 +30,7 @@ TYPE_BY_STATUS = {
 
 
 class AnthropicServer(LoopbackServer):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     base_path = ""
     completions_path = "/v1/messages"
@@ -59,12 +59,12 @@ class AnthropicServer(LoopbackServer):
         return prompt_text(body)
 
     def asked(self, body: dict[str, Any], prompt: str) -> tuple[str, ...]:
-        """Return the ids of the output schema, or of what the prompt shows."""
+        """Return the ids of the output schema, or those in the prompt."""
         form = body.get("output_config", {}).get("format")
         return asked_ids(form["schema"] if form else None, prompt)
 
     def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
-        """Return an error object of a type, with the code among its details."""
+        """Return an error object of a type, with its code in the details."""
         error: dict[str, Any] = {"type": TYPE_BY_STATUS.get(status, "api_error"), "message": message}
         if code is not None:
             error["details"] = {"error_code": code}
@@ -106,7 +106,11 @@ class AnthropicServer(LoopbackServer):
             text, reason = content[: len(content) // 2], "max_tokens"
         elif tokens(content) > body["max_tokens"]:
             text, reason = content[: body["max_tokens"] * 4], "max_tokens"
-        given = tally.given // 10 if fault is Fault.CUT_PROMPT else tally.given
+        given = (
+            {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}.get(fault, tally.given)
+            if fault
+            else tally.given
+        )
         written_1h = self._accounted.written_1h
         usage = {
             "input_tokens": max(0, given - tally.cached - tally.written),
@@ -140,7 +144,7 @@ class AnthropicServer(LoopbackServer):
     async def stream(
         self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
     ) -> web.StreamResponse:
-        """Send it event by event."""
+        """Stream it event by event."""
         error = self.problem_within() if fault is Fault.ERROR_IN_STREAM else None
         is_cut = error is not None or fault is Fault.CUT
         return await anthropic_streaming.stream(request, reply, headers=self.rate_headers(), is_cut=is_cut, error=error)

@@ -16,7 +16,7 @@ async def stream(
     is_cut: bool,
     error: dict[str, Any] | None = None,
 ) -> web.StreamResponse:
-    """Stream this reply; `is_cut`: stop in the middle, without a finish, but with this error if there is one."""
+    """Stream this reply; `is_cut`: stop halfway without a finish, optionally with this error."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
     await response.prepare(request)
     await _send(response, "message_start", {"message": _begun(reply)})
@@ -43,7 +43,7 @@ async def stream(
 
 
 def _begun(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return the message as it is at its start: nothing written, one token counted."""
+    """Return the message as at its start: nothing written, one token counted."""
     begun = reply | {"content": [], "stop_reason": None}
     return begun | {"usage": reply["usage"] | {"output_tokens": 1}} if "usage" in reply else begun
 

@@ -1,4 +1,4 @@
-"""What loopback Batch APIs share: batches that advance by being looked at, never by the clock, and what goes wrong.
+"""Shared by loopback Batch APIs: batches that advance when polled, never by the clock, and their faults.
 
 `server.batches` holds the knobs and the counts. A request of a batch is judged by the very code that answers live
 calls, and `server.misbehave` spoils it as it would those. Words, paths and files of a vendor are its own server's.
@@ -10,17 +10,20 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 from aiohttp import web
 from msgspec import Struct, field
 
+from tests.servers.faults import Fault, cut
+from tests.servers.loopback import LoopbackServer
+
 Run = Callable[[dict[str, Any]], Awaitable[tuple[int, dict[str, Any]]]]
-"""Judges one request's body; gives status and reply."""
+"""Judges one request's body; returns status and reply."""
 
 
 class Step(StrEnum):
-    """What a client may ask of a Batch API."""
+    """An operation of a Batch API."""
 
     UPLOAD = "upload"
     CREATE = "create"
@@ -31,7 +34,7 @@ class Step(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What happens to a step."""
+    """A fault of an operation."""
 
     LOST = "it is done, and the connection closed before its answer"
     BUSY = "429, not done"
@@ -40,7 +43,7 @@ class Trouble(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a batch is."""
+    """The state of a batch."""
 
     WORKING = "working"
     CANCELLING = "cancelling"
@@ -51,17 +54,17 @@ class Phase(StrEnum):
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one request."""
+    """The result of one request."""
 
     custom_id: str
     unrun: str = ""
-    """`expired` or `cancelled`; empty: it was run."""
+    """`expired` or `cancelled`; empty: it ran."""
     status: int = 200
     reply: dict[str, Any] = field(default_factory=dict)
 
 
 class KeptBatch(Struct):
-    """One batch as the vendor keeps it."""
+    """One stored batch."""
 
     id: str
     created_at: float
@@ -71,7 +74,7 @@ class KeptBatch(Struct):
     mark: dict[str, str] = field(default_factory=dict)
     file_id: str = ""
     failure: tuple[str, int | None] | None = None
-    """Code and line of what makes its input unusable."""
+    """Code and line of the error in its input."""
     phase: Phase = Phase.WORKING
     looks: int = 0
     cancelled_at_look: int = 0
@@ -79,26 +82,26 @@ class KeptBatch(Struct):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether its state is final."""
         return self.phase not in (Phase.WORKING, Phase.CANCELLING)
 
 
 class BatchBook:
-    """All batches of one server; attributes may be changed while it runs."""
+    """All batches of one server; attributes may change while it runs."""
 
     def __init__(self) -> None:
         self.looks_until_done = 2
-        """Looks at a batch until it has ended."""
+        """Polls of a batch until it has ended."""
         self.looks_until_cancelled = 1
-        """Looks after a cancellation until it holds."""
+        """Polls after a cancellation until it takes effect."""
         self.expires_at_look: int | None = None
-        """The look at which a batch's time is over."""
+        """The poll at which a batch expires."""
         self.enqueued_tokens: int | None = None
-        """Input tokens of batches that have not ended."""
+        """Input tokens of unfinished batches."""
         self.is_silent_about_unrun = False
-        """Requests that were not run do not appear in the results."""
+        """Requests that did not run are missing from the results."""
         self.strays = False
-        """Results hold an id that nobody sent, and one of them twice."""
+        """Results contain an unknown id, and one id twice."""
         self.fate_of: Callable[[str], str | None] = lambda custom_id: None
         """custom_id -> `expired`, `cancelled`, `errored`, `missing`, or None: it is judged."""
         self.clock: Callable[[], float] = time.time
@@ -107,33 +110,33 @@ class BatchBook:
         self.created = 0
         self.uploaded = 0
         self.asked: Counter[Step] = Counter()
-        """How often each step was asked for, troubles included."""
+        """How often each operation was requested, faults included."""
         self.ran: Counter[str] = Counter()
-        """custom_id -> how often it was run, over all batches."""
+        """custom_id -> how often it ran, over all batches."""
         self._troubles: dict[Step, deque[Trouble]] = {step: deque() for step in Step}
 
     def trouble(self, step: Step, trouble: Trouble, *, times: int = 1) -> None:
-        """Queue a trouble for the next `times` of this step."""
+        """Queue a fault for the next `times` of this operation."""
         self._troubles[step].extend([trouble] * times)
 
     def strikes(self, step: Step) -> Trouble | None:
-        """Count a step, and return what happens to it."""
+        """Count an operation, and return its fault."""
         self.asked[step] += 1
         return self._troubles[step].popleft() if self._troubles[step] else None
 
     def add(self, requests: list[tuple[str, dict[str, Any]]], *, tokens: int, name: str) -> KeptBatch:
-        """Keep a new batch."""
+        """Store a new batch."""
         self.created += 1
         batch = KeptBatch(f"{name}_{self.created:04}", self.clock(), deque(requests), len(requests), tokens)
         self.all[batch.id] = batch
         return batch
 
     def waiting_tokens(self) -> int:
-        """Return the tokens of the batches that have not ended."""
+        """Return the tokens of unfinished batches."""
         return sum(batch.tokens for batch in self.all.values() if not batch.is_over)
 
     def page(self, entries: list[Any], request: web.Request, *, cursor: str) -> tuple[list[Any], bool]:
-        """Return the page of a list, newest first, that is asked for, and whether there is more."""
+        """Return the requested page of the list, newest first, and whether there is more."""
         limit = int(request.query.get("limit", "20"))
         newest = entries[::-1]
         after = request.query.get(cursor)
@@ -141,7 +144,7 @@ class BatchBook:
         return newest[start : start + limit], start + limit < len(newest)
 
     async def advance(self, batch: KeptBatch, run: Run) -> None:
-        """Take a batch further, because it is looked at."""
+        """Advance a polled batch."""
         if batch.is_over:
             return
         batch.looks += 1
@@ -159,7 +162,7 @@ class BatchBook:
                 self._end(batch, Phase.COMPLETED)
 
     def cancel(self, batch: KeptBatch) -> None:
-        """Have a batch cancelled, from the next looks on."""
+        """Cancel a batch, effective after the next polls."""
         if batch.phase is Phase.WORKING:
             batch.phase, batch.cancelled_at_look = Phase.CANCELLING, batch.looks
 
@@ -190,8 +193,81 @@ class BatchBook:
             batch.outcomes += [batch.outcomes[0], Outcome("nobody-sent-this", unrun="expired")]
 
 
-async def lost(request: web.Request) -> web.Response:
-    """Close the connection instead of answering."""
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class BatchServer(LoopbackServer):
+    """Common to both vendors' Batch APIs, as a mixin for either dialect's server."""
+
+    cursor: ClassVar[str]
+    """The query parameter with the last batch of the previous page."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.batches = BatchBook()
+
+    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+        """Return a batch as the vendor shows it."""
+        raise NotImplementedError
+
+    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+        """Return a page of the list of batches. ends: the ids of its first and last, if any."""
+        raise NotImplementedError
+
+    def already_over(self, batch: KeptBatch) -> web.Response:
+        """Refuse to cancel a batch that has ended."""
+        raise NotImplementedError
+
+    def at(self, step: Step, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Apply this operation's fault before or after its handler."""
+
+        async def answered(request: web.Request) -> web.StreamResponse:
+            await (request.post() if step is Step.UPLOAD else request.read())
+            struck = self.struck(step, request)
+            if isinstance(struck, web.Response):
+                return struck
+            response = await handler(request)
+            if response.status != 200 or struck is None:
+                return response
+            if struck is Trouble.CUT:
+                assert isinstance(response.body, bytes)
+                return await cut(request, response.body)
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+
+        return answered
+
+    def struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
+        """Count an operation; return its refusal, or wrap its answer."""
+        if not self._key_fits(request):
+            return self._wrong_key()
+        trouble = self.batches.strikes(step)
+        if trouble is Trouble.BUSY:
+            return self._by_status(Fault.RATE_LIMITED)
+        return self._by_status(Fault.SERVER_ERROR) if trouble is Trouble.FAILED else trouble
+
+    async def list_batches(self, request: web.Request) -> web.Response:
+        """Return a page of the batches, newest first."""
+        page, has_more = self.batches.page(list(self.batches.all.values()), request, cursor=self.cursor)
+        data = [self.shown(batch) for batch in page]
+        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
+        return web.json_response(self.shown_page(data, ends, has_more=has_more))
+
+    async def look(self, request: web.Request) -> web.Response:
+        """Advance and show the batch."""
+        batch = self.batches.all.get(request.match_info["id"])
+        if batch is None:
+            return self.problem(404, "No batch found.", None)
+        await self.batches.advance(batch, lambda body: self.judge(request, body))
+        return web.json_response(self.shown(batch))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Cancel the batch."""
+        batch = self.batches.all.get(request.match_info["id"])
+        if batch is None:
+            return self.problem(404, "No batch found.", None)
+        if batch.is_over:
+            return self.already_over(batch)
+        self.batches.cancel(batch)
+        return web.json_response(self.shown(batch))

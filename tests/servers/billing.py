@@ -1,4 +1,4 @@
-"""A loopback server that adds up what it would charge, by a price list of its own, and a way to be called by a name.
+"""A loopback server that adds up what it would charge, by its own price list, and a way to reach it by name.
 
 What a turn may spend is asserted here, at the one who is paid: not by the program's own account.
 """
@@ -16,12 +16,12 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.proxy import ForwardProxy
 
 VENDOR = "http://api.openai.com/v1"
-"""A name that has prices; only the proxy is ever connected to."""
+"""A name with prices; only the proxy is ever connected to."""
 JUDGE, ANSWERER = "gpt-4.1", "gpt-4.1"
 
 
 class Tariff(Struct, frozen=True):
-    """Dollars a million tokens."""
+    """Dollars per million tokens."""
 
     given: Decimal
     cached: Decimal
@@ -29,25 +29,25 @@ class Tariff(Struct, frozen=True):
 
 
 GPT_4_1 = Tariff(Decimal("2.00"), Decimal("0.50"), Decimal("8.00"))
-"""As the vendor's price list had it when the tables of genai-prices 0.2.3 were made."""
+"""The vendor's price list at the time of genai-prices 0.2.3."""
 
 
 class BillingServer(OpenAIServer):
-    """Charges each reply that it makes, also one that never arrives."""
+    """Charges each reply that it makes, even one that never arrives."""
 
     def __init__(self, *, tariff: Tariff = GPT_4_1, **settings: Any) -> None:
         super().__init__(**settings)
         self.tariff = tariff
         self.charges: list[Decimal] = []
-        """Dollars of each call, in the order of the replies."""
+        """Dollars of each call, in the order of replies."""
 
     @property
     def charged(self) -> Decimal:
-        """All that it would ask for."""
+        """Return its total charge."""
         return sum(self.charges, Decimal(0))
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
-        """Return a chat completion, and enter its price."""
+        """Return a chat completion, and record its price."""
         reply = super().envelope(body, content, tally, fault)
         usage = reply["usage"]
         given, cached = usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
@@ -59,7 +59,7 @@ class BillingServer(OpenAIServer):
 
 @contextmanager
 def vendor(server: OpenAIServer) -> Iterator[Mapping[str, str]]:
-    """Give the environment in which the vendor's name leads to this server, so that its prices apply."""
+    """Return the environment in which the vendor's name leads to this server, so that its prices apply."""
     with ForwardProxy(server.host) as proxy:
         yield {
             "HTTP_PROXY": proxy.url,

@@ -1,4 +1,4 @@
-"""A real browser for tests of a page: headless Chromium, spoken to over its DevTools protocol by a websocket.
+"""A real browser for page tests: headless Chromium, over its DevTools protocol by a websocket.
 
 One process serves many tests; each opens a tab of its own, in a context of its own. What the tab asks the network for,
 says on its console and shows as a dialog is kept, so that a test can hold that there was none.
@@ -31,13 +31,13 @@ HEARD = ("Network.requestWillBeSent", "Runtime.consoleAPICalled", "Runtime.excep
 
 
 def installed() -> str | None:
-    """Return where a Chromium is, or None."""
+    """Return the path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @contextmanager
 def chromium(program: str, home: Path) -> Iterator[str]:
-    """Run a browser with a home of its own; give the address of its DevTools."""
+    """Run a browser with its own home; yield its DevTools address."""
     home.mkdir(parents=True, exist_ok=True)
     log, written = home / "chromium.log", home / "profile" / "DevToolsActivePort"
     written.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ class Tab:
         self._loaded = asyncio.Event()
         self.session = ""
         self.heard: list[tuple[str, dict[str, Any]]] = []
-        """Requests, console lines, exceptions and log entries, as the browser tells them."""
+        """Requests, console lines, exceptions and log entries, as the browser reports them."""
         self.dialogs: list[str] = []
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Tab:
         return dict(await asyncio.wait_for(answer, PATIENCE_S))
 
     async def listen(self) -> None:
-        """Read what the browser says until it is closed."""
+        """Read the browser's messages until it is closed."""
         async for message in self._socket:
             told = message.json()
             if "id" in told:
@@ -113,7 +113,7 @@ class Tab:
         await asyncio.wait_for(self._loaded.wait(), PATIENCE_S)
 
     async def look(self, *, width: int, height: int = 900, theme: str = "light", media: str = "screen") -> None:
-        """Be a window of this size, in light or dark, on a screen or on paper."""
+        """Set window size, light or dark mode, screen or print."""
         await self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
@@ -128,13 +128,13 @@ class Tab:
         return answer["result"].get("value")
 
     async def until(self, script: str) -> None:
-        """Wait until a JavaScript expression is true. Raises TimeoutError where it stays false."""
+        """Wait until a JavaScript expression is true. Raises TimeoutError if it stays false."""
         async with asyncio.timeout(PATIENCE_S):
             while not await self.run(script):  # noqa: ASYNC110  the browser is another process
                 await asyncio.sleep(0.01)
 
     async def settle(self) -> None:
-        """Wait until what was begun is done: the page is loaded, its images came or failed, and it was drawn twice."""
+        """Wait until the page is loaded, its images loaded or failed, and it was drawn twice."""
         await self.until(SETTLED)
         await self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
@@ -146,24 +146,24 @@ class Tab:
         await self.send("Input.dispatchKeyEvent", type="keyUp", **code)
 
     async def picture(self, path: Path, *, whole: bool = True) -> None:
-        """Save what is seen as a PNG; the whole page, or what fits the window."""
+        """Save a screenshot as PNG; the whole page, or what fits the window."""
         shot = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     @property
     def asked_for(self) -> list[str]:
-        """Return the addresses that were asked for."""
+        """Return the requested addresses."""
         return [told["request"]["url"] for method, told in self.heard if method == "Network.requestWillBeSent"]
 
     @property
     def complaints(self) -> list[str]:
-        """Return what the browser or the page complained of: violations of the policy, exceptions, console lines."""
+        """Return what the browser or the page reported: violations of the policy, exceptions, console lines."""
         return [str(told) for method, told in self.heard if method != "Network.requestWillBeSent"]
 
 
 @asynccontextmanager
 async def tab(address: str) -> AsyncIterator[Tab]:
-    """Open a tab in a context of its own; close it at the end."""
+    """Open a tab in a new context; close it at the end."""
     async with aiohttp.ClientSession() as web, web.ws_connect(address, max_msg_size=0) as socket:
         opened = Tab(socket)
         listening = asyncio.create_task(opened.listen())

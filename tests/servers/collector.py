@@ -1,4 +1,4 @@
-"""A collector of OTLP over HTTP on loopback: keeps what it is sent, or keeps silent."""
+"""A collector of OTLP over HTTP on loopback: stores what it gets, or never answers."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ PROTOBUF = "application/x-protobuf"
 
 
 class Collector(Threaded):
-    """Takes `/v1/traces`. silent: it accepts a request and never answers. together: none before so many are there."""
+    """Serves `/v1/traces`. silent: it accepts requests and never answers. together: it waits until N have arrived."""
 
     def __init__(self, *, silent: bool = False, together: int = 0) -> None:
         super().__init__()
@@ -25,22 +25,22 @@ class Collector(Threaded):
 
     @property
     def url(self) -> str:
-        """As `OTEL_EXPORTER_OTLP_ENDPOINT` names it."""
+        """As in `OTEL_EXPORTER_OTLP_ENDPOINT`."""
         return f"http://{self.host}"
 
     @property
     def requests(self) -> list[ExportTraceServiceRequest]:
-        """What was sent, decoded."""
+        """The received requests, decoded."""
         return [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
 
     @property
     def spans(self) -> list[Span]:
-        """Every span that was sent."""
+        """Every received span."""
         resources = [resource for request in self.requests for resource in request.resource_spans]
         return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
 
     async def serve(self) -> None:
-        """Take traces until it is stopped."""
+        """Accept traces until it is stopped."""
         app = web.Application(client_max_size=64_000_000)
         app.router.add_post("/v1/traces", self._take)
         await serve_app(self, app)

@@ -1,4 +1,4 @@
-"""A loopback host of decision models on both wires: it scores each question's memory, counts, and misbehaves on demand.
+"""A loopback host of decision models for both APIs: scores each question's memory, counts, and misbehaves on demand.
 
 `/v1/decisions` is OpenAI's shape, or TypeSafe's where that comes, `/v1/systemone` TypeSafe's. Limits of tokens a second
 and requests a minute are kept as vendors keep them: 429 with Retry-After. `spoil` changes a finished reply, `status`
@@ -23,7 +23,7 @@ CHARS_PER_TOKEN = 3.6
 
 
 class DecisionServer(Threaded):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     def __init__(
         self,
@@ -36,28 +36,28 @@ class DecisionServer(Threaded):
         model: str = "",
         most_tokens: int | None = None,
     ) -> None:
-        """model: the id that replies name; empty: the one asked for. most_tokens: of one request, else 413."""
+        """model: the id in replies; empty: the requested one. most_tokens: of one request, else 413."""
         super().__init__()
         self.score, self.latency_s, self.api_key, self.model = score, latency_s, api_key, model
         self.tokens_per_second, self.rpm, self.most_tokens = tokens_per_second, rpm, most_tokens
         self.spoil: Callable[[Reply], Reply | bytes] = lambda reply: reply
         self.status: Callable[[Reply], tuple[int, str] | None] = lambda body: None
-        """Body of a request -> status and message to refuse it with."""
+        """Body of a request -> status and message of its refusal."""
         self.headers: dict[str, str] = {}
         self.bodies: list[Reply] = []
         self.keep_bodies = True
         self.requests = self.refused = self.tokens = self.questions = 0
         self.judged: Counter[str] = Counter()
-        """`path::entity` -> how often it was scored in a reply that was sent."""
+        """`path::entity` -> how often it was scored in a sent reply."""
         self._spent: deque[tuple[float, int]] = deque()
 
     @property
     def url(self) -> str:
-        """The base URL, as the setting wants it."""
+        """The base URL, as in the setting."""
         return f"http://{self.host}/v1"
 
     async def serve(self) -> None:
-        """Serve both wires."""
+        """Serve both APIs."""
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/decisions", self._decisions)
         app.router.add_post("/v1/systemone", self._system_one)
@@ -86,8 +86,12 @@ class DecisionServer(Threaded):
 
         def whole(answers: list[Reply], tokens: int) -> Reply:
             details = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
-            usage = {"input_tokens": tokens, "output_tokens": len(answers), "total_tokens": tokens + len(answers)}
-            usage["output_tokens_details"] = {"reasoning_tokens": 0}  # type: ignore[assignment]
+            usage: dict[str, Any] = {
+                "input_tokens": tokens,
+                "output_tokens": len(answers),
+                "total_tokens": tokens + len(answers),
+            }
+            usage["output_tokens_details"] = {"reasoning_tokens": 0}
             return {"model": self.model or body["model"], "answers": answers, "usage": usage | details}
 
         return await self._answer(request, body, state, asked, answer, whole)
@@ -159,7 +163,7 @@ class DecisionServer(Threaded):
         return self._over_limit(tokens)
 
     def _over_limit(self, tokens: int) -> web.Response | None:
-        """Keep the limits of a second's tokens and a minute's requests, over windows that slide."""
+        """Apply the limits of tokens a second and requests a minute, over sliding windows."""
         now = time.monotonic()
         while self._spent and now - self._spent[0][0] >= 60:
             self._spent.popleft()
@@ -182,7 +186,7 @@ def problem(status: int, message: str, *, headers: dict[str, str] | None = None)
 
 
 def shares_of(score: float, levels: int) -> list[float]:
-    """Put all probability on the level that this score, 0..1, belongs to."""
+    """Put all probability on the level of this score, 0..1."""
     bounds = (0.1, 0.4, 0.7, 0.9)[: levels - 1]
     at = sum(score >= bound for bound in bounds)
     return [float(number == at) for number in range(levels)]

@@ -11,24 +11,24 @@ DIMS = 26
 
 
 class EmbeddingServer(OpenAIServer):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.embedded: list[str] = []
-        """Texts, in the order they came."""
+        """Texts in order of arrival."""
         self.batches: list[int] = []
         self.keys: list[str] = []
         self.statuses: list[int] = []
-        """Answered first, one a call."""
+        """Statuses of the first answers, one a call."""
         self.reply: dict[str, Any] | None = None
-        """Answered to every call instead of vectors."""
+        """The reply to every call, instead of vectors."""
         self.silent_s = 0.0
         """Seconds before each reply."""
         self.refuses_format = False
 
     def add_routes(self, app: web.Application) -> None:
-        """Embed as well."""
+        """Serve embeddings too."""
         app.router.add_post("/v1/embeddings", self._embed)
 
     async def _embed(self, request: web.Request) -> web.Response:

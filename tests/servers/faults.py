@@ -1,4 +1,4 @@
-"""Ways in which the loopback server misbehaves on demand, each as a real server has been seen to.
+"""Ways in which the loopback server misbehaves on demand, each as seen at a real server.
 
 A fault is queued with `server.misbehave(Fault.X, times=…)` and spends itself on the next requests that it fits.
 """
@@ -15,10 +15,10 @@ from msgspec import Struct, field
 
 
 class Fault(StrEnum):
-    """What goes wrong."""
+    """The fault."""
 
     RATE_LIMITED = "429"
-    """With Retry-After where `retry_after_s` is given."""
+    """With Retry-After if `retry_after_s` is given."""
     QUOTA = "insufficient_quota"
     SPEND_LIMIT = "project_spend_limit_exceeded"
     PAYMENT = "402"
@@ -51,6 +51,7 @@ class Fault(StrEnum):
     REFUSAL = "refusal"
     TRUNCATION = "finish_reason=length"
     NO_USAGE = "no usage"
+    VAST_USAGE = "usage of a million million tokens"
     CUT_PROMPT = "the host read a tenth of the prompt"
 
 
@@ -64,7 +65,7 @@ IN_THE_TEXT = (
     Fault.STRING_SCORE,
     Fault.TRUE_SCORE,
 )
-"""Faults of what the model wrote, in a reply that is sound in its dialect: the scorer's to judge."""
+"""Faults in the model's text, in a valid reply of the dialect: for the scorer to handle."""
 
 
 class Planned(Struct):
@@ -78,7 +79,7 @@ class Planned(Struct):
     seen: int = field(default=0)
 
     def strikes(self, body: dict[str, Any]) -> bool:
-        """Whether it strikes this request; counts the strike."""
+        """Whether it applies to this request; counts it."""
         if self.times <= 0 or not self.when(body):
             return False
         self.seen += 1
@@ -89,7 +90,7 @@ class Planned(Struct):
 
 
 async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
-    """Answer as no host of any dialect should; None: the fault concerns the reply's content, which the server makes."""
+    """Answer as no host of any dialect should; None: the fault is in the reply's content, which the server makes."""
     if fault is Fault.RESET:
         assert request.transport is not None
         request.transport.abort()
@@ -121,7 +122,7 @@ async def drip(request: web.Request, data: bytes, *, pause_s: float = 0.02) -> w
 
 
 async def cut(request: web.Request, data: bytes) -> web.StreamResponse:
-    """Send half of what was announced, then close."""
+    """Send half of the announced length, then close."""
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
     await response.prepare(request)
     await response.write(data[: len(data) // 2])
@@ -131,7 +132,7 @@ async def cut(request: web.Request, data: bytes) -> web.StreamResponse:
 
 
 def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
-    """Return judging content with this fault in its first score; other content comes back as it was."""
+    """Return judging content with this fault in its first score; other content is unchanged."""
     if not ids:
         return content
     if fault is Fault.MALFORMED_CONTENT:

@@ -1,4 +1,4 @@
-"""Servers whose replies are spoiled by their size or by what stands in them, in both dialects.
+"""Servers whose replies are too large or contain bad text, in both dialects.
 
 A flood never ends by itself, or unpacks from 1 MB to 1 GB. It says how much of it was sent, so that a test can tell
 who stopped it.
@@ -23,13 +23,13 @@ UNPACKED_BYTES = 1 << 30
 
 
 class Flood(StrEnum):
-    """What comes."""
+    """The kind of flood."""
 
     SPACES = "spaces without end"
     EVENTS = "a stream of events that say nothing, without end"
     LINE = "a stream of one event without end"
     BOMB = "a gzip of a gigabyte"
-    BROTLI = "an encoding that nobody asked for"
+    BROTLI = "an encoding that was not requested"
     NO_GZIP = "a gzip that is none"
     GZIP = "the right reply, packed"
     CUT_GZIP = "the first half of the right reply, packed"
@@ -52,7 +52,7 @@ def bomb() -> bytes:
 
 
 class Flooding(LoopbackServer):
-    """What floods, for a server of either dialect to mix in; attributes may be changed while it runs."""
+    """Sends floods, as a mixin for either dialect's server; attributes may change while it runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -102,15 +102,15 @@ class FloodingClaude(Flooding, AnthropicServer):
 
 
 class Saying(LoopbackServer):
-    """What spoils the text of its replies, for a server of either dialect to mix in."""
+    """Puts bad text into its replies, as a mixin for either dialect's server."""
 
     def __init__(self, *, said: str, **settings: Any) -> None:
-        """said: stands in every answer and in every reason."""
+        """said: in every answer and every reason."""
         super().__init__(answer=f"The answer: {said}.", reasons_from=0, **settings)
         self.said = said
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
-        """Return the whole reply, whose reasons and whose model say it as well."""
+        """Return the whole reply, with the text in its reasons and model name too."""
         if content.startswith("{"):
             found = json.loads(content)
             for reason in found.get("reasons", ()):
@@ -120,11 +120,11 @@ class Saying(LoopbackServer):
 
 
 class SayingOpenAI(Saying, OpenAIServer):
-    """Says it in the OpenAI dialect."""
+    """Does so in the OpenAI dialect."""
 
 
 class SayingClaude(Saying, AnthropicServer):
-    """Says it in the Anthropic dialect."""
+    """Does so in the Anthropic dialect."""
 
 
 def _packed(body: object, *, is_cut: bool) -> web.Response:

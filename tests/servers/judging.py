@@ -1,4 +1,4 @@
-"""How a loopback server judges: it reads the memories of the prompt and scores the ids it is asked for."""
+"""How a loopback server judges: it reads the prompt's memories and scores the requested ids."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from xscore.platform.hashing import content_hash
 from xscore.providers.scripted import ShownMemory, shown_memories, shown_questions, text_around_memories
 
 _SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
-"""Memories that carry a score are shown for answering, not for judging."""
+"""Memories with a score are shown for answering, not for judging."""
 
 
 class Counts(Struct):
-    """What the server saw since it started or since `reset`."""
+    """The server's counts since its start or `reset`."""
 
     requests: int = 0
     judging_requests: int = 0
@@ -37,12 +37,12 @@ class Counts(Struct):
     bodies: list[dict[str, Any]] = field(default_factory=list)
     """Every request body, in order of arrival."""
     keys: set[str] = field(default_factory=set)
-    """Bearer tokens seen."""
+    """Received bearer tokens."""
     headers: list[dict[str, str]] = field(default_factory=list)
-    """Of every request whose body is kept; names in lower case."""
+    """Headers of every request with a recorded body; names in lower case."""
 
     def count_judged(self, prompt: str) -> None:
-        """Count every memory of a prompt whose reply went out."""
+        """Count every memory of a prompt whose reply was sent."""
         times = max(1, len(shown_questions(prompt)))
         for memory in shown_memories(prompt):
             self.judgments[content_hash(memory.path, memory.entity, memory.text)] += times
@@ -50,7 +50,7 @@ class Counts(Struct):
 
 
 def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
-    """Return the ids to score: the schema's, or, for a request without one, those of unscored memory blocks."""
+    """Return the ids to score: the schema's, or without one those of unscored memory blocks."""
     if schema is not None:
         scores = schema.get("properties", {}).get("scores", {})
         each = [resolved(one, schema) for one in scores.get("properties", {}).values()]
@@ -62,7 +62,7 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
 
 
 def resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what a part of a schema stands for."""
+    """Return a part of a schema with its reference resolved."""
     found: dict[str, Any] = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     return found
 

@@ -1,4 +1,4 @@
-"""A server that calls itself compatible and is less than it says, as those on laptops are.
+"""A server that claims compatibility and lacks it, as local servers often do.
 
 It may answer prose where a form of reply is asked for, tell no usage, cut a prompt in silence to its context, think at
 length, and tell at paths of its own what it has loaded.
@@ -18,7 +18,7 @@ PROSE = "The first one looks rather relevant to me, the second one much less so.
 
 
 class LesserServer(OpenAIServer):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class LesserServer(OpenAIServer):
     ) -> None:
         super().__init__(**settings)
         self.prose_under = prose_under
-        """Forms of reply that it ignores: `json_schema`, `json_object`, `text` for none asked for."""
+        """Reply formats that it ignores: `json_schema`, `json_object`, `text` for none."""
         self.num_ctx = num_ctx
         self.tells_usage = tells_usage
         self.thinks_tokens = thinks_tokens
         self.tells_thinking = tells_thinking
         self.entry = entry or {}
-        """What each entry of its list of models holds beside the name."""
+        """The extra fields of each entry in its model list."""
         self.told = told or {}
-        """Path -> what it tells there."""
+        """Path -> its answer there."""
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
-        """Return a chat completion, of the kind that this server gives."""
+        """Return a chat completion as this server makes it."""
         if form_of(body) in self.prose_under:
             content = PROSE
         if self.num_ctx is not None:
@@ -59,11 +59,11 @@ class LesserServer(OpenAIServer):
         return reply
 
     def listing(self) -> list[dict[str, Any]]:
-        """Return the names with what stands beside them."""
+        """Return the model names with their extra fields."""
         return [{**entry, **self.entry} for entry in super().listing()]
 
     def add_routes(self, app: web.Application) -> None:
-        """Tell what a test wants told; what it does not is not found."""
+        """Serve the test's paths; others are not found."""
         app.router.add_get("/{path:.*}", self._tell)
 
     async def _tell(self, request: web.Request) -> web.Response:
@@ -73,10 +73,10 @@ class LesserServer(OpenAIServer):
 
 
 def form_of(body: Mapping[str, Any]) -> str:
-    """Name the form of reply that a request asks for."""
+    """Return the reply format that a request asks for."""
     return str(body.get("response_format", {}).get("type", "text"))
 
 
 def texts(bodies: list[dict[str, Any]]) -> str:
-    """Return all that was sent, for looking whether something was."""
+    """Return everything that was sent, for searching."""
     return json.dumps(bodies)

@@ -24,7 +24,7 @@ Answer = Callable[[str], str]
 
 
 class Tally(Struct, frozen=True):
-    """Tokens of one prompt: all, served from the cache, and written to it."""
+    """A prompt's tokens: all, served from the cache, and written to it."""
 
     given: int
     cached: int
@@ -32,10 +32,10 @@ class Tally(Struct, frozen=True):
 
 
 class LoopbackServer(Threaded):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     base_path: ClassVar[str]
-    """What the base URL ends in."""
+    """The end of the base URL."""
     completions_path: ClassVar[str]
     models_path: ClassVar[str]
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]]
@@ -71,7 +71,7 @@ class LoopbackServer(Threaded):
 
     @property
     def url(self) -> str:
-        """The base URL, as the setting wants it."""
+        """The base URL, as in the setting."""
         return f"{'https' if self.tls else 'http'}://{self.host}{self.base_path}"
 
     def misbehave(
@@ -83,11 +83,11 @@ class LoopbackServer(Threaded):
         retry_after_s: float | None = None,
         every: int = 1,
     ) -> None:
-        """Queue a fault for the next `times` requests that `when` fits (of these, each `every`-th)."""
+        """Queue a fault for the next `times` requests that match `when` (of these, each `every`-th)."""
         self._planned.append(Planned(fault, times, when, retry_after_s, every))
 
     def reset(self) -> None:
-        """Forget counts and planned faults; the prefix cache stays warm."""
+        """Reset counts and planned faults; the prefix cache stays warm."""
         self.counts = Counts(in_flight=self.counts.in_flight)
         self._planned.clear()
 
@@ -100,11 +100,11 @@ class LoopbackServer(Threaded):
         raise NotImplementedError
 
     def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
-        """Return an error in the dialect's words."""
+        """Return an error in the dialect's form."""
         raise NotImplementedError
 
     def problem_within(self) -> dict[str, Any]:
-        """Return the body of an error that comes with a 200."""
+        """Return the body of an error sent with a 200."""
         raise NotImplementedError
 
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
@@ -120,7 +120,7 @@ class LoopbackServer(Threaded):
         raise NotImplementedError
 
     def stated_limits(self) -> dict[str, str]:
-        """Return the headers that state the limits."""
+        """Return the headers with the limits."""
         raise NotImplementedError
 
     async def stream(
@@ -130,21 +130,21 @@ class LoopbackServer(Threaded):
         raise NotImplementedError
 
     def add_routes(self, app: web.Application) -> None:
-        """Serve at other paths as well; none here."""
+        """Serve other paths too; none here."""
 
     def listing(self) -> list[dict[str, Any]]:
         """Return the entries of the list of models."""
         return [{"id": name, "object": "model"} for name in self.models]
 
     async def judge(self, request: web.Request, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Answer the body of a live call that came some other way; return status and reply."""
+        """Answer a live call's body that arrived another way; return status and reply."""
         response = self._refused(request, body) or await self._reply(request, body)
         assert isinstance(response, web.Response) and isinstance(response.body, bytes), "only replies that end well"
         reply: dict[str, Any] = json.loads(response.body)
         return response.status, reply
 
     def rate_headers(self) -> dict[str, str]:
-        """Return the limits and what a test wants stated beside them."""
+        """Return the limits and the test's own headers."""
         return self.stated_limits() | self.headers
 
     async def serve(self) -> None:
@@ -230,7 +230,7 @@ class LoopbackServer(Threaded):
         return web.Response(body=data, content_type="application/json", headers=self.rate_headers())
 
     async def _faulty(self, planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
-        """Answer in the fault's way; None: the fault concerns the reply's content, which is made as usual."""
+        """Answer with the fault; None: the fault is in the reply's content, which is made as usual."""
         fault = planned.fault
         if fault in self.status_faults:
             response = self._by_status(fault, key=_bearer(request))
@@ -245,7 +245,7 @@ class LoopbackServer(Threaded):
         return await faults.broken_wire(fault, request)
 
     def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Judge, or answer where the request asks for no judgments; return the text and the ids it scores."""
+        """Judge, or answer if the request wants no judgments; return the text and the scored ids."""
         prompt = self.prompt(body)
         ids = self.asked(body, prompt)
         if not ids:

@@ -10,8 +10,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from tests.servers.batching import BatchBook, KeptBatch, Outcome, Phase, Step, Trouble, lost
-from tests.servers.faults import cut
+from tests.servers.batching import BatchServer, KeptBatch, Outcome, Phase, Step
 from tests.servers.openai_server import OpenAIServer
 
 LONGEST_ID = 64
@@ -28,106 +27,67 @@ class KeptFile(Struct):
     data: bytes
 
 
-class OpenAIBatchServer(OpenAIServer):
-    """One server; attributes may be changed while it runs."""
+class OpenAIBatchServer(BatchServer, OpenAIServer):
+    """One server; attributes may change while it runs."""
+
+    cursor = "after"
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.batches = BatchBook()
         self.files: dict[str, KeptFile] = {}
 
     def add_routes(self, app: web.Application) -> None:
         """Serve files and batches."""
-        app.router.add_post("/v1/files", self._upload)
-        app.router.add_get("/v1/files/{id}/content", self._content_of)
-        app.router.add_post("/v1/batches", self._create)
-        app.router.add_get("/v1/batches", self._list)
-        app.router.add_get("/v1/batches/{id}", self._look)
-        app.router.add_post("/v1/batches/{id}/cancel", self._cancel)
+        app.router.add_post("/v1/files", self.at(Step.UPLOAD, self._upload))
+        app.router.add_get("/v1/files/{id}/content", self.at(Step.RESULTS, self._content_of))
+        app.router.add_post("/v1/batches", self.at(Step.CREATE, self._create))
+        app.router.add_get("/v1/batches", self.at(Step.LIST, self.list_batches))
+        app.router.add_get("/v1/batches/{id}", self.at(Step.LOOK, self.look))
+        app.router.add_post("/v1/batches/{id}/cancel", self.at(Step.CANCEL, self.cancel))
+
+    def shown_page(self, data: list[dict[str, Any]], ends: dict[str, Any], *, has_more: bool) -> dict[str, Any]:
+        """Return a page; without batches it has no ends."""
+        return {"object": "list", "data": data, "has_more": has_more, **ends}
+
+    def already_over(self, batch: KeptBatch) -> web.Response:
+        """Refuse with 409."""
+        return self.problem(409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None)
 
     async def _upload(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        trouble = self._struck(Step.UPLOAD, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        file, book = form["file"], self.batches
+        form, book = await request.post(), self.batches
+        file = form["file"]
         if form.get("purpose") != "batch" or not isinstance(file, web.FileField):
             return self.problem(400, "A file with the purpose `batch` is wanted.", None, param="purpose")
         book.uploaded += 1
         kept = KeptFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
         self.files[kept.id] = kept
-        return await lost(request) if trouble is Trouble.LOST else web.json_response(_shown_file(kept))
+        return web.json_response(_shown_file(kept))
 
-    async def _content_of(self, request: web.Request) -> web.StreamResponse:
-        trouble = self._struck(Step.RESULTS, request)
-        if isinstance(trouble, web.Response):
-            return trouble
+    async def _content_of(self, request: web.Request) -> web.Response:
         kind, _, batch_id = request.match_info["id"].partition("-of-")
         batch = self.batches.all.get(batch_id)
         if batch is None or not batch.is_over:
             return self.problem(404, "No such File object.", None, param="id")
         wanted = [outcome for outcome in batch.outcomes if _is_answer(outcome) == (kind == "output")]
         data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in wanted)
-        if trouble is Trouble.CUT:
-            return await cut(request, data)
         return web.Response(body=data, content_type="application/jsonl")
 
     async def _create(self, request: web.Request) -> web.Response:
-        fields = await request.json()
-        trouble = self._struck(Step.CREATE, request)
-        if isinstance(trouble, web.Response):
-            return trouble
+        fields, book = await request.json(), self.batches
         file = self.files.get(str(fields.get("input_file_id")))
         if file is None or fields.get("endpoint") != ENDPOINT or fields.get("completion_window") != "24h":
             return self.problem(400, "Invalid input file, endpoint or window.", None, param="input_file_id")
         requests, failure = _read(file.data)
-        waiting, tokens = self.batches.waiting_tokens(), len(file.data) // 4
-        batch = self.batches.add(requests, tokens=tokens, name="batch")
+        waiting, tokens = book.waiting_tokens(), len(file.data) // 4
+        batch = book.add(requests, tokens=tokens, name="batch")
         batch.mark, batch.file_id = fields.get("metadata") or {}, file.id
-        limit = self.batches.enqueued_tokens
-        if failure is None and limit is not None and waiting + tokens > limit:
+        if failure is None and book.enqueued_tokens is not None and waiting + tokens > book.enqueued_tokens:
             failure = ("token_limit_exceeded", None)
         batch.failure = failure
-        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
+        return web.json_response(self.shown(batch))
 
-    async def _list(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.LIST, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        page, has_more = self.batches.page(list(self.batches.all.values()), request, cursor="after")
-        return web.json_response(_listing([self._shown(batch) for batch in page], has_more))
-
-    async def _look(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.LOOK, request)
-        if isinstance(trouble, web.Response):
-            return trouble
-        batch = self.batches.all.get(request.match_info["id"])
-        if batch is None:
-            return self.problem(404, "No batch found.", None)
-        await self.batches.advance(batch, lambda body: self.judge(request, body))
-        return web.json_response(self._shown(batch))
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        trouble = self._struck(Step.CANCEL, request)
-        batch = self.batches.all.get(request.match_info["id"])
-        if isinstance(trouble, web.Response):
-            return trouble
-        if batch is None:
-            return self.problem(404, "No batch found.", None)
-        if batch.is_over:
-            return self.problem(409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None)
-        self.batches.cancel(batch)
-        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
-
-    def _struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
-        if not self._key_fits(request):
-            return self._wrong_key()
-        trouble = self.batches.strikes(step)
-        if trouble is Trouble.BUSY:
-            return self.problem(429, "Rate limit reached.", "rate_limit_exceeded")
-        return self.problem(500, "The server had an error.", None) if trouble is Trouble.FAILED else trouble
-
-    def _shown(self, batch: KeptBatch) -> dict[str, Any]:
+    def shown(self, batch: KeptBatch) -> dict[str, Any]:
+        """Return a batch."""
         answers = sum(map(_is_answer, batch.outcomes))
         has_output = batch.is_over and answers > 0
         has_errors = batch.is_over and answers < len(batch.outcomes)
@@ -162,7 +122,7 @@ class OpenAIBatchServer(OpenAIServer):
 
 
 def _read(data: bytes) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int | None] | None]:
-    """Return the requests of an input, and what makes it unusable, as the vendor validates it."""
+    """Return an input's requests, and its errors by the vendor's validation."""
     requests: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
@@ -206,8 +166,3 @@ def _shown_file(file: KeptFile) -> dict[str, Any]:
         "filename": file.filename,
         "purpose": "batch",
     }
-
-
-def _listing(data: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
-    return {"object": "list", "data": data, "has_more": has_more, **ends}

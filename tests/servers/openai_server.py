@@ -1,4 +1,4 @@
-"""A loopback server of the OpenAI dialect; what it does beside speaking it is `loopback`.
+"""A loopback server of the OpenAI dialect; everything else is in `loopback`.
 
 Ids come from the schema's `required` list. It accounts prompt prefixes as the vendor does (`prefix_cache`) and refuses
 fields on demand, as servers that call themselves compatible do.
@@ -17,7 +17,7 @@ from tests.servers.prefix_cache import PrefixCache, prompt_text, tokens
 
 
 class OpenAIServer(LoopbackServer):
-    """One server; attributes may be changed while it runs."""
+    """One server; attributes may change while it runs."""
 
     base_path = "/v1"
     completions_path = "/v1/chat/completions"
@@ -46,11 +46,11 @@ class OpenAIServer(LoopbackServer):
         self.prefixes = PrefixCache()
 
     def prompt(self, body: dict[str, Any]) -> str:
-        """Return the text of all messages but the system's."""
+        """Return the text of all messages except the system's."""
         return prompt_text(body)
 
     def asked(self, body: dict[str, Any], prompt: str) -> tuple[str, ...]:
-        """Return the ids of the strict schema, or of what the prompt shows."""
+        """Return the ids of the strict schema, or those in the prompt."""
         form = body.get("response_format", {})
         return asked_ids(form["json_schema"]["schema"] if form.get("type") == "json_schema" else None, prompt)
 
@@ -64,7 +64,7 @@ class OpenAIServer(LoopbackServer):
         return {"error": {"code": 429, "message": "Provider returned error"}}
 
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
-        """Refuse the fields that a test wants refused."""
+        """Refuse the test's fields."""
         for name in self.refused_fields:
             form = body.get("response_format", {}).get("type")
             if name in body or name == form or f'"{name}"' in json.dumps(body["messages"][-1]["content"]):
@@ -91,8 +91,9 @@ class OpenAIServer(LoopbackServer):
         elif cap is not None and self.count(content) > cap:
             message["content"], finish = content[: cap * 4], "length"
         output = self.count(message["content"] or "")
+        counted = {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}
         usage = {
-            "prompt_tokens": tally.given // 10 if fault is Fault.CUT_PROMPT else tally.given,
+            "prompt_tokens": counted.get(fault, tally.given) if fault else tally.given,
             "completion_tokens": output,
             "prompt_tokens_details": {"cached_tokens": tally.cached, "cache_write_tokens": tally.written},
             "completion_tokens_details": {"reasoning_tokens": 0},
@@ -117,7 +118,7 @@ class OpenAIServer(LoopbackServer):
     async def stream(
         self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
     ) -> web.StreamResponse:
-        """Send it in pieces of twelve characters."""
+        """Stream it in pieces of twelve characters."""
         broken = {Fault.CUT: None, Fault.ERROR_IN_STREAM: self.problem_within()}
         halfway = broken.get(fault) if fault else None
         is_cut = fault in broken

@@ -1,4 +1,4 @@
-"""Account prompt prefixes as OpenAI does, so that tests can state what a warm turn would cost.
+"""Count cached prompt prefixes as OpenAI does, so that tests can tell a warm turn's cost.
 
 Two rules. Steps (before GPT-5.6): the longest prefix that was seen under the same `prompt_cache_key`, from 1,024
 tokens, in steps of 128. Breakpoints (GPT-5.6 and later): a prefix is served only if a request marked exactly its end
@@ -21,7 +21,7 @@ def tokens(text: str) -> int:
 
 
 def takes_breakpoints(model: str) -> bool:
-    """Whether this model's host caches up to marked places only."""
+    """Whether this model's host caches only up to marks."""
     return bool(_MARKED_MODEL.search(model))
 
 
@@ -93,5 +93,5 @@ def _pieces(body: dict[str, Any]) -> list[tuple[str, bool]]:
 
 
 def prompt_text(body: dict[str, Any]) -> str:
-    """Return the text of all messages but the system's."""
+    """Return the text of all messages except the system's."""
     return "".join(text for text, _ in _pieces({"messages": [m for m in body["messages"] if m["role"] != "system"]}))

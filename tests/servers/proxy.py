@@ -1,4 +1,4 @@
-"""A forward proxy on loopback: plain HTTP requests are passed on, CONNECT opens a tunnel, and both are counted.
+"""A forward proxy on loopback: passes on plain HTTP, tunnels CONNECT, and counts both.
 
 Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS knows:
 `with ForwardProxy(target) as proxy: … proxy.url`. It keeps no connection alive.
@@ -12,25 +12,25 @@ from tests.servers.threaded import Threaded
 
 
 class ForwardProxy(Threaded):
-    """One proxy; attributes may be changed while it runs."""
+    """One proxy; attributes may change while it runs."""
 
     def __init__(self, target: str) -> None:
         """target: `address:port` that every call really goes to."""
         super().__init__()
         self.target = target
         self.refuse_with = 0
-        """A status to answer everything with; 0: pass on."""
+        """A status for every answer; 0: pass on."""
         self.asked: list[str] = []
-        """What was asked for: `CONNECT name:port` or `POST http://name/path`."""
+        """Requests received: `CONNECT name:port` or `POST http://name/path`."""
         self.authorizations: set[str] = set()
 
     @property
     def url(self) -> str:
-        """As `HTTPS_PROXY` names it."""
+        """As in `HTTPS_PROXY`."""
         return f"http://{self.host}"
 
     async def serve(self) -> None:
-        """Take connections until it is stopped; cut off what is under way then."""
+        """Accept connections until it is stopped; then cut off open ones."""
         server = await asyncio.start_server(self._take, "127.0.0.1", 0)
         await self.listening(server.sockets[0].getsockname()[1])
         server.close()
@@ -94,6 +94,6 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 def _path(asked: str) -> str:
-    """Return the path of an absolute URL, as a proxy asks the server itself for it."""
+    """Return the path of an absolute URL, as a proxy sends it to the server."""
     _, slashes, rest = asked.partition("://")
     return "/" + rest.partition("/")[2] if slashes else asked

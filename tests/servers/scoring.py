@@ -1,4 +1,4 @@
-"""How the loopback server scores a memory: a function of the memory and the turn, without a model."""
+"""How the loopback server scores a memory: by memory and turn, without a model."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from xscore.providers.scripted import ShownMemory
 
 ScoringFunction = Callable[[ShownMemory, str], int | tuple[int, str]]
-"""Memory and what stands around the memories -> score 0..100, with a reason or without."""
+"""Memory and the text around the memories -> score 0..100, with or without a reason."""
 
 _WORD = re.compile(r"[a-z]{3,}")
 
 
 def words(text: str) -> set[str]:
-    """Return the lower-case words of a text, with identifiers taken apart."""
+    """Return the lower-case words of a text, with identifiers split."""
     return set(_WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", text).lower()))
 
 
 def by_words(memory: ShownMemory, turn: str) -> tuple[int, str]:
-    """Score by the share of the memory's name and path words, then text words, that the turn has."""
+    """Score by the share of the memory's name and path words, then text words, found in the turn."""
     asked = words(turn)
     named = words(f"{memory.path} {memory.entity}")
     shared = sorted(named & asked) or sorted(words(memory.text) & asked)
@@ -27,7 +27,7 @@ def by_words(memory: ShownMemory, turn: str) -> tuple[int, str]:
 
 
 def table(scores: Mapping[str, int], *, default: int = 3) -> ScoringFunction:
-    """Score by the first key that is part of `path::entity` or of the text."""
+    """Score by the first key contained in `path::entity` or the text."""
 
     def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         place = f"{memory.path}::{memory.entity}\n{memory.text}"

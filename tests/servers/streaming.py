@@ -17,7 +17,7 @@ async def stream(
     is_cut: bool,
     error: dict[str, Any] | None = None,
 ) -> web.StreamResponse:
-    """Stream this reply; `is_cut`: stop in the middle, without a finish, but with this error if there is one."""
+    """Stream this reply; `is_cut`: stop halfway without a finish, optionally with this error."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
     await response.prepare(request)
     frame = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}

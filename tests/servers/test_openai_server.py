@@ -1,4 +1,4 @@
-"""The loopback server keeps its own promises, since other tests rest on them."""
+"""The loopback server itself is tested, since other tests rely on it."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def _body(task: str, *, model: str = "judge-2", key: str = "p1") -> dict[str, ob
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
-    """A server that behaves."""
+    """A well-behaved server."""
     with OpenAIServer() as running:
         yield running
 
@@ -57,7 +57,7 @@ def test_prefixes_are_served_in_steps_from_the_floor() -> None:
 
 
 async def test_marks_are_served_exactly_and_only_they(server: OpenAIServer) -> None:
-    """For GPT-5.6 and later a prefix is served up to a mark that was written before."""
+    """For GPT-5.6 and later a prefix is served up to an earlier mark."""
     await _post(server, _body("one", model="gpt-6-luna"))
     assert (server.counts.cached_tokens, server.counts.written_tokens > 1_024) == (0, True)
     written = server.counts.written_tokens
@@ -73,7 +73,7 @@ async def test_marks_are_served_exactly_and_only_they(server: OpenAIServer) -> N
 
 
 async def test_nothing_but_loopback_can_be_reached() -> None:
-    """The guard of this suite holds for the transport that the providers use."""
+    """This suite's network guard also covers the providers' transport."""
     async with aiohttp.ClientSession() as session:
         with pytest.raises(AssertionError, match="tried to reach"):
             await session.get("http://192.0.2.1/", timeout=aiohttp.ClientTimeout(total=2))

@@ -1,4 +1,4 @@
-"""A server in a thread of its own: `with` starts it and waits until it listens, and stops it in the end.
+"""A server in its own thread: `with` starts it, waits until it listens, and stops it at the end.
 
 Children say what they serve in `serve`, which calls `listening` once they do. The tests' own loop stays free.
 """
@@ -34,11 +34,11 @@ class Threaded:
         self._thread.join(10)
 
     async def serve(self) -> None:
-        """Listen, call `listening`, and clean up after it."""
+        """Listen, call `listening`, and clean up afterwards."""
         raise NotImplementedError
 
     async def listening(self, port: int) -> None:
-        """Tell whoever starts it, and go on until it is stopped."""
+        """Report readiness, and run until stopped."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._port = port
         self._started.set()

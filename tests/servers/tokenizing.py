@@ -1,4 +1,4 @@
-"""A loopback vendor that counts with a real tokenizer, that of a GGUF served by llama.cpp, instead of by length.
+"""A loopback vendor that counts with a real tokenizer, of a GGUF served by llama.cpp, instead of by length.
 
 So an estimate is held against what a model really counts, and not against a ratio of our own. Nothing is cached, since
 an estimate assumes no discount.
@@ -15,11 +15,11 @@ from tests.servers.loopback import Tally
 
 Count = Callable[[str], int]
 MESSAGE_TOKENS = 5
-"""What a chat template puts around one message: begin, role, line end, end, line end."""
+"""The chat template's tokens around one message: begin, role, line end, end, line end."""
 
 
 def counting(address: str) -> Count:
-    """Return what counts the tokens of a text with the model that is served at this address."""
+    """Return a token counter using the model served at this address."""
 
     @lru_cache(maxsize=64)
     def count(text: str) -> int:
@@ -44,7 +44,7 @@ class TokenizingServer(BillingServer):
         return self._count(text)
 
     def account(self, body: dict[str, Any]) -> Tally:
-        """Count a prompt, message by message; nothing is served from a cache."""
+        """Count a prompt, message by message; nothing is cached."""
         given = 0
         for message in body["messages"]:
             content = message.get("content") or ""

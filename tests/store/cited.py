@@ -1,4 +1,4 @@
-"""A file, decisions that cite it, and looks at what became of them."""
+"""A file, decisions that cite it, and checks of their citations."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from xscore.store.store import Store
 
 CODE = "import os\n\n\ndef retry(n):\n    return n + 1\n\n\ndef other():\n    return 2\n"
 NOW = 2_000_000_000.0
-"""Far behind every file's time, so that no stamp is doubted."""
+"""Long before every file's time, so that all stamps are trusted."""
 
 
 def write(store: Store, text: str | bytes = CODE, name: str = "a.py") -> Path:
@@ -41,11 +41,11 @@ def decide(store: Store, *cited: str, title: str = "Retry once", key: str = "", 
 
 
 def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
-    """Look at the cited files."""
+    """Check the cited files."""
     return evidence.refresh_evidence(store.connection, store.root, now=now)
 
 
 def lines(store: Store, memory: Memory) -> list[tuple[int, int, bool]]:
-    """Say where the memory's spans stand."""
+    """Return the lines of the memory's spans."""
     found = evidence.citations_of(store.connection, [memory.id])[memory.id]
     return [(one.start_line, one.end_line, one.is_changed) for one in found]

@@ -1,4 +1,4 @@
-"""Secrets made up at run time, one of every family, so that no file of this project holds one."""
+"""Secrets generated at run time, one of every kind, so that no file of this project contains one."""
 
 import random
 import string
@@ -16,26 +16,26 @@ class Forge:
         self._random = random.Random(seed)
 
     def text(self, size: int, letters: str = LETTERS) -> str:
-        """Random characters, with at least one letter and one digit."""
+        """Return random characters, with at least one letter and one digit."""
         return "a7" + "".join(self._random.choice(letters) for _ in range(size - 2))
 
     def upper(self, size: int) -> str:
-        """Random capitals and digits."""
+        """Return random capitals and digits."""
         return "Q7" + "".join(self._random.choice(UPPER) for _ in range(size - 2))
 
     def password(self) -> str:
-        """A password as people make them."""
+        """Return a typical human password."""
         return self.text(9, LETTERS + "!_+*") + "Z"
 
     def pem(self, kind: str, lines: int = 6) -> tuple[str, list[str]]:
-        """A PEM block and the lines of its body."""
+        """Return a PEM block and the lines of its body."""
         body = [self.text(64, BASE64) for _ in range(lines)] + [self.text(30, BASE64) + "=="]
         dashes = "-" * 5
         return "\n".join([f"{dashes}BEGIN {kind}{dashes}", *body, f"{dashes}END {kind}{dashes}"]), body
 
 
 def provider_keys(forge: Forge) -> dict[str, str]:
-    """Type -> a key with that provider's shape."""
+    """Type -> a key in that provider's form."""
     return {
         "openai_key": "sk-" + forge.text(48),
         "openai_key project": "sk-proj-" + forge.text(60, LETTERS + "_-"),
@@ -105,4 +105,4 @@ ASSIGNMENTS = [
     "* password: {}",
     "curl -u me:{} https://example.org",
 ]
-"""Ways to write down a secret that has no shape of its own."""
+"""Ways to write down a secret without a recognisable form."""

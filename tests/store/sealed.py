@@ -1,4 +1,4 @@
-"""An encrypted store for tests: made in this process, its key in a file, and looked at byte by byte."""
+"""An encrypted store for tests: made in this process, its key in a file, inspected byte by byte."""
 
 import sqlite3
 from contextlib import closing
@@ -36,12 +36,12 @@ def sealed(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
 
 
 def says(folder: Path, words: str = "heron") -> list[str]:
-    """Name the files below a folder whose bytes hold these words."""
+    """Return the files below a folder that contain these words."""
     return sorted(file.name for file in folder.rglob("*") if file.is_file() and words.encode() in file.read_bytes())
 
 
 def contents(connection: sqlite3.Connection) -> dict[str, object]:
-    """Return every row of every table, the schema, and what stands in the header."""
+    """Return every row of every table, the schema, and the header's values."""
     schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
     tables = [name for kind, name, *_ in schema if kind == "table"]
     found: dict[str, object] = {"schema": schema}

@@ -1,4 +1,4 @@
-"""Real sentences, from the docstrings of installed packages, and edits that keep what they say."""
+"""Real sentences, from docstrings of installed packages, and edits that keep their meaning."""
 
 import random
 import re
@@ -26,7 +26,7 @@ ARTICLES = frozenset({"a", "an", "the"})
 
 @cache
 def sentences(count: int) -> tuple[str, ...]:
-    """Return so many docstrings' first paragraphs, no two with the same beginnings of words but for articles."""
+    """Return the first paragraphs of N docstrings, no two with the same word beginnings except articles."""
     found: dict[str, str] = {}
     for text in _docstrings():
         plain = " ".join(text.split())
@@ -59,7 +59,7 @@ SWAPS = {
     "next": "following", "argument": "parameter", "arguments": "parameters", "directory": "folder", "same": "identical",
     "until": "till", "result": "outcome", "occurs": "happens", "whole": "entire", "exactly": "precisely",
 }  # fmt: skip
-"""Written for the test, word by word, with their inflections."""
+"""Written for the test, word by word, with inflections."""
 
 
 def _case(text: str, chance: random.Random) -> str:
@@ -97,7 +97,7 @@ def _synonym(text: str, chance: random.Random) -> str:
 
 
 def _clauses(text: str, chance: random.Random) -> str:
-    """Put a clause that a comma or a marker begins before the rest."""
+    """Move a clause that starts at a comma or a marker to the front."""
     body = text.rstrip(".")
     cut = re.search(r",? (?=(?:when|if|because|while|before|after|unless|until|although) )", body)
     if cut is None or len(body[: cut.start()].split()) < 3 or re.search(r"[,.;:!?()\[\]`]", body):

@@ -1,4 +1,4 @@
-"""`memory.allow_pii` holds for failures and for lines that are imported, both ways."""
+"""`memory.allow_pii` applies to failures and imported lines, both ways."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ MAIL = "jane.doe" + "@" + "posteo.de"
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_failures_and_imported_lines_follow_the_setting(make_repo: MakeRepo, tmp_path: Path, allowed: bool) -> None:
-    """An address in an error, its cause, what mended it or an imported line is kept only where that is allowed."""
+    """An address in an error, its cause, its fix or an imported line is kept only if allowed."""
     root, settings = find_root(make_repo({"a.py": "x = 1\n"})), MemorySettings(allow_pii=allowed)
     with Store.open(root, user_data_dir=tmp_path / "data", settings=settings) as store:
         met = failures.record_failure(

@@ -1,4 +1,4 @@
-"""What may be cited, in which forms, and what counts as the same lines."""
+"""What may be cited, in which forms, and which lines count as the same."""
 
 import os
 
@@ -11,7 +11,7 @@ from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_digest
 from xscore.records.memory import Citation, FileStamp, IndexedFile, Kind, Layer
-from xscore.store import index_rows, memory_writer
+from xscore.store import file_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.evidence import WHOLE_FILE, FileLines, parse_citation
 from xscore.store.store import Store
@@ -31,13 +31,13 @@ from xscore.store.store import Store
     ],
 )
 def test_what_counts_as_the_same_lines(changed: str, same: bool) -> None:
-    """Line ends, blanks at line ends and byte order marks are no change; indentation and blank lines are."""
+    """Line ends, trailing blanks and byte order marks are no change; indentation and blank lines are."""
     wanted = FileLines(CODE.encode()).hash((4, 5))
     assert (FileLines(changed.encode()).find((4, 5), wanted) == (4, 5)) is same
 
 
 def test_bytes_of_any_encoding_can_be_cited(store: Store) -> None:
-    """Lines are never decoded: Latin-1 and broken UTF-8 are lines like others; UTF-16 has the lines the index sees."""
+    """Lines are never decoded: Latin-1 and broken UTF-8 work; UTF-16 has the same lines as in the index."""
     file = write(store, b"caf\xe9 = 1\n\xff\xfe broken\n")
     assert parse_citation(store.root, "a.py:2").span_hash != parse_citation(store.root, "a.py:1").span_hash
     memory = decide(store, "a.py:1")
@@ -49,7 +49,7 @@ def test_bytes_of_any_encoding_can_be_cited(store: Store) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([b"a", b"b", b"", b"  c"]), min_size=1, max_size=12), st.data())
 def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> None:
-    """Whatever stands before it: a span is at its old place, or at the only one that holds the same lines, or lost."""
+    """A span is at its old place, or at the only place with the same lines, or lost."""
     first = data.draw(st.integers(1, len(body)))
     last = data.draw(st.integers(first, len(body)))
     wanted = FileLines(b"\n".join(body) + b"\n").hash((first, last))
@@ -76,7 +76,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     )
     stamp = FileStamp("src/a.py", 1, 1, file_digest(CODE.encode()), "python")
     with database.transaction(store.connection):
-        index_rows.replace_files(
+        file_rows.replace_files(
             store.connection, [encode_file(IndexedFile(stamp=stamp, memories=(entity,), mentions=()))], ()
         )
     whole, span = FileLines(CODE.encode()).hash(WHOLE_FILE), FileLines(CODE.encode()).hash((4, 5))
@@ -121,7 +121,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     ],
 )
 def test_what_cannot_be_cited_says_why(store: Store, cited: str, said: str) -> None:
-    """P01: a citation stays inside the repository, follows no link, reads no secret file; a refusal has a way on."""
+    """P01: a citation stays in the repository, follows no link, reads no secret file; a refusal has a remedy."""
     root = store.root.path
     write(store)
     write(store, b"\0\0", "binary.py")

@@ -1,4 +1,4 @@
-"""The one door into the store."""
+"""The store's single writer."""
 
 from tests.store.conftest import function
 from xscore.platform import database
@@ -33,12 +33,12 @@ def test_no_part_of_a_memory_carries_a_secret_in() -> None:
 
 
 def test_a_heading_deep_in_a_document_is_redacted_like_a_line() -> None:
-    """`## password: x` is a line of its own, also where it stands behind the headings above it."""
+    """`## password: x` is treated as a line, also behind the headings above it."""
     assert function("Setup > password: hunter2hunter2 > Next").entity == "Setup > password: <SECRET:password> > Next"
 
 
 def test_ids_and_hashes_remember_no_secret() -> None:
-    """Two texts that differ in the secret alone are one content: nothing stored is computed from the secret."""
+    """Two texts that differ only in the secret are one content: nothing stored depends on the secret."""
     one, two = (function(text=f"key = '{SECRET[:-1]}{last}'") for last in "Aw")
     assert one.content_hash == two.content_hash
 
@@ -51,7 +51,7 @@ def test_headings_that_differ_in_their_secrets_stay_two_memories() -> None:
 
 
 def test_the_id_is_stable_over_edits() -> None:
-    """Text, lines, title and times do not touch the id; layer, path, kind, entity and ordinal do."""
+    """Text, lines, title and times do not affect the id; layer, path, kind, entity and ordinal do."""
     first = function()
     assert function(text="def f(): return 2", title="x", start_line=90, updated_at=99.0).id == first.id
     others = [function("g"), function(path="b.py"), function(kind=Kind.METHOD), function(ordinal=1)]
@@ -59,7 +59,7 @@ def test_the_id_is_stable_over_edits() -> None:
 
 
 def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
-    """A card is what is hashed where there is one; the whole text has its own hash; lines are in neither."""
+    """The card is hashed if there is one; the whole text has its own hash; neither includes line numbers."""
     plain, carded = function(start_line=1), function(card="test f: does it", start_line=50)
     assert plain.content_hash == plain.text_hash == content_hash("a.py", "f", plain.text)
     assert carded.content_hash == content_hash("a.py", "f", "test f: does it")
@@ -67,7 +67,7 @@ def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
 
 
 def test_a_stale_mark_changes_what_is_judged() -> None:
-    """Going stale shows a mark to the judge and so makes another content; coming back restores the old one."""
+    """A stale memory shows a mark to the judge, so it is another content; undone, it is the old one."""
     fresh = function()
     stale = memory_writer.with_status(fresh, MemoryStatus.STALE)
     assert stale.content_hash != fresh.content_hash
@@ -104,7 +104,7 @@ def test_every_memory_has_a_vector(store: Store) -> None:
 
 
 def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
-    """What another embedder made of a memory stays while its text does, wherever it stands; a new text ends it."""
+    """A vector of another embedder stays as long as the text, wherever it moves; a new text deletes it."""
     there, elsewhere = function("alpha"), function("alpha", start_line=7)
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [there])
@@ -117,7 +117,7 @@ def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
 
 
 def test_what_is_written_comes_back_whole(store: Store) -> None:
-    """X01: every field of a memory survives the store."""
+    """X01: every field of a memory round-trips."""
     memory = function(
         card="card",
         start_line=3,

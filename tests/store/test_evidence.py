@@ -1,4 +1,4 @@
-"""Cited code: what a change of it does to a memory."""
+"""Cited code: how a change affects a memory."""
 
 import os
 from contextlib import closing
@@ -16,7 +16,7 @@ from xscore.store.store import Store
 
 
 def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: Store) -> None:
-    """A stale memory is another content to a judge; undone, it is the very same memory as before."""
+    """A stale memory is another content to a judge; undone, it is exactly the previous memory."""
     file = write(store)
     memory = decide(store, "a.py:4-5")
     assert refresh(store) == EvidenceRefresh(files_read=1)
@@ -33,7 +33,7 @@ def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: St
 
 
 def test_a_span_that_moved_is_followed(store: Store) -> None:
-    """Lines above a span change nothing but where it stands."""
+    """Lines added above a span only change its line numbers."""
     file = write(store)
     memory = decide(store, "a.py:4-5")
     file.write_text("# a\n# b\n" + CODE)
@@ -42,7 +42,7 @@ def test_a_span_that_moved_is_followed(store: Store) -> None:
 
 
 def test_nothing_is_written_when_nothing_changed(store: Store) -> None:
-    """The second look opens no file and no transaction."""
+    """The second check opens no file and no transaction."""
     write(store)
     decide(store, "a.py:4-5", "a.py")
     assert refresh(store).files_read == 1
@@ -52,7 +52,9 @@ def test_nothing_is_written_when_nothing_changed(store: Store) -> None:
 
 
 def test_a_file_written_a_moment_ago_is_not_believed_by_its_time(store: Store) -> None:
-    """Two writes within the clock's grain can look alike, so such a file is read again, and nothing written for it."""
+    """Two writes within the clock's resolution can look alike, so such a file is read again, and its stamp is not
+    stored.
+    """
     file = write(store, "one\n")
     memory = decide(store, "a.py:1")
     info = file.stat()
@@ -67,7 +69,7 @@ def test_a_file_written_a_moment_ago_is_not_believed_by_its_time(store: Store) -
 
 
 def put_there(how: str, file: Path, away: Path) -> None:
-    """Put something else in the place of a file."""
+    """Replace a file by something else."""
     match how:
         case "folder":
             file.mkdir()
@@ -81,7 +83,7 @@ def put_there(how: str, file: Path, away: Path) -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "renamed", "folder", "link", "pipe", "binary", "behind a link"])
 def test_a_file_that_is_no_more_breaks_its_citations(store: Store, how: str) -> None:
-    """Deleted, renamed, or something else in its place: the code is not there, until it is back."""
+    """Deleted, renamed or replaced: the code counts as missing until it is back."""
     file = write(store, name="src/a.py")
     memory = decide(store, "src/a.py:4-5")
     refresh(store)
@@ -103,7 +105,7 @@ def test_a_file_that_is_no_more_breaks_its_citations(store: Store, how: str) -> 
 
 
 def test_a_file_that_may_not_be_read_proves_nothing(store: Store) -> None:
-    """Lacking permission, a memory stays as it was."""
+    """Without permission to read, a memory stays unchanged."""
     file = write(store)
     decide(store, "a.py:4-5")
     refresh(store)
@@ -128,7 +130,7 @@ def test_all_citations_must_hold(store: Store) -> None:
 
 
 def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
-    """L07: a stale decision whose key is decided anew is superseded, and does not come back over the newer one."""
+    """L07: a stale decision whose key is decided anew is superseded, and does not replace the newer one later."""
     file = write(store)
     old = decide(store, "a.py:4-5", key="retry")
     file.write_text("gone\n")
@@ -143,7 +145,7 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
 
 
 def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
-    """A stale memory of a damaged store can come back to life in the new one, and is tied to what it names."""
+    """A stale memory of a damaged store can recover in the rebuilt one, and is linked to what it names."""
     file = write(store)
     memory = decide(store, "a.py:4-5", title="Retry in a.py")
     file.write_text("gone\n")

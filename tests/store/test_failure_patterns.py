@@ -1,4 +1,4 @@
-"""Failures: counted by signature, mended, and from the third on a pattern."""
+"""Failures: counted by signature, resolved, and a pattern from the third on."""
 
 from collections import Counter
 from contextlib import closing
@@ -14,6 +14,7 @@ from xscore.records.memory import Kind, Layer, MemoryDetails, MemorySource, Memo
 from xscore.store.failures import (
     HEAD_CHARS,
     TAIL_CHARS,
+    Occurrence,
     failure_signature,
     record_failure,
     record_failure_within,
@@ -28,12 +29,12 @@ SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def error(number: int) -> str:
-    """Make the error as it looks on another machine, on another day."""
+    """Make the error as seen on another machine on another day."""
     return ERROR.format("abcdefg"[number], number + 10, number * 100)
 
 
 def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
-    """A08: the third occurrence makes an antipattern, once; the memory of the failure stays one."""
+    """A08: the third occurrence makes an antipattern, once; the failure stays one memory."""
     first, second = (record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2))
     assert first.memory.id == second.memory.id
     assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
@@ -49,7 +50,7 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
 
 
 def test_the_events_of_failures(store: Store) -> None:
-    """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads hold no text."""
+    """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads contain no text."""
     for number in range(4):
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
         record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
@@ -59,7 +60,7 @@ def test_the_events_of_failures(store: Store) -> None:
 
 
 def test_an_occurrence_counts_once(store: Store) -> None:
-    """The same happening, read again by an import, changes nothing; what mended it is taken when it is known later."""
+    """Importing the same occurrence again changes nothing; its fix is added if it becomes known later."""
     first = record_failure(
         store, text=error(1), occurrence="e1", details=MemoryDetails(origin="codex", session="s"), seen_at=1.0
     )
@@ -77,7 +78,7 @@ def test_an_occurrence_counts_once(store: Store) -> None:
 
 
 def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
-    """How often is not in the text, so the content is the same; what mended it is, and is another content."""
+    """The count is not in the text, so the content stays the same; a fix is, and makes another content."""
     one = record_failure(store, text=error(1), seen_at=1.0).memory
     two = record_failure(store, text=error(2), seen_at=2.0).memory
     assert two.content_hash == one.content_hash
@@ -88,7 +89,7 @@ def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
 
 
 def test_a_resolution_reaches_the_pattern(store: Store) -> None:
-    """X20: what mended a failure is told by its pattern too, whichever came first."""
+    """X20: a failure's fix is shown by its pattern too, whichever came first."""
     for number in range(3):
         found = record_failure(store, text=error(number), seen_at=float(number))
     resolve_failure(store, found.memory.id, "raise the timeout", now=9.0)
@@ -101,7 +102,7 @@ def test_a_resolution_reaches_the_pattern(store: Store) -> None:
 
 
 def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
-    """An archived failure that is met again is active, with its count."""
+    """An archived failure that occurs again is active, with its count."""
     memory = record_failure(store, text=error(1), seen_at=1.0).memory
     store.connection.execute("UPDATE memory SET status = 'archived' WHERE id = ?", (memory.id,))
     again = record_failure(store, text=error(2), seen_at=2.0).memory
@@ -109,18 +110,18 @@ def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
 
 
 def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:
-    """What was counted in a store that was set aside is not counted again in the one built anew."""
+    """Occurrences counted in a replaced store are not counted again in the new one."""
     record_failure(store, text=error(1), occurrence="e1", seen_at=1.0)
     with closing(connect_store(tmp_path / "anew" / "memory.db")) as target:
         salvaged = salvage_store(store.path, target)
         assert salvaged.kept["occurrences"] == 1
         with database.transaction(target):
-            again = record_failure_within(target, text=error(1), occurrence="e1", seen_at=9.0)
+            again = record_failure_within(target, Occurrence(text=error(1), name="e1", seen_at=9.0))
     assert not again.is_counted
 
 
 def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:
-    """P01: of a long output beginning and end are kept; a secret in it, its cause or its fix is not."""
+    """P01: of a long output start and end are kept; a secret in it, its cause or its fix is not."""
     long = f"make: error\n{'x' * 50_000}\napi_key = '{SECRET}'\nend"
     memory = record_failure(
         store, text=long, details=MemoryDetails(rationale=SECRET, resolution=SECRET, paths=(SECRET,))
@@ -146,11 +147,11 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_differs_from_run_to_run_is_not_in_the_signature(one: str, other: str) -> None:
-    """A08: addresses, folders, times, ids and numbers make no other failure."""
+    """A08: addresses, folders, times, ids and numbers do not make another failure."""
     assert failure_signature(one) == failure_signature(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")])
 def test_other_errors_have_other_signatures(one: str, other: str) -> None:
-    """A08: another name, another file, another message is another failure."""
+    """A08: another name, file or message is another failure."""
     assert failure_signature(one) != failure_signature(other)

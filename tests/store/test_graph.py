@@ -1,4 +1,4 @@
-"""Questions to the links: files and entities, cycles, depth, names."""
+"""Graph queries: files and entities, cycles, depth, names."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, MemorySource, Relation
-from xscore.store import evidence, index_rows, memory_writer
+from xscore.store import evidence, file_rows, link_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.graph import LinkGraph, ReachedNode
 from xscore.store.store import Store
@@ -17,7 +17,7 @@ CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.T
 
 
 def graph(store: Store) -> LinkGraph:
-    """Ask the links of a store."""
+    """Query the graph of a store."""
     return LinkGraph(store.connection)
 
 
@@ -29,7 +29,7 @@ def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
         for path, made in memories.items()
     ]
     with database.transaction(store.connection):
-        index_rows.replace_files(store.connection, list(map(encode_file, indexed)), ())
+        file_rows.replace_files(store.connection, list(map(encode_file, indexed)), ())
     return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
 
 
@@ -37,16 +37,16 @@ def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> 
     """Write edges."""
     rows = [(path, Edge(source, target, relation)) for source, relation, target in edges]
     with database.transaction(store.connection):
-        index_rows.replace_edges(store.connection, [], rows)
+        link_rows.replace_edges(store.connection, [], rows)
 
 
 def names(found: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
-    """Say what was reached, and how far it is."""
+    """Return what was reached, with its distance."""
     return [(one.path + ("::" + one.entity if one.entity else ""), one.distance) for one in found]
 
 
 def test_a_chain_is_followed_through_files(store: Store) -> None:
-    """A06: a call between entities ties their files; distance counts the steps."""
+    """A06: a call between entities links their files; distance counts the steps."""
     ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
     tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
     assert names(graph(store).dependency_chain("a.py")) == [("b.py", 1), ("c.py", 2)]
@@ -55,7 +55,7 @@ def test_a_chain_is_followed_through_files(store: Store) -> None:
 
 
 def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
-    """A06: asked for an entity, entities answer; what its file does elsewhere is not its business."""
+    """A06: a query for an entity returns entities; the rest of its file is ignored."""
     ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
     tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
     assert names(graph(store).dependency_chain("a.py::f")) == [("b.py::g", 1)]
@@ -64,7 +64,7 @@ def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
 
 
 def test_a_class_stands_for_its_methods(store: Store) -> None:
-    """Asked for a class, what its methods call counts; a name that merely begins alike does not."""
+    """A query for a class includes its methods' calls; a name that only begins alike is excluded."""
     ids = index(store, {"a.py": ("A", "A.run", "A_b", "AXb.run", "f", "g")})
     tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
     tie(store, (ids["a.py::AXb.run"], CALLS, ids["a.py::f"]))
@@ -73,7 +73,7 @@ def test_a_class_stands_for_its_methods(store: Store) -> None:
 
 
 def test_a_cycle_ends(store: Store) -> None:
-    """A06: a cycle is walked once, at any depth, and never leads back to the start."""
+    """A06: a cycle is walked once, at any depth, and never returns to the start."""
     ids = index(store, {"a.py": ("f",), "b.py": ("g",), "c.py": ("h",)})
     tie(
         store,
@@ -88,7 +88,7 @@ def test_a_cycle_ends(store: Store) -> None:
 
 
 def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
-    """Two ways to one end make one answer, with the ties of both."""
+    """Two paths to one target make one result, with the edges of both."""
     index(store, {"a.py": (), "b.py": (), "c.py": (), "d.py": ()})
     for one, other in ("ab", "ac", "bd", "cd"):
         tie(store, (file_id(f"{one}.py"), IMPORTS, file_id(f"{other}.py")))
@@ -99,7 +99,7 @@ def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
 
 
 def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
-    """Where everything calls everything, a depth of a thousand costs what a depth of two costs."""
+    """If everything calls everything, a depth of a thousand costs as much as a depth of two."""
     count = 60
     ids = index(store, {f"f{i}.py": ("g",) for i in range(count)})
     ends = list(ids.values())
@@ -123,7 +123,7 @@ def test_a_test_depends_on_its_subject(store: Store) -> None:
 
 @pytest.mark.parametrize("path", ["quote'\".py", "50%25_done.py", "f_a.py", "m_a.py", "a:b.py"])
 def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
-    """Percent signs, quotes and prefixes of ids in a path mislead nobody."""
+    """Percent signs, quotes and prefixes of ids in a path cause no wrong match."""
     index(store, {path: ("f",), "other.py": (), "50x25xdone.py": ()})
     tie(store, (file_id("other.py"), IMPORTS, file_id(path)))
     assert names(graph(store).affected_files(path)) == [("other.py", 1)]
@@ -131,7 +131,7 @@ def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
 
 
 def test_a_walk_starts_at_what_is_named(store: Store) -> None:
-    """A06: a path may be cut, a method named without its file; an unknown name and a depth of 0 are errors."""
+    """A06: a path may be shortened, a method named without its file; an unknown name and a depth of 0 are errors."""
     ids = index(store, {"src/net/retry.py": ("Retry.run",), "b.py": ("g",)})
     tie(store, (ids["b.py::g"], CALLS, ids["src/net/retry.py::Retry.run"]))
     assert names(graph(store).affected_files("retry.py")) == [("b.py", 1)]
@@ -145,7 +145,7 @@ def test_a_walk_starts_at_what_is_named(store: Store) -> None:
 
 
 def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
-    """A06, A08: a decision is related to the file and the entities whose lines it cites, and they to it; once each."""
+    """A06, A08: a decision is related to the file and entities whose lines it cites, and they to it, once each."""
     index(store, {"a.py": ("f",), "b.py": ("g",)})
     store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
     said, _ = memory_writer.make_memory(
@@ -168,7 +168,7 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
 
 
 def test_a_test_of_a_file_is_named_as_its_test(store: Store) -> None:
-    """A06: a test file imports and calls what it tests; asked for the file, it counts as its test."""
+    """A06: a test file imports and calls what it tests; a query for the file lists it as its test."""
     ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "b.py": ("g",)})
     tie(
         store,

@@ -1,4 +1,4 @@
-"""The rows of the index."""
+"""The index's rows."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
-from xscore.store import index_rows, memory_writer
+from xscore.store import file_rows, index_rows, link_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.opening import connect_store
 
@@ -40,11 +40,11 @@ def replace(
 ) -> index_rows.IndexChanges:
     """Replace files in a transaction."""
     with transaction(connection):
-        return index_rows.replace_files(connection, list(map(encode_file, files)), removed)
+        return file_rows.replace_files(connection, list(map(encode_file, files)), removed)
 
 
 def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:
-    """Added, changed and removed memories are told apart; equal ones count as nothing."""
+    """Added, changed and removed memories are counted separately; equal ones do not count."""
     first = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g"), entity("a.py", "h")))
     second = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g", "y"), entity("a.py", "i")))
     assert first == index_rows.IndexChanges(added=3)
@@ -70,47 +70,48 @@ def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.
 
 
 def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> None:
-    """Changed paths and names gather over transactions, survive a stop, and are cleared by the linking only."""
+    """Changed paths and names accumulate over transactions, survive a stop, and only linking clears them."""
     replace(connection, file("a.py", entity("a.py", "f")))
     replace(connection, file("pkg/b.py", entity("pkg/b.py", "C.g")))
     due = index_rows.links_due(connection)
     assert due.paths == {"a.py", "pkg/b.py"}
     assert {"f", "g"} <= due.names
     with transaction(connection):
-        index_rows.replace_edges(connection, due.paths, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
+        link_rows.replace_edges(connection, due.paths, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
+        index_rows.note_linked(connection)
     assert not index_rows.links_due(connection)
 
 
 def test_an_edit_that_defines_nothing_new_makes_no_name_due(connection: sqlite3.Connection) -> None:
-    """Editing a body leaves the edges of other files alone."""
+    """Editing a body leaves other files' edges unchanged."""
     replace(connection, file("a.py", entity("a.py", "f")))
     with transaction(connection):
-        index_rows.replace_edges(connection, None, [])
+        index_rows.note_linked(connection)
     replace(connection, file("a.py", entity("a.py", "f", "other")))
     assert index_rows.links_due(connection) == index_rows.LinksDue(paths={"a.py"})
 
 
 def test_many_changed_files_are_linked_as_a_whole(connection: sqlite3.Connection) -> None:
-    """Past a thousand changed files the list gives way to one word."""
-    replace(connection, *(file(f"{n}.py") for n in range(index_rows.MANY_PATHS + 1)))
+    """Past a thousand changed files one word replaces the list."""
+    replace(connection, *(file(f"{n}.py") for n in range(file_rows.MANY_PATHS + 1)))
     assert index_rows.links_due(connection) == index_rows.LinksDue(everything=True)
     replace(connection, file("x.py"))
     assert index_rows.links_due(connection).everything
 
 
 def test_removing_a_file_removes_edges_to_it(connection: sqlite3.Connection) -> None:
-    """Neither end of an edge outlives its memory or file."""
+    """No edge outlives the memory or file at either end."""
     f, g = entity("a.py", "f"), entity("b.py", "g")
     replace(connection, file("a.py", f), file("b.py", g))
     with transaction(connection):
         edges = [("b.py", Edge(g.id, f.id, Relation.CALLS)), ("b.py", Edge("f_b.py", "f_a.py", Relation.IMPORTS))]
-        index_rows.replace_edges(connection, {"b.py"}, edges)
+        link_rows.replace_edges(connection, {"b.py"}, edges)
     replace(connection, removed=("a.py",))
     assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
 
 
 def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
-    """Stamps come back as written; doubting them keeps the files but believes none."""
+    """Stamps round-trip; distrusting them keeps the files but trusts no stamp."""
     replace(connection, file("a.py"))
     with transaction(connection):
         index_rows.write_stamps(connection, [FileStamp("x.bin", 3, 4, "k", "", "binary")])
@@ -126,7 +127,7 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])
 def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
-    """What stands of the files still to be linked is ours, or damage."""
+    """The list of files to link is valid, or damage."""
     index_rows.write_meta(connection, "links_due", torn)
     with pytest.raises(StoreDamaged, match="to link is invalid"):
         index_rows.links_due(connection)

@@ -1,4 +1,4 @@
-"""What is kept can be read back whatever its size, takes nobody's place unseen, and costs the same among many."""
+"""Stored memories can be read back at any size, replace others only visibly, and cost the same among many."""
 
 import json
 from collections.abc import Iterator
@@ -12,32 +12,21 @@ from hypothesis import strategies as st
 
 from tests.extensions.exchange.filled import export_lines
 from tests.statements import decide, list_events, say
+from tests.store.played import play
 from xscore.extensions.exchange.memory_lines import import_lines
 from xscore.extensions.exchange.snapshots import import_snapshot, restore_snapshot, snapshot_lines, take_snapshot
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryStatus
 from xscore.records.statement import Statement
-from xscore.records.turn import Turn
-from xscore.store import failures, memory_writer, turn_history, turns
+from xscore.store import failures, memory_writer, turn_history
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
 from xscore.store.remembering import redact_statement, remember, remember_within
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
 
 NOW = 1_000.0
-
-
-def answered(store: Store, task: str, answer: str) -> None:
-    """Play a turn that was answered."""
-    turn = Turn(task=task, thread="s_1")
-    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task[:20]}", judge="j", now=1.0)
-    verdict = SelectionOutcome((), {})
-    turns.finish_turn(
-        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=verdict, now=2.0
-    )
 
 
 @contextmanager
@@ -62,10 +51,10 @@ SAID = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3))
 def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> None:
-    """A12, P06: snapshots and lines of whatever the store takes, however long, pass their own gates to equality."""
+    """A12, P06: snapshots and exported lines of any length round-trip through their own validation."""
     with two_stores() as (store, other):
         words, because, instead, task, answer = (part.encode("utf-8", "replace").decode() for part in said)
         words, because, instead = words[: memory_writer.STATEMENT_CHARS], because[:20_000], instead[:20_000]
@@ -75,7 +64,7 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
                 text=words, kind=Kind.DECISION, because=because, alternatives=(instead,) * 2, links=tuple(links)
             )
             remember(store, statement, now=1.0)
-        answered(store, task, answer)
+        play(store, task, answer=answer)
         details = MemoryDetails(rationale=task, resolution=answer, paths=(task, *["p"] * 1_100))
         failures.record_failure(store, text="boom", details=details, seen_at=1.0)
         taken = take_snapshot(store)
@@ -94,15 +83,15 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
 
 
 def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
-    """P06: a turn that says too much is kept, and says that it was cut."""
-    answered(store, "x", "long " * 90_000)
+    """P06: an overlong turn is kept with a note that it was cut."""
+    play(store, "x", answer="long " * 90_000)
     (kept,) = turn_history.exchanges(store.connection, "s_1")
     assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")
 
 
 def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
-    """H15: a stale memory under the same key is named among those that stepped back, and its event tells of it."""
+    """H15: a stale memory with the same key is named among those replaced, and its event says so."""
     (store.root.path / "a.py").write_text("x = 1\n")
     cited = [parse_citation(store.root, "a.py:1")]
     old = decide(store, "see a", key="k", citations=cited, now=1.0).memory
@@ -120,7 +109,7 @@ def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
 
 @pytest.mark.parametrize("status", ["active", "stale"])
 def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
-    """P06: what is here stays, also where its code has changed; neither does a stale line come beside it."""
+    """P06: a local memory stays even if its code has changed, and no stale line joins it."""
     (store.root.path / "a.py").write_text("x = 1\n")
     cited = [parse_citation(store.root, "a.py:1")]
     old = decide(store, "see a", key="k", citations=cited, now=1.0).memory
@@ -136,7 +125,7 @@ def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
 
 @pytest.mark.verify
 def test_saying_much_is_linear(store: Store) -> None:
-    """H15: among a thousand things said, one more is found or found new by an index."""
+    """H15: among a thousand statements, another is found or recognised as new through an index."""
     with database.transaction(store.connection):
         for at in range(1_000):
             remember_within(store.connection, Statement(text=f"thing {at} is so", key=f"k{at}"), now=1.0)
@@ -156,7 +145,7 @@ def test_saying_much_is_linear(store: Store) -> None:
 
 
 def test_words_are_found_whatever_they_hold(store: Store) -> None:
-    """H15: a zero byte, a short text and one that only begins alike are told apart."""
+    """H15: a zero byte, a short text and a common prefix are distinguished."""
     for text in ("a\0b", "a", "ab", "a" * 90, "a" * 80 + "b"):
         say(store, text, now=1.0)
     for text in ("a\0b", "ab", "a" * 90, "a" * 80 + "b"):

@@ -1,4 +1,4 @@
-"""Remembered memories tied to the code they name."""
+"""Remembered memories linked to the code they name."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def reindex(store: Store) -> None:
 
 
 def remember(store: Store, text: str, **said: object) -> Memory:
-    """Remember something and tie it to what it names."""
+    """Remember something and link it to what it names."""
     made, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.FAILURE,
@@ -55,7 +55,7 @@ def remember(store: Store, text: str, **said: object) -> Memory:
 
 
 def targets(store: Store, memory: Memory) -> set[str]:
-    """Say what the memory is tied to, by path and entity."""
+    """Return the memory's links, by path and entity."""
     edges = [edge for edge in store.edges_touching([memory.id]) if edge.source == memory.id]
     known = store.memories([edge.target for edge in edges])
     return {
@@ -84,13 +84,13 @@ def targets(store: Store, memory: Memory) -> set[str]:
     ],
 )
 def test_what_a_text_names_is_linked(repo: Store, text: str, expected: set[str]) -> None:
-    """X19: paths, qualified names and identifiers in backticks, where they single something out."""
+    """X19: paths, qualified names and identifiers in backticks, if unambiguous."""
     with repo:
         assert targets(repo, remember(repo, text)) == expected
 
 
 def test_touched_files_and_memories_are_linked(repo: Store) -> None:
-    """X19: files an exchange touched, and memories it links to, are tied as well."""
+    """X19: files an exchange changed, and memories it cites, are linked too."""
     with repo:
         first = remember(repo, "first")
         second = remember(repo, "second", paths=("README.md", "gone.md"), links=(first.id, "m_" + "0" * 20))
@@ -98,7 +98,7 @@ def test_touched_files_and_memories_are_linked(repo: Store) -> None:
 
 
 def test_links_feed_the_graph_and_are_no_calls(repo: Store) -> None:
-    """A06, X19: a file's related memories are found; what names an entity counts as no caller of it."""
+    """A06, X19: a file's related memories are found; a memory that names an entity is not its caller."""
     with repo:
         said = remember(repo, "`wait_a_bit` is slow")
         found = LinkGraph(repo.connection).related_files("src/net/retry.py")
@@ -109,7 +109,7 @@ def test_links_feed_the_graph_and_are_no_calls(repo: Store) -> None:
 
 
 def test_links_survive_their_target(repo: Store) -> None:
-    """X19: editing, renaming or removing the target and putting it back keeps or restores the edge."""
+    """X19: editing, renaming, removing and restoring the target keeps or restores the edge."""
     with repo:
         said = remember(repo, "`wait_a_bit` in src/net/retry.py")
         other = remember(repo, "`Pool` has nothing to do with it")
@@ -134,7 +134,7 @@ def test_links_survive_their_target(repo: Store) -> None:
 
 
 def test_links_survive_linking_everything_anew(repo: Store) -> None:
-    """When the index links every file anew, what was remembered stays tied."""
+    """When the index links every file again, remembered memories stay linked."""
     with repo:
         said = remember(repo, "`wait_a_bit`")
         repo.connection.execute(
@@ -145,7 +145,7 @@ def test_links_survive_linking_everything_anew(repo: Store) -> None:
 
 
 def test_links_die_with_their_memory(repo: Store) -> None:
-    """P06: no edge and no mention outlives the memory; those of others stay."""
+    """P06: no edge or mention outlives its memory; others' stay."""
     with repo:
         gone, other = remember(repo, "`wait_a_bit`"), remember(repo, "`Pool`")
         remember(repo, f"see {gone.id}")
@@ -156,7 +156,7 @@ def test_links_die_with_their_memory(repo: Store) -> None:
 
 
 def test_linking_again_forgets_what_is_named_no_more(repo: Store) -> None:
-    """An edited memory is tied to what it names now; linking twice changes nothing."""
+    """An edited memory is linked to what it names now; linking twice changes nothing."""
     with repo:
         said = remember(repo, "`Pool`")
         repo.connection.execute("UPDATE memory SET text = '`Retry`' WHERE id = ?", (said.id,))

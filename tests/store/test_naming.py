@@ -1,11 +1,11 @@
-"""What a name stands for, and the names nearest to one that stands for nothing."""
+"""What a name refers to, and the nearest names to an unknown one."""
 
 import pytest
 
 from tests.store.conftest import function
 from xscore.platform import database
 from xscore.records.memory import FileStamp, IndexedFile, Memory
-from xscore.store import index_rows
+from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.naming import find_named, near_names, unknown_name
 from xscore.store.store import Store
@@ -36,7 +36,7 @@ def indexed(store: Store) -> Store:
         for path, made in by_file.items()
     ]
     with database.transaction(store.connection):
-        index_rows.replace_files(store.connection, list(map(encode_file, files)), ())
+        file_rows.replace_files(store.connection, list(map(encode_file, files)), ())
     return store
 
 
@@ -61,12 +61,12 @@ def indexed(store: Store) -> Store:
     ],
 )
 def test_a_name_stands_for_memories(indexed: Store, name: str, places: list[int]) -> None:
-    """An id, a place as `ask` prints it, an entity, a method or a bare name; all that bear it are found."""
+    """An id, a place as `ask` prints it, an entity, a method or a bare name; all matches are found."""
     assert find_named(indexed.connection, name) == [MEMORIES[place].id for place in places]
 
 
 def test_an_entity_stands_for_what_is_inside_it(indexed: Store) -> None:
-    """A walk that starts at a class starts at its methods too."""
+    """A walk from a class starts at its methods too."""
     found = find_named(indexed.connection, "sessions.py::Session", inside=True)
     assert found == [MEMORIES[0].id, MEMORIES[1].id]
 
@@ -84,12 +84,12 @@ def test_an_entity_stands_for_what_is_inside_it(indexed: Store) -> None:
     ],
 )
 def test_slips_find_what_was_meant(indexed: Store, name: str, nearest: str) -> None:
-    """A06: letters that changed places, are missing or too many; a name cut short; another case."""
+    """A06: swapped, missing or extra letters; a shortened name; another case."""
     assert near_names(indexed.connection, name)[0] == nearest
     assert nearest in unknown_name(indexed.connection, name).hint
 
 
 def test_what_resembles_nothing_gets_no_name(indexed: Store) -> None:
-    """A name like no other is told how names are written."""
+    """A name without similar ones gets a hint about how names are written."""
     assert near_names(indexed.connection, "zzzzzz.rs") == []
     assert "path::entity" in unknown_name(indexed.connection, "zzzzzz.rs").hint

@@ -1,4 +1,4 @@
-"""What tells who a person is goes; what only looks like it stays."""
+"""Personal data is redacted; what only looks like it stays."""
 
 import pytest
 from hypothesis import given
@@ -19,6 +19,17 @@ PEOPLE = [
     ("call +49 151 234 567 89 please", "call <PII:phone> please"),
     ('on_call = "+4915123456789"', 'on_call = "<PII:phone>"'),
     ("ring (202) 456-1111", "ring <PII:phone>"),
+    ("+49 151 40817733", "<PII:phone>"),
+    ("my number: +49 151 2345679", "my number: <PII:phone>"),
+    ("Tel. +49 151 40817733", "Tel. <PII:phone>"),
+    ("+91 98765 40817", "<PII:phone>"),
+    ("ask Anna, +49(0)151 40817733.", "ask Anna, <PII:phone>."),
+    ("+49/151/40817733", "<PII:phone>"),
+    ("+49151 2345679", "<PII:phone>"),
+    ("+351 912 345 678", "<PII:phone>"),
+    ("0151 40817733", "<PII:phone>"),
+    ("+4915140817733", "<PII:phone>"),
+    ("Anna (+12024561111)", "Anna (<PII:phone>)"),
     ("phone: 030 9876543", "phone: <PII:phone>"),
     ('"mobile_number": "0151-23456789"', '"mobile_number": "<PII:phone>"'),
     ("call Anna on 030 9876543 if it burns", "call Anna on <PII:phone> if it burns"),
@@ -46,6 +57,10 @@ NOBODY = [
     "version: 12.345.6789-1234, sha 0123456789abcdef, 2024-01-31T10:20:30+01:00",
     "phone: 555-0134, +1 (202) 555-0134, tel = 1234567890, fax: 000-0000000",
     "+1234567890\n+9876543210 added in a diff",
+    "+1 2 3, 1 +1 1000000, +1.2.3-4, 1.0.0+20240131.1234567, +10 000 000 rows, +1.234.567",
+    "+31-12-2024 and\n+31.12.2024 10:20, 10:20:30 +1100 2024-01-31, +20240131120000",
+    "+978-3-16-148410-0, ISBN 978-3-16-148410-0, +1700000000, +1700000000000, 123456789012, +123456789012",
+    "sha +0123456789abcdef, @@ -10,7 +1234,70 @@, a+4915140817733, 0151 4081773344",
     "id 202-456-1111-9 of 4111 1111 1111 1111",
     "call 1234567 times, reach 10 000 000 rows, text 0123456 bytes",
     "call(0, 1000000), dial timeout 0.1234567, number = 0x12345678",
@@ -60,7 +75,7 @@ NOBODY = [
 
 @pytest.mark.parametrize(("text", "clean"), PEOPLE)
 def test_people_are_taken_out(text: str, clean: str) -> None:
-    """P03: e-mail addresses, phone numbers and postal addresses become marks; lines keep their number."""
+    """P03: e-mail addresses, phone numbers and postal addresses become marks; line numbers stay."""
     found = redact_pii(text)
     assert (found.text, found.count) == (clean, 1)
     assert redact_pii(found.text).text == found.text
@@ -69,19 +84,19 @@ def test_people_are_taken_out(text: str, clean: str) -> None:
 
 @pytest.mark.parametrize("text", NOBODY)
 def test_what_only_looks_like_a_person_stays(text: str) -> None:
-    """P03: versions, addresses of machines, logins, roles and examples are nobody's."""
+    """P03: versions, IP addresses, logins, roles and examples are not personal data."""
     assert redact_pii(text).text == text
 
 
 @given(st.text(alphabet="aZ0.@+-() :/\n=\"'é", max_size=300))
 def test_marks_are_stable_and_lines_stay(text: str) -> None:
-    """Whatever the text, lines keep their number and looking twice changes nothing."""
+    """For any text, line numbers stay and a second pass changes nothing."""
     once = redact_pii(text).text
     assert redact_pii(once).text == once and once.count("\n") == text.count("\n")
 
 
 def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise() -> None:
-    """P03: config and said memories lose PII before they are hashed; code and documents, and who opts in, keep it."""
+    """P03: config and stated memories lose PII before they are hashed; code, documents and opted-in stores keep it."""
     line = f"owner: jane{AT}corp-x.io"
     spoken = said(line, particulars=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
     assert (spoken.text, spoken.title) == ("owner: <PII:email>", "owner: <PII:email>")

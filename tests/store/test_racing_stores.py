@@ -1,4 +1,4 @@
-"""Two processes' stores that write the same: each reads what it changes while it holds the lock, and both get there."""
+"""Two processes write the same memory: each reads it while holding the lock, and both succeed."""
 
 import threading
 import time
@@ -21,13 +21,13 @@ UNTIL_IT_WAITS_S = 0.3
 
 @pytest.fixture
 def second(store: Store, user_dir: Path) -> Iterator[Store]:
-    """Open the same store once more."""
+    """Open the same store again."""
     with Store.open(store.root, user_data_dir=user_dir) as opened:
         yield opened
 
 
 def race(holder: Store, work: Callable[[], object], write: Callable[[], object]) -> object:
-    """Have the work wait for the lock while something is written; return what came of it."""
+    """Let the work wait for the lock while something is written; return its result."""
     came: list[object] = []
 
     def do() -> None:
@@ -47,7 +47,7 @@ def race(holder: Store, work: Callable[[], object], write: Callable[[], object])
 
 
 def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) -> None:
-    """One moves the confidence while another waits to change the importance: neither undoes the other."""
+    """One changes the confidence while another waits to change the importance: neither undoes the other."""
     memory = say(store, "the port is 80", now=1.0).memory
 
     def doubt() -> None:
@@ -59,7 +59,7 @@ def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) ->
 
 
 def test_a_change_brings_nothing_erased_back(store: Store, second: Store) -> None:
-    """P06: what was erased while a change of it waited stays erased, and the change says that it is not there."""
+    """P06: a memory erased while a change waited stays erased, and the change reports that it is missing."""
     memory = say(store, "the port is 80", now=1.0).memory
 
     def erase() -> None:
@@ -75,7 +75,7 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
     failure = failures.record_failure(store, text="boom", seen_at=1.0).memory
 
     def meet() -> None:
-        failures.record_failure_within(store.connection, text="boom", seen_at=2.0)
+        failures.record_failure_within(store.connection, failures.Occurrence(text="boom", seen_at=2.0))
 
     race(store, lambda: failures.resolve_failure(second, failure.id, "restart", now=3.0), meet)
     after = memory_by_id(store, failure.id).particulars
@@ -105,7 +105,7 @@ def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, secon
 
 
 def test_the_users_database_is_taken_first_and_committed_last(store: Store) -> None:
-    """Whatever the order in which layers are named."""
+    """The same for any order of layers."""
     prefer(store, "k", "v", now=1.0)
     user = store.user_connection()
     assert user is not None

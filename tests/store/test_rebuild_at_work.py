@@ -1,4 +1,4 @@
-"""A rebuild while another xscore is at work on the store."""
+"""A rebuild while another xscore process uses the store."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def store_dir(tmp_path: Path, user_dir: Path) -> Path:
 
 
 def work(store_dir: Path, pid: int, *, where: str = "", idle_s: float = 0.0) -> None:
-    """Leave the mark of a runner."""
+    """Leave a runner's mark."""
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', ?, ?, ?)",
@@ -34,7 +34,7 @@ def work(store_dir: Path, pid: int, *, where: str = "", idle_s: float = 0.0) -> 
 
 
 def test_a_store_at_work_is_not_rebuilt(store_dir: Path, user_dir: Path) -> None:
-    """While a living process judges, a rebuild names it, says what to do, and changes nothing."""
+    """While a live process judges, a rebuild names it with a remedy, and changes nothing."""
     work(store_dir, os.getpid())
     before = sorted(store_dir.iterdir())
     with pytest.raises(StoreError, match=f"process {os.getpid()} is judging") as raised:
@@ -45,7 +45,7 @@ def test_a_store_at_work_is_not_rebuilt(store_dir: Path, user_dir: Path) -> None
 
 
 def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, user_dir: Path) -> None:
-    """A process id of another machine means nothing here: its sign of life does."""
+    """A process id of another machine means nothing here; its heartbeat counts."""
     work(store_dir, 1, where="far away")
     with pytest.raises(StoreError, match="process 1 on far away"):
         rebuild.rebuild_store(store_dir, user_data_dir=user_dir)
@@ -55,7 +55,7 @@ def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, u
 
 
 def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir: Path) -> None:
-    """The mark that a dead process left behind stops no rebuild."""
+    """A dead process's mark does not stop a rebuild."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     work(store_dir, ended.pid)
@@ -64,7 +64,7 @@ def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir
 
 @pytest.mark.parametrize("damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"])
 def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user_dir: Path, damage: str) -> None:
-    """A store that is damaged just there can be rebuilt."""
+    """A store damaged in that very table can be rebuilt."""
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(damage)
     assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at

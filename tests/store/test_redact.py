@@ -1,4 +1,4 @@
-"""Secrets: every planted one is found, code that only speaks of secrets is left alone, and text keeps its lines."""
+"""Secrets: every planted one is found, code about secrets is left alone, and line numbers stay."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ SEEDS = range(20)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_provider_key_is_found(seed: int) -> None:
-    """Keys with a shape of their own are found bare, quoted and in the middle of a line (P01)."""
+    """Keys in a recognisable form are found bare, quoted and in the middle of a line (P01)."""
     for name, key in provider_keys(Forge(seed)).items():
         secret = key.partition("=")[2] if name == "azure_key" else key
         for line in (key, f'x = "{key}"', f"see {key}, please", f"a\n  f({key!r})\nb"):
@@ -23,9 +23,20 @@ def test_every_provider_key_is_found(seed: int) -> None:
             assert found.text.count("\n") == line.count("\n")
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
+    """The dashes of `-----END … KEY-----` are no part of a key before or behind them."""
+    forge = Forge(seed)
+    block, _ = forge.pem("RSA PRIVATE KEY")
+    for name, key in provider_keys(forge).items():
+        if key not in redact(f" {key} ").text:
+            assert key not in redact(f"{key}{block}{key}").text, name
+    assert "hunter2hunter2" not in redact(f"password=hunter2hunter2{block}password=hunter2hunter2").text
+
+
 @pytest.mark.parametrize("form", ASSIGNMENTS)
 def test_values_of_secret_names_are_found(form: str) -> None:
-    """A literal beside a secret-looking name goes, in every notation (P01)."""
+    """A literal beside a secret-like name is redacted, in every notation (P01)."""
     for seed in SEEDS:
         secret = Forge(seed).text(20) if "Authorization" in form else Forge(seed).password()
         line = form.format(secret)
@@ -39,7 +50,7 @@ def test_values_of_secret_names_are_found(form: str) -> None:
     "kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "CERTIFICATE"]
 )
 def test_pem_blocks_lose_their_bodies(kind: str) -> None:
-    """Whole, indented, escaped into one line, or cut in half by a window: the body goes, the lines stay."""
+    """Whole, indented, escaped into one line, or cut by a window: the body is redacted, the lines stay."""
     block, body = Forge(1).pem(kind)
     lines = block.split("\n")
     forms = {
@@ -122,7 +133,7 @@ LANGUAGES_OWN = [
 
 @pytest.mark.parametrize("form", LANGUAGES_OWN)
 def test_passwords_are_found_where_a_language_has_a_form_of_its_own(form: str) -> None:
-    """Go's driver of MySQL, PHP, Java and shell; and the same places with a placeholder are left alone."""
+    """Go's MySQL driver, PHP, Java and shell; placeholders in the same places are left alone."""
     assert "Kq7v9ZtR2" not in redact(form.format("Kq7v9ZtR2")).text
     assert not redact(form.format("password")).count
 
@@ -150,7 +161,7 @@ SAID = ["hunter2", "tigerlily", "letmeinplease", "correct-horse", "Winter2024!x"
 @pytest.mark.parametrize("form", PROSE)
 @pytest.mark.parametrize("secret", SAID)
 def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
-    """P01: what people say of a password, in a memory, a task or a settings file, does not stay."""
+    """P01: a password stated in a memory, a task or a settings file is redacted."""
     found = redact(form.format(secret), prose=True)
     assert secret not in found.text and found.count == 1, found.text
 
@@ -168,7 +179,7 @@ def test_a_password_told_in_a_sentence_is_found(form: str, secret: str) -> None:
     ],
 )
 def test_unquoted_values_of_settings_files_are_found(line: str) -> None:
-    """P01: lines of `.yaml`, `.ini`, `.properties` and `.env` hold their values without quotes."""
+    """P01: unquoted values in `.yaml`, `.ini`, `.properties` and `.env` are redacted."""
     assert redact(line).count == 1
     assert redact(f"[db]\nport=5\n{line}\nuser=me\n").count == 1
 
@@ -192,7 +203,7 @@ NO_SECRET_SAID = [
 
 @pytest.mark.parametrize("text", NO_SECRET_SAID)
 def test_sentences_about_passwords_are_left_alone(text: str) -> None:
-    """What a password must be, and where it is kept, tells no password."""
+    """Rules for passwords, and where they are kept, are not redacted."""
     assert redact(text, prose=True).text == text
 
 
@@ -206,21 +217,21 @@ fragment = st.one_of(
     st.tuples(forged, st.sampled_from(ASSIGNMENTS)).map(lambda pair: pair[1].format(pair[0].password())),
     forged.map(lambda forge: forge.pem("PRIVATE KEY")[0]),
     forged.map(lambda forge: " ".join(provider_keys(forge).values())),
-    st.sampled_from(["İ", "ß", "\ud800", "\x00", "\r\n", "\u2028"]),
+    st.sampled_from(["İ", "ß", "pass\u212aey api_\u212aey=", "\ud800", "\x00", "\r\n", "\u2028"]),
 )
 
 
 @given(texts=st.lists(st.lists(fragment, max_size=4).map("".join), max_size=4), prose=st.booleans())
 def test_texts_searched_together_lose_what_each_would_lose(texts: list[str], prose: bool) -> None:
-    """The literals of a whole file stand in for those of its parts: nothing more and nothing less is redacted."""
-    known = find_literals(texts)
+    """The literals of a whole file apply to its parts: exactly the same is redacted."""
+    known = find_literals(texts, prose=prose)
     assert [redact(text, prose=prose, known=known) for text in texts] == [redact(text, prose=prose) for text in texts]
 
 
 @pytest.mark.parametrize("prose", [False, True])
 @given(text=st.lists(fragment, max_size=8).map("".join))
 def test_twice_is_once_and_lines_stay(text: str, prose: bool) -> None:
-    """Redacting again changes nothing, and the number of lines never changes."""
+    """A second pass changes nothing, and the number of lines never changes."""
     once = redact(text, prose=prose)
     assert redact(once.text, prose=prose).text == once.text
     assert once.text.count("\n") == text.count("\n")
@@ -261,7 +272,7 @@ ADVERSARIAL = [
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, not sixty-four."""
     assert_growth(
-        lambda size: redact(unit * (size // len(unit) + 1), prose=True), small=8_000, large=64_000, at_most=24
+        lambda size: redact(unit * (size // len(unit) + 1), prose=True), small=4_000, large=32_000, at_most=24
     )
 
 
@@ -276,7 +287,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     ],
 )  # fmt: skip
 def test_files_of_secrets_stay_out(name: str) -> None:
-    """Files that exist to hold secrets are known by name, in any folder and case (P02)."""
+    """Files meant for secrets are recognised by name, in any folder and case (P02)."""
     assert is_secret_file(name)
 
 
@@ -289,5 +300,5 @@ def test_files_of_secrets_stay_out(name: str) -> None:
     ],
 )  # fmt: skip
 def test_other_files_are_indexed(name: str) -> None:
-    """Code and documents about secrets are code and documents."""
+    """Code and documents about secrets are indexed normally."""
     assert not is_secret_file(name)

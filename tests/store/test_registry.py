@@ -55,6 +55,6 @@ def test_every_rule(changes: dict[str, float], query: RegistryQuery, score: floa
 @settings(deadline=None)
 @given(st.floats(0, 1), st.integers(0, 1_000), st.floats(0, 2 * NOW), st.sampled_from([TEXT, ALL, RegistryQuery()]))
 def test_a_score_stays_in_its_range(importance: float, uses: int, accessed: float, query: RegistryQuery) -> None:
-    """A04: between 0 and 2, whatever a memory went through."""
+    """A04: between 0 and 2, whatever a memory's history."""
     memory = replace(DECISION, importance=importance, access_count=uses, accessed_at=accessed)
     assert 0 <= registry_score(memory, query, now=NOW) <= CAP

@@ -1,4 +1,4 @@
-"""What is said, kept: once, under its key, with its history and its events."""
+"""Statements are stored once, under their key, with history and events."""
 
 from collections import Counter
 from pathlib import Path
@@ -39,7 +39,7 @@ def happened(store: Store) -> Counter[str]:
 
 
 def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> None:
-    """H09: by git's name, or as it was said; who says the same again is not its author; the view and export have it."""
+    """H09: git's name or the given one; repeating does not change the author; view and export have it."""
     bo = "Bo <bo" + "@" + "corp-x.io>"
     root = make_repo({"a.py": "x = 1\n"})
     git(root, "config", "user.name", "Anna Arch")
@@ -58,7 +58,7 @@ def test_a_decision_carries_its_author(make_repo: MakeRepo, own_home: Path) -> N
 
 
 def test_a_scope_stays_until_another_is_named(store: Store) -> None:
-    """A02: the same words keep how far they reach; one key may hold one value in each scope."""
+    """A02: the same words keep their scope; a key may hold one value in each scope."""
     wide = remember(store, Statement(text="use tabs", key="indent", scope=MemoryScope.WORKSPACE))
     again = remember(store, Statement(text="use tabs", key="indent"))
     narrow = remember(store, Statement(text="use spaces", key="indent"))
@@ -69,7 +69,7 @@ def test_a_scope_stays_until_another_is_named(store: Store) -> None:
 
 
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
-    """H24, A07: a decision stands in governance; its judge reads why and what was not taken; the views have it."""
+    """H24, A07: a decision is in governance; its judge sees rationale and alternatives; the views have it."""
     told = decide(
         store,
         "we use tenacity",
@@ -92,7 +92,7 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
 
 
 def test_the_same_words_twice_are_one_memory(store: Store) -> None:
-    """A repetition is more evidence for the memory that is there, also after the reason was said in between."""
+    """A repetition adds evidence to the existing memory, even after a reason was added in between."""
     first = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
     again = say(store, "  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
     third = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
@@ -105,7 +105,7 @@ def test_the_same_words_twice_are_one_memory(store: Store) -> None:
 
 
 def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store) -> None:
-    """One active memory for each key; the one before stays, superseded, and is itself again when said again."""
+    """One active memory for each key; the previous one is superseded, and reactivated when repeated."""
     old = decide(store, "retry with backoff", key="retry", now=1.0).memory
     new = decide(store, "retry with tenacity", key="retry", now=2.0)
     assert new.superseded == (old.id,)
@@ -119,7 +119,7 @@ def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store
 
 
 def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
-    """A changed text is another content under the same id; what is not named stays."""
+    """A changed text is another content with the same id; unnamed fields stay."""
     before = decide(store, "use A", because="fast", key="k", importance=0.3, now=1.0).memory
     told = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
     after = memory_by_id(store, before.id)
@@ -133,7 +133,7 @@ def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
 
 
 def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
-    """The id of words that were changed since is taken, so the same words said later get an id of their own."""
+    """The id of words changed since is taken, so repeating them makes a new id."""
     first = say(store, "one", now=1.0).memory
     update_memory(store, first.id, MemoryChange(text="two"), now=2.0)
     anew = say(store, "one", now=3.0)
@@ -143,7 +143,7 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
 
 
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
-    """P06: taking a key away takes nothing else away; a preference keeps its own, which it cannot be without."""
+    """P06: removing a key removes nothing else; a preference keeps its required key."""
     said = say(store, "use port 80", key="port", now=1.0).memory
     told = update_memory(store, said.id, MemoryChange(key=""), now=2.0)
     assert (told.memory.id, told.memory.key, told.superseded) == (said.id, "", ())
@@ -154,7 +154,7 @@ def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
 
 
 def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
-    """A memory that comes to speak of something else leaves its history behind; a first key does not."""
+    """A memory whose key changes leaves its history behind; a first key does not."""
     plain = say(store, "port 8080", now=1.0).memory
     keyed = update_memory(store, plain.id, MemoryChange(key="port"), now=2.0).memory
     assert (keyed.id, keyed.key, keyed.entity) == (plain.id, "port", "port")
@@ -165,7 +165,7 @@ def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
 
 
 def test_no_secret_comes_in(store: Store) -> None:
-    """P01: words, reasons, alternatives, titles, keys and links are redacted; ids are made of what is left."""
+    """P01: words, reasons, alternatives, titles, keys and links are redacted before ids are computed."""
     told = decide(
         store, f"key = '{SECRET}'", because=SECRET, alternatives=[SECRET], title=f"t {SECRET}", links=[SECRET], now=1.0
     )
@@ -178,7 +178,7 @@ def test_no_secret_comes_in(store: Store) -> None:
 
 
 def test_what_cannot_be_kept_is_refused(store: Store) -> None:
-    """Each refusal says what to do instead, and leaves nothing behind."""
+    """Each refusal has a remedy, and stores nothing."""
     cases = [
         (Statement(text="  \n"), "empty"),
         (Statement(text="x" * (STATEMENT_CHARS + 1)), "too many"),
@@ -187,7 +187,7 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
         (Statement(text="x", key="y" * (LINE_CHARS + 1)), "for a key"),
         (Statement(text="x", links=("y" * (LINE_CHARS + 1),)), "for a link"),
         (Statement(text="x", kind=Kind.FUNCTION), "not said"),
-        (Statement(text="x", kind=Kind.DECISION, layer=Layer.PROJECT), "does not stand"),
+        (Statement(text="x", kind=Kind.DECISION, layer=Layer.PROJECT), "cannot be in"),
         (Statement(text="x", kind=Kind.PREFERENCE), "needs a key"),
     ]
     for statement, message in cases:
@@ -202,7 +202,7 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
 
 
 def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
-    """Ids are exact: also a prefix that fits one memory alone is refused, with the id that begins so as the hint."""
+    """Ids are exact: even an unambiguous prefix is refused, with the full id as a hint."""
     memory = say(store, "x", now=1.0).memory
     with pytest.raises(NothingMatched) as refused:
         memory_by_id(store, memory.id[:-1])
@@ -211,7 +211,7 @@ def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
 
 
 def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
-    """A13: storing, superseding and deciding leave one event each; no payload carries text."""
+    """A13: storing, superseding and deciding leave one event each; no payload contains text."""
     old = decide(store, "one thing", key="k", now=1.0).memory
     decide(store, "another thing", key="k", now=2.0)
     assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
@@ -221,7 +221,7 @@ def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
 
 
 def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
-    """P07: what is said of the user is written to their own store, reaches everywhere, and shares no content."""
+    """P07: statements about the user are stored in their own store, apply everywhere, and share no content."""
     same = "prefer small functions"
     mine = remember(store, Statement(text=same, kind=Kind.CONVENTION, layer=Layer.USER, key="size"), now=1.0).memory
     here = remember(store, Statement(text=same, kind=Kind.CONVENTION, key="size"), now=1.0).memory
@@ -232,7 +232,7 @@ def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
 
 
 def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) -> None:
-    """P07: reading or writing preferences is a UsageError with a hint, and no file of the user comes to be."""
+    """P07: reading or writing preferences is a UsageError with a hint, and no user file is made."""
     closed_to_us = MemorySettings(user_learning=False)
     user_dir = store.root.path / "someone"
     with Store.open(find_root(store.root.path), user_data_dir=user_dir, trust=True, settings=closed_to_us) as closed:
@@ -251,7 +251,7 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
     kind=st.sampled_from([kind for kind in LAYERS_BY_KIND if kind is not Kind.PREFERENCE]),
 )
 def test_words_and_their_tail_come_apart_again(words: str, because: str, alternatives: list[str], kind: Kind) -> None:
-    """Whatever is said, its words are found again in the text, and making it twice gives the same id."""
+    """For any statement, its words are found in the text, and repeating it gives the same id."""
     statement = Statement(text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True)
     memory, redacted = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     if not redacted:
@@ -268,7 +268,7 @@ PARTS = st.one_of(st.sampled_from([*SECRETS, "vault", "password=", "token:", "me
 @settings(deadline=None)
 @given(words=PARTS.filter(lambda text: bool(text.strip())), because=PARTS, alternatives=st.lists(PARTS, max_size=3))
 def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternatives: list[str]) -> None:
-    """P01: each part is cleaned by itself and all of them together; the words come apart again."""
+    """P01: parts are redacted separately and together; the words can be separated again."""
     statement = Statement(text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives))
     memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     said = memory.particulars
@@ -284,7 +284,7 @@ def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternat
 
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
-    """P01: joining the alternatives makes no password look like code."""
+    """P01: joining alternatives does not make a password look like code."""
     told = decide(store, "the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
     assert "hunter2" not in "".join(store.connection.iterdump())
     assert told.redacted == 1

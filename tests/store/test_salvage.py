@@ -1,4 +1,4 @@
-"""What comes over from a damaged store whose pages stand in each other's places."""
+"""What is salvaged from a damaged store whose pages are swapped."""
 
 import sqlite3
 from contextlib import closing
@@ -21,7 +21,7 @@ DOUBLED = """
 
 
 def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) -> None:
-    """One page in the place of another repeats its rows: they are kept and counted once, and nothing is refused."""
+    """A page copied over another repeats its rows: they are kept and counted once, and nothing is refused."""
     damaged = tmp_path / "damaged" / "memory.db"
     with closing(connect_store(damaged)) as connection:
         write_judgments(connection, [Judgment("a", 0.9, "why"), Judgment("b", 0.1)])

@@ -1,4 +1,4 @@
-"""The schema others build on: tables, checks, triggers, views, plans."""
+"""The schema: tables, checks, triggers, views, query plans."""
 
 import json
 from typing import get_args
@@ -43,14 +43,14 @@ def plan(store: Store, sql: str, *parameters: object) -> str:
     ],
 )
 def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) -> None:
-    """No question of a turn scans a table."""
+    """No query of a turn scans a table."""
     found = plan(store, sql)
     assert index in found
     assert "SCAN" not in found
 
 
 def test_events_are_only_ever_appended(store: Store) -> None:
-    """H09: no event is deleted or rewritten; while erasing, a payload may be blanked and nothing else."""
+    """H09: no event is deleted or rewritten; erasing may only blank a payload."""
     emit_event(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
     for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
         with pytest.raises(StoreDamaged, match="append-only"):
@@ -64,7 +64,7 @@ def test_events_are_only_ever_appended(store: Store) -> None:
 
 
 def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
-    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions as views over one table."""
+    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions are views of one table."""
     project = {"layer": Layer.PROJECT, "path": "", "source": MemorySource.EXPLICIT}
     user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
     made = [
@@ -102,7 +102,7 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
 
 
 def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> None:
-    """The count of a content follows every insert, edit and removal of memories, also those made behind the door."""
+    """A content's count follows every insert, edit and removal of memories, also those made directly."""
     twins = [function(ordinal=i) for i in range(2)]
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, twins)
@@ -116,7 +116,7 @@ def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> No
 
 
 def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
-    """A judgment can never slip to another content because a number was used again."""
+    """A reused row number can never attach a judgment to another content."""
     store.connection.execute("INSERT INTO content (hash) VALUES ('a')")
     (first,) = store.connection.execute("SELECT max(id) FROM content").fetchone()
     store.connection.execute("DELETE FROM content")
@@ -125,7 +125,7 @@ def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
 
 
 def test_a_layer_is_one_row_of_the_vocabulary(store: Store) -> None:
-    """The schema takes every layer; each has authority; those not indexed, caps and a ceiling."""
+    """The schema accepts every layer; each has authority; those not indexed have caps and a ceiling."""
     for layer in Layer:
         memory_writer.put_memories(store.connection, [function(layer, layer=layer)])
     stated = {layer for layer in Layer if not layer.is_indexed}

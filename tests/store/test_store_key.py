@@ -1,4 +1,4 @@
-"""P04: the key of encrypted stores, and what is said where it is missing, wrong or not kept well."""
+"""P04: the key of encrypted stores, and the errors if it is missing, wrong or badly stored."""
 
 import os
 from collections.abc import Iterator
@@ -18,27 +18,26 @@ from xscore.store import encryption_key
 
 
 class InMemory(keyring.backend.KeyringBackend):
-    """A keyring that forgets with the process."""
+    """A keyring in memory."""
 
     priority = 1
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # of the library
+        super().__init__()  # type: ignore[no-untyped-call]  # keyring leaves it untyped
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:
-        """Return what was kept."""
+        """Return the stored value."""
         return self.kept.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Keep it."""
+        """Store it."""
         self.kept[service, username] = password
 
 
 @pytest.fixture(autouse=True)
-def ring(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemory]:
-    """Put a keyring of the test's own in place of the one of whoever runs it."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+def ring() -> Iterator[InMemory]:
+    """Use a keyring for the test."""
     before, one = keyring.get_keyring(), InMemory()
     keyring.set_keyring(one)
     yield one
@@ -47,14 +46,14 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemory]:
 
 @pytest.fixture
 def in_a_file(ring: InMemory) -> None:
-    """Make it a machine without a keyring."""
+    """Simulate a machine without a keyring."""
     from keyring.backends.fail import Keyring
 
-    keyring.set_keyring(Keyring())  # type: ignore[no-untyped-call]  # of the library
+    keyring.set_keyring(Keyring())  # type: ignore[no-untyped-call]  # keyring leaves it untyped
 
 
 def refused(root: Path, user_dir: Path, match: str) -> StoreError:
-    """See that the store is refused so, with exit 6 and nothing said of damage, and that its bytes stay."""
+    """Assert that the store is refused with this message, exit 6, no mention of damage, and unchanged bytes."""
     path = root / ".xscore" / "memory.db"
     before = path.read_bytes()
     for attempt in (
@@ -73,7 +72,7 @@ def refused(root: Path, user_dir: Path, match: str) -> StoreError:
 
 
 def test_the_keyring_keeps_the_key_where_there_is_one(tmp_path: Path, user_dir: Path, ring: InMemory) -> None:
-    """The key stands in the keyring and in no file; another store gets the same."""
+    """The key is in the keyring and in no file; another store uses the same."""
     path = sealed(tmp_path / "r", user_dir)
     ((service, account), key), *others = ring.kept.items()
     assert (service, others) == ("xscore", [])
@@ -89,7 +88,7 @@ def test_the_keyring_keeps_the_key_where_there_is_one(tmp_path: Path, user_dir: 
 def test_a_machine_without_a_keyring_keeps_it_in_a_file_of_ones_own(
     tmp_path: Path, user_dir: Path, backend: str
 ) -> None:
-    """A keyring that refuses, or forgets, is none: the key is in a 0600 file."""
+    """A keyring that refuses or forgets counts as none: the key is in a 0600 file."""
     module = __import__(f"keyring.backends.{backend}", fromlist=["Keyring"])
     keyring.set_keyring(module.Keyring())
     sealed(tmp_path / "r", user_dir)
@@ -101,7 +100,7 @@ def test_a_machine_without_a_keyring_keeps_it_in_a_file_of_ones_own(
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_missing_key_is_said_to_be_missing(tmp_path: Path, user_dir: Path) -> None:
-    """Nothing is called damaged, nothing is rebuilt, and with the key back all is there."""
+    """Nothing is called damaged or rebuilt, and with the key back everything is there."""
     sealed(tmp_path / "r", user_dir)
     file = user_dir / "store.key"
     kept = file.rename(tmp_path / "kept")
@@ -125,7 +124,7 @@ def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None
 @pytest.mark.usefixtures("in_a_file")
 @pytest.mark.parametrize("text", ["", "ab" * 31, "XY" * 32, "ab" * 200, "keyring ../../etc"])
 def test_a_file_that_is_no_key_is_not_taken_for_one(tmp_path: Path, user_dir: Path, text: str) -> None:
-    """Exactly 64 hexadecimal digits, or it says so."""
+    """Exactly 64 hexadecimal digits, or an error says so."""
     sealed(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text(text)
     refused(tmp_path / "r", user_dir, "is not a key")
@@ -133,7 +132,7 @@ def test_a_file_that_is_no_key_is_not_taken_for_one(tmp_path: Path, user_dir: Pa
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path, user_dir: Path) -> None:
-    """Mode 0644, a link and a pipe are refused, with what to do."""
+    """Mode 0644, a link and a pipe are refused, with a remedy."""
     sealed(tmp_path / "r", user_dir)
     file = user_dir / "store.key"
     file.chmod(0o644)
@@ -149,7 +148,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path, user_dir: Path) -
 @pytest.mark.usefixtures("in_a_file")
 @pytest.mark.parametrize("kind", ["words", "foreign", "link", "pipe", "folder"])
 def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir: Path, kind: str) -> None:
-    """A note that came with a clone can make a store refuse to open; it never names where a key is."""
+    """A marker that came with a clone can make a store refuse to open; it never says where a key is."""
     (tmp_path / "r").mkdir()
     path = tmp_path / "r" / ".xscore" / "memory.db"
     with opened(tmp_path / "r", user_dir):
@@ -176,7 +175,7 @@ def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Path, user_dir: Path) -> None:
-    """What was not made here goes aside with its note, and the new store is as anyone's."""
+    """A foreign store is set aside with its marker, and the new one is a normal store."""
     path = sealed(tmp_path / "r", user_dir)
     other = tmp_path / "other user"
     rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=other)
@@ -188,7 +187,7 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Pat
 
 @pytest.mark.usefixtures("in_a_file")
 def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
-    """Without its note the store is said to be encrypted, not damaged; `encrypt` brings the note back."""
+    """Without its marker the store is reported as encrypted, not damaged; `encrypt` restores the marker."""
     path = sealed(tmp_path / "r", user_dir)
     sqlite_drivers.note_path(path).unlink()
     with pytest.raises(StoreError, match="seems to be encrypted") as raised:

@@ -1,4 +1,4 @@
-"""Terms: how words of code and prose become hashes, and what a vector keeps of a memory."""
+"""Terms: how words of code and prose become hashes, and what a vector stores."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,23 +18,23 @@ from xscore.store.term_vectors import (
 
 
 def entries(vector: bytes) -> dict[int, tuple[int, int]]:
-    """Read a vector back: hash -> (frequency, fields)."""
+    """Decode a vector: hash -> (frequency, fields)."""
     return {term: (frequency, fields) for term, frequency, fields in TERM_ENTRY.iter_unpack(vector)}
 
 
 def hash_of(word: str) -> int:
-    """Return the hash of a word that is one term."""
+    """Return the hash of a one-term word."""
     return split_word(word)[0][1]
 
 
 def test_identifiers_are_split_and_kept_whole() -> None:
-    """An identifier gives its parts and itself, however it is written (H07)."""
+    """An identifier gives its parts and itself, in any notation (H07)."""
     assert [word for word, _ in split_word("parseHTTPResponse")] == ["parse", "http", "response", "parsehttpresponse"]
     assert split_word("parse_args")[-1][1] == split_word("parseArgs")[-1][1] == split_word("_parse_arg")[-1][1]
 
 
 def test_inflected_words_are_one_term() -> None:
-    """`parses`, `parsed` and `parsing` are found by `parse`."""
+    """`parse` finds `parses`, `parsed` and `parsing`."""
     assert {stem(word) for word in ("parse", "parses", "parsed", "parsing")} == {"pars"}
     assert stem("entries") == stem("entry")
     assert stem("status") == "status" and stem("class") == "class"
@@ -47,7 +47,7 @@ def test_short_forms_are_their_long_forms() -> None:
 
 
 def test_function_words_are_no_terms() -> None:
-    """A question made of function words alone asks for nothing."""
+    """A question of function words only asks for nothing."""
     assert query_terms("where is the thing that it does to them?") == query_terms("thing")
 
 
@@ -59,7 +59,7 @@ def test_neighbours_are_joined_as_weaker_terms() -> None:
 
 
 def test_fields_are_marked() -> None:
-    """Name, owner, file and folder of a memory are marked on their terms."""
+    """Terms of a memory's name, owner, file and folder are marked."""
     found = entries(term_vector("def write(self): ...", path="cache/disk_store.py", entity="Store.write"))
     assert found[hash_of("write")] == (1, NAME | WHOLE_NAME)
     assert found[hash_of("store")][1] == OWNER | FILE
@@ -75,7 +75,7 @@ def test_headings_are_entities() -> None:
 
 @given(st.text(max_size=200), st.text(max_size=40), st.text(max_size=40))
 def test_any_text_has_a_vector(text: str, path: str, entity: str) -> None:
-    """No text, path or name is refused, and each hash stands once."""
+    """No text, path or name is refused, and each hash appears once."""
     vector = term_vector(text, path=path, entity=entity, title=text[:20], signature=text[:30])
     assert len(vector) % TERM_ENTRY.size == 0
     assert len(entries(vector)) == len(vector) // TERM_ENTRY.size
@@ -84,11 +84,11 @@ def test_any_text_has_a_vector(text: str, path: str, entity: str) -> None:
 
 @given(st.text(alphabet="abcXYZ_ .", max_size=80))
 def test_a_memory_has_the_words_of_its_own_text(text: str) -> None:
-    """Every unjoined term of a text is in that text's vector."""
+    """Every single term of a text is in that text's vector."""
     vector = entries(term_vector(text, path="", entity=""))
     assert all(term.hash in vector for term in query_terms(text) if not term.joined)
 
 
 def test_hashes_are_stable() -> None:
-    """The same text has the same vector in every process, since vectors outlive the process."""
+    """The same text has the same vector in every process, since vectors are stored."""
     assert hash_of("write") == 1670291148

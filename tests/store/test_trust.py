@@ -1,4 +1,4 @@
-"""Which stores to believe."""
+"""Which stores are trusted."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def open_at(folder: Path, user: Path, *, trust: bool = False) -> str:
 
 
 def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Path) -> None:
-    """A store that came with a copy, or a repository that was moved, is refused; the hint names both ways on."""
+    """A copied store, or a moved repository, is refused; the hint names both remedies."""
     open_at(tmp_path / "a", user_dir)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (tmp_path / "a").rename(tmp_path / "c")
@@ -40,7 +40,7 @@ def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Pa
 
 
 def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_dir: Path) -> None:
-    """A known place does not vouch for another store: a branch that brings its own is refused."""
+    """A known path does not vouch for another store: one brought by a branch is refused."""
     open_at(tmp_path / "mine", user_dir)
     open_at(tmp_path / "planted", tmp_path / "other_user")
     shutil.rmtree(tmp_path / "mine" / ".xscore")
@@ -51,7 +51,7 @@ def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_di
 
 @pytest.mark.parametrize("name", [".xscore", ".xscore/memory.db", ".xscore/memory.db-wal"])
 def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name: str) -> None:
-    """A pipe where the folder or a file of the store should be is refused at once, not waited for."""
+    """A pipe in place of the folder or a store file is refused at once, without waiting."""
     place = tmp_path / "planted" / name
     place.parent.mkdir(parents=True)
     os.mkfifo(place)
@@ -64,7 +64,7 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
 
 
 def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
-    """Refusal reads nothing into and writes nothing to what was refused."""
+    """A refused store is neither read nor written."""
     open_at(tmp_path / "planted", tmp_path / "other_user")
     path = tmp_path / "planted" / ".xscore" / "memory.db"
     before = path.read_bytes()
@@ -75,7 +75,7 @@ def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: Path) -> None:
-    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` marks it as believed at this place."""
+    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` trusts it at this path."""
     identity = open_at(tmp_path / "planted", tmp_path / "other_user")
     assert open_at(tmp_path / "planted", user_dir, trust=True) == identity
     with pytest.raises(StoreUntrusted):
@@ -85,7 +85,7 @@ def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: P
 
 
 def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path) -> None:
-    """The rebuild way keeps the old files in a numbered folder and starts a store of one's own."""
+    """A rebuild keeps the old files in a numbered folder and starts a new store."""
     old = open_at(tmp_path / "planted", tmp_path / "other_user")
     store_dir = tmp_path / "planted" / ".xscore"
     aside = rebuild.set_store_aside(store_dir / "memory.db")
@@ -98,7 +98,7 @@ def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path
 
 @pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
 def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, name: str) -> None:
-    """Neither the folder nor any database file may be a link: it could make us write over any file of the user."""
+    """Neither the folder nor a database file may be a link, which could overwrite any user file."""
     victim = tmp_path / "victim"
     link = tmp_path / "project" / ".xscore" / name
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, nam
 
 
 def test_a_journal_without_a_database_is_refused(tmp_path: Path, user_dir: Path) -> None:
-    """A planted journal must not be played into the store we would make beside it."""
+    """A planted journal must not be replayed into our new store."""
     (tmp_path / "project" / ".xscore").mkdir(parents=True)
     (tmp_path / "project" / ".xscore" / "memory.db-wal").write_bytes(b"x" * 100)
     with pytest.raises(StoreUntrusted, match="journal"):
@@ -121,7 +121,7 @@ def test_a_journal_without_a_database_is_refused(tmp_path: Path, user_dir: Path)
 
 
 def test_a_half_made_store_is_made_anew(tmp_path: Path, user_dir: Path) -> None:
-    """What a killed first start left behind does not stand in the way."""
+    """Remains of a killed first start are no obstacle."""
     store_dir = tmp_path / "project" / ".xscore"
     store_dir.mkdir(parents=True)
     (store_dir / "memory.db.new").write_bytes(b"half a database")
@@ -131,7 +131,7 @@ def test_a_half_made_store_is_made_anew(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
-    """The secret is 0600 under any umask and is refused, with what to do, once others may read it."""
+    """The secret is 0600 under any umask, and refused with a remedy once others can read it."""
     old = os.umask(0)
     try:
         open_at(tmp_path / "a", user_dir)
@@ -146,7 +146,7 @@ def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
-    """A broken secret file is an error with a way on, never a new secret in silence."""
+    """A broken secret file is an error with a remedy, never silently replaced."""
     user_dir.mkdir()
     broken = ("", "[]", '{"secret": "zz", "stores": {}}', '{"secret": "00"}', '{"secret": "00", "stores": []}')
     for content in (*broken, "[" * 100_000):
@@ -157,7 +157,7 @@ def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
 
 
 def test_the_secret_is_not_printed(user_dir: Path) -> None:
-    """The secret stays out of representations, and so out of logs."""
+    """The secret stays out of representations and so out of logs."""
     known = user_secret.load_user_secret(user_dir)
     assert known.secret.hex() not in repr(known)
     assert str(known.secret) not in repr(known)
@@ -187,7 +187,7 @@ def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: 
 
 
 def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path) -> None:
-    """`xscore store trust` on a database that has lost its id is damage."""
+    """`xscore store trust` on a database without an id is damage."""
     connect_store(tmp_path / ".xscore" / "memory.db").close()
     with pytest.raises(StoreDamaged, match="no store id"):
         opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)

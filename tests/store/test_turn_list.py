@@ -1,18 +1,17 @@
-"""Past turns in a line each, from the store alone."""
+"""Past turns, one line each, from the store alone."""
 
 import pytest
 
 from tests.cost_reports.ledger_rows import add_figures
-from tests.store.test_turns import play
+from tests.store.played import begin, play
 from xscore.cost_reports.records import ReportQuery
 from xscore.cost_reports.tables import read_call_sums
 from xscore.costs.ledger import calls_of_turn
 from xscore.platform import money
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.processes import process_identity
-from xscore.records.receipt import AnswerState, ListedTurn
+from xscore.records.reports import AnswerState, ListedTurn
 from xscore.records.turn import Turn
-from xscore.store import turns
 from xscore.store.store import Store
 from xscore.store.turn_history import TurnFilter, find_turn_id, load_listed_turn
 from xscore.store.turn_history import list_turns as looked_up
@@ -25,17 +24,17 @@ INSERT = (
 
 
 def listed(store: Store, wanted: TurnFilter, *, now: float) -> list[ListedTurn]:
-    """The turns of a list of which nothing is left out."""
+    """Return the turns of a list with nothing left out."""
     found = looked_up(store.connection, wanted, now=now)
     assert (found.damaged_turns, found.damaged_calls) == (0, 0)
     return found.turns
 
 
 def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> None:
-    """By the process that began it; one that ended forgets its process."""
+    """The state comes from the process that started it; an ended turn forgets its process."""
     here, gone = Turn(task="here", thread="s_1"), Turn(task="gone", thread="s_1")
-    turns.begin_turn(store.connection, here, turn_key="a", judge="j", now=2.0, process=process_identity())
-    turns.begin_turn(store.connection, gone, turn_key="b", judge="j", now=1.0, process="999999999 1 b nowhere")
+    begin(store, here, "a", now=2.0, process=process_identity())
+    begin(store, gone, "b", now=1.0, process="999999999 1 b nowhere")
     play(store, "done", now=0.0)
     found = listed(store, TurnFilter(), now=50_000.0)
     assert [(turn.task, turn.state) for turn in found] == [
@@ -48,7 +47,7 @@ def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> 
 
 
 def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
-    """Attempts of every stage count, exactly; one unpriced call leaves the sum unpriced."""
+    """Attempts of every stage are counted exactly; one unpriced call leaves the sum unpriced."""
     priced, unpriced = play(store, "priced", now=1.0), play(store, "unpriced", now=2.0)
     rows: list[tuple[object, ...]] = [
         ("1", priced, "judge", 1.0, "ok", 1, 0),
@@ -78,7 +77,7 @@ def test_the_newest_are_found_by_an_index(store: Store) -> None:
 
 
 def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
-    """Or wholly, or as the latest; what fits none or several is refused."""
+    """By a unique prefix, the full id or `latest`; unknown and ambiguous ones are refused."""
     with pytest.raises(NothingMatched, match="no turn yet"):
         find_turn_id(store.connection, "latest")
     first, second = play(store, "one", now=1.0), play(store, "two", now=2.0)
@@ -94,7 +93,7 @@ def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
 
 @pytest.mark.parametrize("body", ["", "{torn", "\x00", "[" * 3_000])
 def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
-    """All turns are listed, that of the torn receipt too; of its answer the receipt tells nothing."""
+    """All turns are listed, including the one with a damaged receipt, without its answer."""
     torn = play(store, "torn", now=1.0)
     play(store, "whole", now=2.0)
     store.connection.execute("UPDATE turn SET answer = ''")
@@ -122,7 +121,7 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
     ],
 )
 def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
-    """What makes no sense is left out whole and counted; the others are listed as they were."""
+    """An invalid row is left out and counted; the others are listed as before."""
     torn, whole = play(store, "torn", now=1.0), play(store, "whole", now=2.0)
     store.connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
     store.connection.execute("DELETE FROM turn_figures")
@@ -147,7 +146,7 @@ def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
     ],
 )
 def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
-    """Its turn is listed with what its other calls come to, and the call is counted as left out."""
+    """Its turn is listed with its other calls, and the invalid call is counted as left out."""
     turn = play(store, "one")
     for name in ("1", "2"):
         store.connection.execute(INSERT, (name, turn, "judge", 1.0, "ok", 7, 0))
@@ -161,7 +160,7 @@ def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
 
 
 def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
-    """A task that is not UTF-8 is shown with marks in place of what cannot be read."""
+    """A task that is not UTF-8 is shown with replacement marks."""
     play(store, "one")
     store.connection.execute("UPDATE turn SET task = CAST(x'66ff' AS TEXT)")
     assert [turn.task for turn in listed(store, TurnFilter(), now=1.0)] == ["f\ufffd"]

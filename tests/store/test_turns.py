@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.statements import list_events
 from tests.store.conftest import function
+from tests.store.played import begin, finish, play
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.store_status import read_store_status
 from xscore.platform import database
@@ -19,21 +20,10 @@ from xscore.store.turns import SelectionOutcome, TurnState
 from xscore.store.working_session import resume_session
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
-NOTHING = SelectionOutcome((), {})
-
-
-def play(store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0) -> str:
-    """Play a whole turn."""
-    turn = Turn(task=task, thread=thread)
-    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now)
-    turns.finish_turn(
-        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=NOTHING, now=now + 1
-    )
-    return identifier
 
 
 def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
-    """H02: the session's thread follows the branch and comes back with it."""
+    """H02: the session's thread follows the branch and returns with it."""
     threads = []
     for now, branch in enumerate("aba"):
         threads.append(resume_session(store.connection, branch=branch, now=float(now)).thread)
@@ -45,7 +35,7 @@ def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
 
 
 def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
-    """A turn comes back by id, or as the latest, with its moment, keys, state and receipt; not with file and diff."""
+    """A turn is found by id, or as the latest, with time, keys, state and receipt, but without file and diff."""
     resume_session(store.connection, branch="main", now=0.0)
     asked = Turn(
         task="fix it",
@@ -58,20 +48,12 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
         diff="the diff",
         thread="s_1",
     )
-    identifier = turns.begin_turn(store.connection, asked, turn_key="tk", judge="jk", now=5.0)
+    identifier = begin(store, asked, "tk", now=5.0)
     running = turn_history.past_turn(store.connection)
     assert running is not None
     assert running.turn == replace(asked, id=identifier, file_text="", diff="")
-    assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "jk", TurnState.RUNNING, "")
-    turns.finish_turn(
-        store.connection,
-        identifier,
-        state=TurnState.PARTIAL,
-        receipt='{"schema": 1}',
-        answer="an answer",
-        verdict=NOTHING,
-        now=6.0,
-    )
+    assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "j", TurnState.RUNNING, "")
+    finish(store, identifier, "an answer", state=TurnState.PARTIAL, receipt='{"schema": 1}', now=6.0)
     done = turn_history.past_turn(store.connection, identifier)
     assert done is not None
     assert (done.state, done.answer, done.receipt) == (TurnState.PARTIAL, "an answer", '{"schema": 1}')
@@ -81,15 +63,13 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
 
 
 def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
-    """An exchange is erased while the same is asked again: the paid answer is kept, what was asked stays unsaid."""
+    """An exchange erased while the same is asked again: the paid answer is kept, the question is not restored."""
     play(store, "fix the heron")
     (exchange,) = turn_history.exchanges(store.connection, "s_1")
     asked = Turn(task="fix the heron", thread="s_1", file="a.py")
-    running = turns.begin_turn(store.connection, asked, turn_key="key of fix the heron", judge="j", now=200.0)
+    running = begin(store, asked, "key of fix the heron", now=200.0)
     erasure.erase_memories(store, [exchange.id], now=201.0)
-    turns.finish_turn(
-        store.connection, running, state=TurnState.DONE, receipt="{}", answer="anew", verdict=NOTHING, now=202.0
-    )
+    finish(store, running, "anew", now=202.0)
     done = turn_history.past_turn(store.connection, running)
     assert done is not None
     assert (done.state, done.turn.task, done.turn.file, done.answer) == (TurnState.DONE, "", "", "anew")
@@ -98,7 +78,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
 
 
 def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
-    """A clock that was set back does not bring an older turn to the front, here or in the status."""
+    """A clock set back does not make an older turn the latest, here or in the status."""
     play(store, "first", now=2_000.0)
     second = play(store, "second", now=1_000.0)
     latest = turn_history.past_turn(store.connection)
@@ -107,7 +87,7 @@ def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
 
 
 def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Store) -> None:
-    """A store from before, or a salvaged one, names the turn with the latest time."""
+    """In an older or salvaged store the latest turn is the one with the latest time."""
     play(store, "first", now=10.0)
     second = play(store, "second", now=20.0)
     store.connection.execute("DELETE FROM meta WHERE key = 'latest_turn'")
@@ -115,7 +95,7 @@ def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Sto
 
 
 def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
-    """The same task again renews its exchange and adds none; another task adds one."""
+    """The same task again updates its exchange; another task adds one."""
     play(store, "a task", answer="first")
     play(store, "a task", answer="second", now=200.0)
     play(store, "another", now=300.0)
@@ -130,7 +110,7 @@ def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
 
 
 def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
-    """The session block gets this thread's latest exchanges only."""
+    """The session block has only this thread's latest exchanges."""
     for number in range(5):
         play(store, f"task {number}", now=100.0 + number)
     play(store, "elsewhere", thread="s_2", now=500.0)
@@ -143,11 +123,9 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     memory = function()
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [memory])
-    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    identifier = begin(store, Turn(task="t"), "k", now=1.0)
     verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
-    turns.finish_turn(
-        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=None, verdict=verdict, now=2.0
-    )
+    finish(store, identifier, verdict=verdict, now=2.0)
     (used,) = store.find(memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
     told = {event.name: event.payload for event in list_events(store.connection, subject=identifier)}
@@ -159,28 +137,20 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
     """P01: task, errors and answer are redacted in turn, session state and exchange."""
     resume_session(store.connection, branch="main", now=0.0)
     turn = Turn(task=f"why does {SECRET} fail", errors=f"bad key {SECRET}")
-    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
-    turns.finish_turn(
-        store.connection,
-        identifier,
-        state=TurnState.DONE,
-        receipt="{}",
-        answer=f"rotate {SECRET}",
-        verdict=NOTHING,
-        now=2.0,
-    )
+    identifier = begin(store, turn, "k", now=1.0)
+    finish(store, identifier, f"rotate {SECRET}", now=2.0)
     store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert SECRET.encode() not in store.path.read_bytes()
     assert any(candidate.kind is Kind.EXCHANGE for candidate in store.pool())
 
 
 def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
-    """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
+    """A branch, file, recent file or path pattern with a secret in its name is stored redacted or not at all."""
     name = f"src/{SECRET}.py"
     thread = resume_session(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
     scope = Scope(paths=(f"{SECRET}/*",))
     turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
-    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
+    identifier = begin(store, turn, "k", now=1.0)
     assert not [row for row in store.connection.iterdump() if SECRET in row]
     past = turn_history.past_turn(store.connection, identifier)
     assert past is not None
@@ -193,20 +163,18 @@ def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
 
 
 def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
-    """A receipt that is no JSON leaves the turn running and nothing half written."""
-    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    """An invalid receipt leaves the turn running and nothing half written."""
+    identifier = begin(store, Turn(task="t"), "k", now=1.0)
     with pytest.raises(Exception, match="json_valid"):
-        turns.finish_turn(
-            store.connection, identifier, state=TurnState.DONE, receipt="{", answer="a", verdict=NOTHING, now=2.0
-        )
+        finish(store, identifier, "a", receipt="{", now=2.0)
     running = turn_history.past_turn(store.connection, identifier)
     assert running is not None and running.state is TurnState.RUNNING
     assert store.pool() == ()
 
 
 def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
-    """What stands of an earlier turn is read as ours, or not at all."""
-    turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
+    """Data of an earlier turn is read only if valid."""
+    begin(store, Turn(task="x"), "k", now=1.0)
     store.connection.execute("UPDATE turn SET context = ?", ("[]",))
     with pytest.raises(StoreDamaged, match="a turn is invalid"):
         turn_history.past_turn(store.connection)

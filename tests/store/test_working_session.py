@@ -1,4 +1,4 @@
-"""The working session of a branch: which goes on, when it is said to be taken up again, and what it comes to."""
+"""A branch's working session: which one continues, when resuming is announced, and its summary."""
 
 import os
 import threading
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.store.test_turns import NOTHING, SECRET, play
+from tests.store.played import begin, finish, play
+from tests.store.test_turns import SECRET
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -41,15 +42,15 @@ GONE = 2**22 + 17
 
 
 def work(store: Store, branch: str, task: str, *, now: float, process: str = "", fresh: bool = False) -> str:
-    """Take the session of a branch up and begin a turn in it; return its thread."""
+    """Resume a branch's session and start a turn in it; return its thread."""
     thread = resume_session(store.connection, branch=branch, now=now, process=process, fresh=fresh).thread
     turn = Turn(task=task, thread=thread)
-    turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now, process=process)
+    begin(store, turn, f"key of {task}", now=now, process=process)
     return thread
 
 
 def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
-    """H03, H28: work a minute ago just goes on; after a quarter of an hour it is taken up again."""
+    """H03, H28: after a minute work continues silently; after a quarter of an hour resuming is announced."""
     begun = resume_session(store.connection, branch="main", now=0.0)
     assert (begun.resumed, begun.last_task, begun.last_updated) == (False, "", 0.0)
     play(store, "mend it", thread=begun.thread, now=10.0)
@@ -70,7 +71,7 @@ def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
     ids=["same process", "another terminal", "another boot", "same terminal", "unknown"],
 )
 def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, process: str, resumed: bool) -> None:
-    """H28: what was begun elsewhere is told, what was done in this terminal is not."""
+    """H28: work begun elsewhere is announced, work in this terminal is not."""
     thread = work(store, "main", "mend it", now=10.0, process=HERE)
     store.connection.execute("UPDATE turn SET state = 'done'")
     info = resume_session(store.connection, branch="main", now=11.0, process=process)
@@ -78,7 +79,7 @@ def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, proc
 
 
 def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
-    """H28: after kill -9 in the same terminal the task is told; while the process lives it is not."""
+    """H28: after kill -9 in the same terminal the task is announced; while the process lives it is not."""
     work(store, "main", "mend it", now=10.0, process=HERE)
     assert not resume_session(store.connection, branch="main", now=11.0, process=HERE).resumed
     store.connection.execute("UPDATE session SET process = ?", (f"{GONE} 7 boot place",))
@@ -86,14 +87,14 @@ def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
 
 
 def test_a_branch_has_its_own_session_and_gets_it_back(store: Store) -> None:
-    """H03: another branch is another session; back again, the first is taken up and says what it was about."""
+    """H03: another branch is another session; back again, the first is resumed and shows its task."""
     main, other = work(store, "main", "mend it", now=1.0), work(store, "feat/x", "export", now=2.0)
     back = resume_session(store.connection, branch="main", now=3.0)
     assert main == back.thread != other and back.resumed and back.last_task == "mend it"
 
 
 def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
-    """H03, H04: a fresh session leaves the old one as it was; `make_current` brings it back, also by its beginning."""
+    """H03, H04: a fresh session leaves the old one unchanged; `make_current` restores it, also by prefix."""
     old = work(store, "main", "mend it", now=1.0)
     new = work(store, "main", "export", now=2.0, fresh=True)
     assert new != old and resume_session(store.connection, branch="main", now=3.0).thread == new
@@ -108,7 +109,7 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
 
 
 def test_a_closed_session_is_followed_by_another(store: Store) -> None:
-    """L01: after the end no older session of the branch comes up by itself; each can be resumed by name."""
+    """L01: after closing, no older session of the branch resumes by itself; each can be resumed by name."""
     work(store, "main", "oldest", now=1.0)
     closed = work(store, "main", "mend it", now=2.0, fresh=True)
     with database.transaction(store.connection):
@@ -122,7 +123,7 @@ def test_a_closed_session_is_followed_by_another(store: Store) -> None:
 
 
 def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
-    """H28: the session goes with the branch; a new branch of the old name gets one of its own."""
+    """H28: the session follows the branch; a new branch of the old name gets a new one."""
     old = work(store, "feat/x", "mend it", now=1.0)
     moved = resume_session(store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",))
     assert (moved.thread, moved.last_task) == (old, "mend it")
@@ -153,7 +154,7 @@ def test_a_ticket_is_read_off_the_branch(branch: str, ticket: str) -> None:
 
 
 def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> None:
-    """H28: two processes that begin on one new branch at the same moment share its session."""
+    """H28: two processes that start on a new branch at once share its session."""
     barrier, found = threading.Barrier(4), set[str]()
 
     def begin() -> None:
@@ -172,7 +173,7 @@ def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> Non
 
 
 def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
-    """B02, B11: rebuilt without an exchange, the summary does not hold its task, its outcome or what it left to do."""
+    """B02, B11: rebuilt without an exchange, the summary lacks its task, outcome and to-dos."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     play(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
     play(store, "paint it", answer="Painted.", thread=thread, now=2.0)
@@ -186,7 +187,7 @@ def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
 
 
 def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) -> None:
-    """B01, B02: sixty tasks: the first is the goal, the latest are told, the others are counted; repeats count once."""
+    """B01, B02: of sixty tasks the first is the goal, the latest are shown, the others counted; repeats count once."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(60):
         play(store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number)
@@ -200,12 +201,10 @@ def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) ->
 
 
 def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
-    """P01: task, branch, summary and what is told on resuming are redacted."""
+    """P01: task, branch, summary and the resume message are redacted."""
     thread = work(store, f"fix/{SECRET}", f"rotate {SECRET}", now=1.0)
     found = turns.latest_turn_id(store.connection)
-    turns.finish_turn(
-        store.connection, found, state=TurnState.FAILED, receipt="{}", answer=None, verdict=NOTHING, now=2.0
-    )
+    finish(store, found, state=TurnState.FAILED, now=2.0)
     info = resume_session(store.connection, branch=f"fix/{SECRET}", now=3_000.0)
     assert info.thread == thread and info.resumed and SECRET not in repr(info)
     assert SECRET not in repr(load_session(store.connection, thread))
@@ -214,7 +213,7 @@ def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
 @settings(max_examples=25)  # each opens a store of its own
 @given(steps=st.lists(st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]), max_size=12))
 def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
-    """H28: whatever came before, a branch has one session that goes on, and asking again gives the same."""
+    """H28: in any history a branch has one continuing session, and asking again gives the same."""
     with TemporaryDirectory() as folder, Store.open(find_root(Path(folder)), user_data_dir=Path(folder)) as store:
         now, known = 1_000.0, list[str]()
         for step in steps:
@@ -235,7 +234,7 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
 
 @given(task=st.text(max_size=30), answer=st.text(min_size=1), more=st.text(max_size=5))
 def test_an_answer_comes_out_as_it_went_in(task: str, answer: str, more: str) -> None:
-    """B02: whatever task and answer hold, also each other's mark."""
+    """B02: for any task and answer, even with each other's marks."""
     for asked in (task, f"{task}\n\nAnswer: {more}", f"\n\nAnswer: {task}", f"{task}\n\nAnswer:"):
         assert exchange_text(asked, answer).partition("\n\nAnswer: ")[2] == answer
         assert "\n\nAnswer: " not in exchange_text(asked, "", more)

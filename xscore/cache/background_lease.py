@@ -1,7 +1,7 @@
 """The lease that makes one process the background process of a store, and that process's status.
 
 One row of `meta` names the runner (`cache.lease`) that holds the lease and what it is doing; a dead holder is replaced
-at once. Whoever starts a process writes the lease for it, so callers that ask at the same moment start only one.
+at once. The process that starts another writes its lease, so callers that ask at the same moment start only one.
 Trade-off: a holder whose clock jumps may be replaced; it notices at its next heartbeat, within seconds, and ends.
 """
 
@@ -72,7 +72,7 @@ class BackgroundLease:
         self._connection, self._clock, self._lock = connection, clock, Lock()
         self._lease = Lease(clock, name=name)
         self._holder = _Holder(self._lease.id, "", clock(), watches)
-        self.changed = Event()
+        self.changed: Event = Event()
         """Set while there is a status that no heartbeat has stored yet."""
 
     def take(self) -> bool:
@@ -135,9 +135,10 @@ class BackgroundLease:
 
 
 def _read_holder(connection: sqlite3.Connection) -> _Holder:
-    written = read_meta(connection, _HOLDER)
-    with database.damage_if_invalid("the background process"):
-        return msgspec.json.decode(written, type=_Holder) if written else _Holder()
+    """Return the holder; an unreadable row counts as none, and the next holder overwrites it."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(read_meta(connection, _HOLDER) or "{}", type=_Holder)
+    return _Holder()
 
 
 def _write_holder(connection: sqlite3.Connection, holder: _Holder) -> None:

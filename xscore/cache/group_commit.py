@@ -33,7 +33,7 @@ Bulk = Callable[[Sequence[Any], Connection], None]
 BUSY_S = 0.02
 """A run is busy if two commits are closer together than this."""
 REST_S = 0.002
-_REPLACED = "Run it again: it goes on in the store that is there now."
+_REPLACED = "Run it again: it will use the new store."
 
 
 class _Task(Struct):
@@ -54,7 +54,7 @@ class GroupCommit:
         self._closed = False
         self._handed = self._done = 0
         """Tasks queued, and tasks committed."""
-        self.commits = 0
+        self.commits: int = 0
         """Transactions so far."""
 
     async def __aenter__(self) -> Self:

@@ -127,10 +127,10 @@ class StoredClaims:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Release everything; if the store cannot be written, the lease expires."""
+        """Release everything, and what killed processes left; if the store cannot be written, the lease expires."""
         await self._heartbeat.stop()
         with suppress(StoreError, Error):
-            self._commits.post(self._lease.release)
+            self._commits.post(self._leave)
         self._lease.close()
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
@@ -148,6 +148,10 @@ class StoredClaims:
 
     async def _renew(self) -> None:
         self._commits.post(self._lease.renew)
+
+    def _leave(self, connection: Connection) -> None:
+        self._lease.reap_dead(connection)
+        self._lease.release(connection)
 
     def _claim(self, packs: Sequence[Sequence[str]], at_most: int, connection: Connection) -> list[ClaimResult]:
         query = find_or_add_query(connection, self._names)

@@ -104,7 +104,7 @@ def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
         return known
     connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
     with database.damage_if_invalid("the index of turns"):
-        return int(find_query(connection, names))  # type: ignore[arg-type]  # None is damage
+        return int(find_query(connection, names))  # type: ignore[arg-type]  # TypeError for None is caught as damage
 
 
 def insert_judgments(connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey) -> WrittenJudgments:

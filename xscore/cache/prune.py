@@ -203,7 +203,7 @@ def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[
                 hint=f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store cache` has both.",
             )
         if not meant:
-            raise NothingMatched(f"no judge here is {one!r}", hint="`xscore store cache` names the judges.")
+            raise NothingMatched(f"this store has no judge {one!r}", hint="`xscore store cache` names the judges.")
         found |= meant
     return frozenset(found)
 

@@ -55,7 +55,7 @@ class HitRate(Struct, frozen=True, kw_only=True):
     """The cache's hit rate over a period."""
 
     of: str
-    """`turns`, or `jobs` (as planned)."""
+    """Either `turns`, or `jobs` (as planned)."""
     days: int | None
     asked: int
     candidates: int

@@ -26,7 +26,7 @@ from xscore.records.receipt import Answer, Latency, Selected, StageUsage
 
 MISSES_SHOWN = 3
 BEST_SHOWN = 5
-"""Where nothing reached the threshold, so many of the nearest are shown."""
+"""Nearest memories shown where nothing reached the threshold."""
 DETAILS_SHOWN = 3
 CARRIED_SHOWN = 3
 """Turns that carried judgments come from, by name."""

@@ -40,9 +40,11 @@ SET_A_MODEL = (
     "To have a model judge and answer: export OPENAI_API_KEY=… or ANTHROPIC_API_KEY=…, or OPENAI_BASE_URL=… for a"
     " server of your own (--judge and --model name others)."
 )
-NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answerer.")]
+NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
 ANYWAY = [
-    tuning("--answer-anyway", is_flag=True, help="Call the answerer even if words alone ranked and nothing was chosen.")
+    tuning(
+        "--answer-anyway", is_flag=True, help="Call the answering model even if words alone ranked and chose nothing."
+    )
 ]
 OUTPUTS = [
     option("-o", "--output", metavar="FILE", type=FILE, help="Write the result to this file."),
@@ -59,7 +61,7 @@ BATCH_FILE = [
     )
 ]
 LISTING = [
-    option("-l", "--files-with-matches", is_flag=True, help="Print the paths of the chosen files alone, best first.")
+    option("-l", "--files-with-matches", is_flag=True, help="Print only the paths of the chosen files, best first.")
 ]
 FORMS = ["xml", "markdown", "json", "memory", "lines"]
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xscore.cli.phrases import render_leaders, render_progress
-from xscore.records.reports import Progress
+from xscore.records.events import Progress
 
 FRAMES_PER_SECOND = 8
 BAR_WIDTH = 24

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
@@ -16,7 +17,8 @@ from xscore.cli.text_layout import bold, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
-from xscore.records.reports import Estimate, Explanation, JudgeEstimate
+from xscore.records.events import JudgeEstimate
+from xscore.records.reports import Estimate, Explanation
 
 if TYPE_CHECKING:
     from xscore.records.receipt import Selected
@@ -32,9 +34,13 @@ def estimate(task: str, flags: Flags) -> None:
 
     Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
     """
-    turn, settings = flags.turn(task), read_settings(flags)
-    found = run_turn(flags, lambda open_: open_.estimate(turn), settings=settings)
-    flags.terminal.print_result(found, lambda one: _render_estimate(one, settings.settings))
+    from xscore.pipeline.turn_estimate import settings_to_estimate
+
+    turn, loaded = flags.turn(task), read_settings(flags)
+    settings, problem = settings_to_estimate(loaded.settings)
+    found = run_turn(flags, lambda open_: open_.estimate(turn), settings=replace(loaded, settings=settings))
+    flags.terminal.notes([problem])
+    flags.terminal.print_result(found, lambda one: _render_estimate(one, settings))
 
 
 def _render_estimate(found: Estimate, settings: "Settings") -> str:

@@ -32,7 +32,7 @@ EXIT_CODES: dict[ExitCode, str] = {
 """`xscore --help` shows the words before the semicolon."""
 MOST_CHARS = 1_000
 """Of an error's message; a longer one loses its middle."""
-RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
+RUN_AGAIN = "Judgments already paid for are kept; run the same command again to continue."
 
 
 def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:

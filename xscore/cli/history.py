@@ -24,7 +24,8 @@ from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, format_dollars, format_seconds, format_tokens, one_line
 from xscore.records.calls import CallRecord
-from xscore.records.receipt import Answer, AnswerState, ListedTurn
+from xscore.records.receipt import Answer
+from xscore.records.reports import AnswerState, ListedTurn
 from xscore.store.call_rows import parse_timestamp
 from xscore.store.turn_history import (
     LATEST_TURN,

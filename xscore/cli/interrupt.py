@@ -1,4 +1,4 @@
-"""Ctrl-C in two steps: the first stops sending and lets the pipeline keep what was paid for, the second ends at once.
+"""Ctrl-C in two steps: the first stops sending and keeps what was paid for, the second ends the process at once.
 
 SIGTERM counts as a press, so a supervisor that stops the command still gets its receipt. The handler runs even while
 the event loop is busy, so the second press always works; before there is a loop, nothing is paid for, and the first

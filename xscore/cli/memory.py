@@ -1,7 +1,7 @@
 """`xscore memory add | update | list | show | stats`: add, change and look at memories that are not code.
 
 It turns options into a statement or a filter; the store decides what to keep. `--scope user` and `--scope
-project` mean the layers of that name; the other scopes say how far a memory reaches.
+project` mean the layers user and project; the other scopes say how far a memory reaches.
 """
 
 import sys

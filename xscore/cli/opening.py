@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.paths import find_root, user_config_file, user_data_dir
+from xscore.platform.paths import find_root, user_config_file
 from xscore.platform.text import counted
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def read_settings(flags: Flags, *, start: Path = Path()) -> "LoadedSettings":
         user_file=user_config_file(),
         environ=os.environ,
         flags=flags.overrides,
+        flag_names=flags.names,
     )
     if flags.given.get("require_shared") and not found.settings.shared.url.reveal():
         raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
@@ -97,13 +98,7 @@ def opened_store(
     chosen = settings or read_settings(flags, start=start).settings
     if not make:
         _note_missing_store(start, flags.terminal.note)
-    with Store.open(
-        find_root(start.resolve()),
-        user_data_dir=user_data_dir(chosen.store.user_data_dir),
-        trust=chosen.store.trust,
-        create=make,
-        settings=chosen.memory,
-    ) as store:
+    with Store.open_with(find_root(start.resolve()), chosen, create=make) as store:
         yield store
 
 

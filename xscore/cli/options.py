@@ -21,13 +21,13 @@ from xscore.platform.text import readable_text
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Scope, TaskType, Turn
 
-_PERIOD = r"([0-9]{1,7}(?:\.[0-9]{1,3})?) ?(s|m|min|h|d|w)?"
+_PERIOD = r"([0-9]{1,7}(?:\.[0-9]{1,3})?) ?(s|m|min|h|d|w)"
 _UNIX_SECONDS = r"[0-9]{9,10}(\.[0-9]{1,6})?"
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class PeriodType(click.ParamType[float]):
-    """A length of time, in seconds: `30`, `30s`, `1.5m`, `24h`, `7d`, `2w`."""
+    """A length of time with its unit, in seconds: `30s`, `1.5m`, `24h`, `7d`, `2w`."""
 
     name = "period"
 
@@ -36,7 +36,7 @@ class PeriodType(click.ParamType[float]):
         found = re.fullmatch(_PERIOD, str(value).strip())
         if found is None or not float(found[1]):
             self.fail(f"{value!r} is not a length of time. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
-        return float(found[1]) * _UNIT_SECONDS[found[2] or "s"]
+        return float(found[1]) * _UNIT_SECONDS[found[2]]
 
 
 class UtcTimeType(click.ParamType[float]):
@@ -78,7 +78,7 @@ class SharedOption(click.Option):
 
     def __init__(self, names: Sequence[str], *, sets: str = "", advanced: bool = False, **attributes: Any) -> None:
         super().__init__(names, **attributes)
-        self.sets = sets.split()
+        self.sets: list[str] = sets.split()
         self.advanced = advanced
 
 
@@ -133,13 +133,13 @@ WORKING_FILE = [
     NO_GIT,
 ]
 THREAD = [
-    tuning("--thread", metavar="NAME", type=ThreadType(), help="Go on in this thread, and keep what it judged."),
-    tuning("--continue", "follows_latest", is_flag=True, help="Go on in the thread of this branch's latest turn."),
+    tuning("--thread", metavar="NAME", type=ThreadType(), help="Continue this thread and keep its judgments."),
+    tuning("--continue", "follows_latest", is_flag=True, help="Continue the thread of this branch's latest turn."),
     option("--fresh", is_flag=True, help="Carry nothing over; without --thread or --continue, in a new session."),
 ]
 SESSION = [
     *THREAD,
-    option("--checkpoint", metavar="NAME", help="Go on from this checkpoint."),
+    option("--checkpoint", metavar="NAME", help="Continue from this checkpoint."),
     tuning("--no-memory", is_flag=True, help="Only code and documents: no session, project, user or decision."),
 ]
 SCOPE = [
@@ -172,26 +172,36 @@ SELECTION = [
 ]
 PERSONA = [tuning("--persona", metavar="TONE", sets="session.persona", help="concise, playful or formal.")]
 ROUTING = [
-    tuning("--task-type", metavar="TYPE", sets="routing.task_type", help=f"{', '.join(TaskType)}; else read off TASK."),
+    tuning(
+        "--task-type",
+        metavar="TYPE",
+        sets="routing.task_type",
+        help=f"{', '.join(TaskType)}; default: found from TASK.",
+    ),
     tuning("--strict", flag_value=True, default=None, sets="routing.strict", help="Stop if a layer cannot be read."),
 ]
-JUDGE = [option("--judge", metavar="MODEL", sets="judge.model", help="Who judges: a model, lexical, or scripted:FILE.")]
+JUDGE = [option("--judge", metavar="MODEL", sets="judge.model", help="The judge: a model, lexical, or scripted:FILE.")]
 ANSWERER = [
-    option("-m", "--model", metavar="MODEL", sets="primary.model", help="Who answers: a model, or scripted:FILE.")
+    option("-m", "--model", metavar="MODEL", sets="primary.model", help="The answering model, or scripted:FILE.")
 ]
 REPLAY = [
-    tuning("--replay", flag_value=True, default=None, sets="judge.replay", help="Use the cache alone, without a key.")
+    tuning("--replay", flag_value=True, default=None, sets="judge.replay", help="Use only the cache; needs no key.")
 ]
 JUDGING = [
     tuning("--pack-size", metavar="N", sets="judge.pack_size", help="Memories in one prompt, 1 to 60."),
-    tuning("--judge-context", metavar="task|full", sets="judge.context", help="Also show the judge the file and diff."),
+    tuning("--judge-sees", metavar="task|full", sets="judge.sees", help="Also show the judge the file and diff."),
     tuning("--reasons", metavar="relevant|all", sets="judge.reasons", help="Which memories to ask reasons for."),
     tuning("--tests", metavar="cards|full", sets="judge.tests", help="Show tests as cards, or whole."),
 ]
 YES = [option("-y", "--yes", is_flag=True, help="Do not ask; caps such as --max-usd still hold.")]
 DRY_RUN = [option("--dry-run", is_flag=True, help="Show what would happen; change and send nothing.")]
 MAX_USD = [
-    option("--max-usd", metavar="DOLLARS", sets="budget.max_usd", help="Cap on the whole command, held at each send.")
+    option(
+        "--max-usd",
+        metavar="DOLLARS",
+        sets="budget.max_usd",
+        help="Cap on the whole command, checked before each call.",
+    )
 ]
 LIMITS = [
     *MAX_USD,
@@ -230,6 +240,8 @@ class Flags(Struct, frozen=True):
     given: Mapping[str, Any]
     overrides: Mapping[str, object] = {}
     """`section.name` -> value, for `load_settings`; None where the option was not given."""
+    names: Mapping[str, str] = {}
+    """`section.name` -> the option that sets it."""
     terminal: Terminal = field(default_factory=Terminal)
     """The one of this command, which prints each note once."""
 
@@ -287,6 +299,7 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
     The function is given its own options by name, and all of them as `flags`.
     """
     shared = {str(one.name): one for group in (*groups, OUTPUT, NO_USER_LEARNING) for one in group}
+    names = {setting: max(one.opts, key=len) for one in shared.values() for setting in getattr(one, "sets", ())}
 
     def decorate(function: Callable[..., Any]) -> XscoreCommand:
         own: list[click.Parameter] = list(reversed(getattr(function, "__click_params__", [])))
@@ -298,7 +311,7 @@ def command(*groups: Sequence[click.Parameter]) -> Callable[[Callable[..., Any]]
             set_color(values["color"])
             overrides = {setting: values[name] for name, one in shared.items() for setting in getattr(one, "sets", ())}
             as_json, quiet, verbose = (bool(values[name]) for name in ("as_json", "quiet", "verbose"))
-            flags = Flags(values, overrides, Terminal(as_json, quiet, verbose))
+            flags = Flags(values, overrides, names, Terminal(as_json, quiet, verbose))
             return function(**{str(one.name): values[str(one.name)] for one in own}, flags=flags)
 
         return XscoreCommand(function.__name__, callback=run, params=[*own, *shared.values()], help=function.__doc__)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, format_tokens, one_line
+from xscore.records.events import JudgeEstimate, Progress
 from xscore.records.receipt import Coverage
-from xscore.records.reports import Estimate, JudgeEstimate, Progress
+from xscore.records.reports import Estimate
 from xscore.records.turn import SessionInfo, WorkingSession
 
 FEWEST_FOR_RATE = 10
@@ -36,7 +37,7 @@ def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
     return f"{coverage.unjudged:,} of {counted(coverage.candidates, 'candidate')} {verb} unjudged ({by_cause})"
 
 
-RUN_AGAIN = "run the same command again to go on; what was judged costs nothing again"
+RUN_AGAIN = "run the same command again to continue; existing judgments cost nothing"
 LIST_ENDED = {
     "interrupted": f"interrupted: {RUN_AGAIN}",
     "budget": f"the cap was reached: raise it, then {RUN_AGAIN}",

@@ -1,7 +1,7 @@
-"""Report a turn's progress: a live board on a terminal, an occasional plain line elsewhere.
+"""Report a turn's progress: a live board on a terminal, a plain line now and then elsewhere.
 
-Under --verbose or a deadline the plain line includes the leaders. It only reports; the pipeline decides
-what is sent, kept or stopped. rich is imported when a board is first drawn.
+Under --verbose or a deadline the plain line includes the leaders; the index has a line only under --verbose. It only
+reports; the pipeline decides what is sent, kept or stopped. rich is imported when a board is first drawn.
 """
 
 import sys
@@ -12,11 +12,21 @@ import click
 
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.platform.text import counted, format_dollars, format_seconds, one_line
-from xscore.records.reports import Estimate, JudgeEstimate, Observer, Progress
+from xscore.records.events import (
+    AnswerText,
+    IndexProgress,
+    JudgeEstimate,
+    Note,
+    Observer,
+    Progress,
+    StageBegan,
+    TurnEvent,
+)
 from xscore.records.turn import SessionInfo
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
+    from xscore.records.reports import Estimate
 
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -53,15 +63,46 @@ class TurnObserver(Observer):
         """Pieces of the answer already on stdout."""
         self._stdout_closed = False
 
-    def stage(self, name: str) -> None:
-        """A stage begins."""
+    def on(self, event: TurnEvent) -> None:
+        """Show it."""
+        match event:
+            case StageBegan(name):
+                self._show_stage(name)
+            case JudgeEstimate():
+                self._announce(event)
+            case IndexProgress():
+                self._show_index(event)
+            case Progress():
+                self._show_progress(event)
+            case Note(text):
+                self._terminal.note(text, say=self._board.print_above if self._board else None)
+            case SessionInfo():
+                self._show_session(event)
+            case AnswerText(piece):
+                self._stream(piece)
+            case _:  # the command itself prints what was kept, and the receipt
+                pass
+
+    def _show_stage(self, name: str) -> None:
         if self._terminal.is_live and not self.streamed:
             self._drawn().stage(STAGES.get(name, name))
         elif self._terminal.verbose:
             self._terminal.lines(f"{STAGES.get(name, name)} …")
 
-    def forecast(self, forecast: JudgeEstimate) -> None:
-        """Judging is about to begin, and will take long."""
+    def _show_index(self, progress: IndexProgress) -> None:
+        if progress.files == progress.of:
+            return
+        line = (
+            f"{STAGES['index']}: {progress.files:,} of {progress.of:,} files"
+            f" · {progress.files / max(progress.elapsed_s, 0.001):.0f}/s · {format_seconds(progress.seconds_left)} left"
+        )
+        if self._terminal.is_live:
+            self._drawn().stage(line)
+        elif self._terminal.verbose and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            self._terminal.lines(line)
+
+    def _announce(self, forecast: JudgeEstimate) -> None:
         from xscore.cli.phrases import describe_binding_limit
 
         dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
@@ -71,8 +112,7 @@ class TurnObserver(Observer):
             " the most promising come first"
         )
 
-    def progress(self, progress: Progress) -> None:
-        """Some judgments settled."""
+    def _show_progress(self, progress: Progress) -> None:
         if self._terminal.is_live:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
@@ -82,11 +122,7 @@ class TurnObserver(Observer):
             best = render_leaders(progress) if self._terminal.verbose or self.has_deadline else []
             self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
 
-    def note(self, message: str) -> None:
-        """Something the user should know."""
-        self._terminal.note(message, say=self._board.print_above if self._board else None)
-
-    def session(self, session: SessionInfo) -> None:
+    def _show_session(self, session: SessionInfo) -> None:
         """Say what was worked on before a break; under --json the receipt has it."""
         now = time.time()
         if session.resumed and now - session.last_updated >= BREAK_S and not self._terminal.as_json:
@@ -94,8 +130,8 @@ class TurnObserver(Observer):
 
             self.note(describe_resumed_session(session, now=now))
 
-    def answer_text(self, piece: str) -> None:
-        """A piece of the answer arrived. A closed pipe does not stop a call that is being paid for."""
+    def _stream(self, piece: str) -> None:
+        """Write a piece of the answer. A closed pipe does not stop a call that is being paid for."""
         if not self._streams or self._stdout_closed:
             return
         self.close()
@@ -107,11 +143,11 @@ class TurnObserver(Observer):
 
     @property
     def can_confirm(self) -> bool:
-        """Whether to ask: stdin is a terminal and --yes was not given. A script goes on within its cap."""
+        """Whether to ask: stdin is a terminal and --yes was not given. A script continues within its cap."""
         return self._terminal.can_ask and not self._assume_yes
 
-    def confirm(self, estimate: Estimate) -> bool:
-        """Ask whether to go on."""
+    def confirm(self, estimate: "Estimate") -> bool:
+        """Ask whether to continue."""
         if not self.can_confirm:
             return True
         self.close()
@@ -131,7 +167,7 @@ class TurnObserver(Observer):
         return self._board
 
 
-def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
+def _confirm_estimate(estimate: "Estimate", noun: str) -> bool:
     import signal
 
     from xscore.cli.phrases import format_total
@@ -154,7 +190,7 @@ def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
         write_stderr(f"It {will} not be finished: {cap_left_rounded(cap)}.")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return click.confirm("Go on?", default=False, err=True)
+        return click.confirm("Continue?", default=False, err=True)
     except click.Abort:  # Ctrl-C, or the end of the input
         click.echo(err=True)
         raise KeyboardInterrupt from None

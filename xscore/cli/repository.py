@@ -6,7 +6,7 @@ store and indexes nothing. Trade-off: after an edit its answer is that of the la
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,10 +50,11 @@ def doctor(probe: bool, flags: Flags) -> int:
 
 
 def _render_diagnosis(found: Diagnosis) -> str:
-    rows = []
+    rows, given = [], {""}
     for finding in found.findings:
         rows.append(("ok" if finding.ok else bold("fix"), finding.name, one_line(finding.detail)))
-        rows += [("", "", one_line(finding.hint))] if finding.hint else []
+        rows += [] if finding.hint in given else [("", "", one_line(finding.hint))]
+        given.add(finding.hint)
     return render_table((), rows)
 
 
@@ -88,7 +89,8 @@ def _link_line(one: "ReachedNode") -> str:
     name = f"{one.path}::{one.entity}" if one.path and one.entity else one.path or f"{one.kind} “{one.entity}”"
     ties = f" ×{one.ties}" if one.ties > 1 else ""
     known = f"  {one.id}" if not one.path else ""
-    return f"{one.distance}  {bold(one_line(name))}  {faint(words.get(one.relation, one.relation) + ties + known)}"
+    steps = counted(one.distance, "step").ljust(len("2 steps"))
+    return f"{steps}  {bold(one_line(name))}  {faint(words.get(one.relation, one.relation) + ties + known)}"
 
 
 @command([NO_GIT])
@@ -100,8 +102,9 @@ def index(path: Path, flags: Flags) -> None:
     """
     if not path.is_dir():  # click lets a device pass
         raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
-    report = run_turn(flags, lambda open_: open_.index(), start=path)
-    flags.terminal.print_result(report, lambda one: _render_index(one, verbose=flags.terminal.verbose))
+    report = run_turn(flags, lambda open_: open_.index(), start=path, late_loop=True)
+    if flags.terminal.as_json or not flags.terminal.quiet:
+        flags.terminal.print_result(report, lambda one: _render_index(one, verbose=flags.terminal.verbose))
 
 
 def _render_index(report: IndexReport, *, verbose: bool) -> str:
@@ -149,12 +152,28 @@ def _describe_hook_failure(failed: HookFailure, *, now: float) -> str:
     return f"{one_line(failed.event)} failed {format_age(failed.at, now)}: {one_line(failed.problem)}"
 
 
-def _as_text(languages: Sequence[str]) -> str:
-    return f"{', '.join(languages)}: the grammar is not installed. {install_hint('languages')}"
+def _as_text(languages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Say which languages are read as text, why, and what to do about it."""
+    from xscore.indexer.grammars import NOT_INSTALLED, grammar_problem
+    from xscore.indexer.languages import language_named
+
+    problems = {name: grammar_problem(name) for name in languages}
+    missing = [name for name, problem in problems.items() if problem == NOT_INSTALLED]
+    if missing:
+        yield "as text", f"{', '.join(missing)}: {NOT_INSTALLED}. {install_hint('languages')}"
+    for name, problem in problems.items():
+        if not problem:
+            yield "as text", f"{name}: the grammar can be used now. `xscore index` reads its files again."
+        elif problem != NOT_INSTALLED:
+            package = language_named(name).grammar.partition(":")[0].replace("_", "-")
+            yield "as text", f"{name}: {one_line(problem)}. `pip install --force-reinstall {package}`"
 
 
 def _still_left(files: int) -> str:
     return f"{files:,} still to be read: `xscore index`"
+
+
+_NONE_STORED = " (the lexical judge stores none)"
 
 
 def _render_status(found: StoreStatus) -> str:
@@ -172,9 +191,9 @@ def _render_status(found: StoreStatus) -> str:
             ("layers", render_counts(found.by_layer)),
             ("kinds", render_counts(found.by_kind)),
             ("languages", render_counts(found.by_language)),
-            *([("as text", _as_text(found.without_grammar))] if found.without_grammar else []),
+            *(_as_text(found.without_grammar) if found.without_grammar else ()),
             ("edges", render_counts(found.edges)),
-            ("judgments", f"{found.judgments:,}"),
+            ("judgments", f"{found.judgments:,}" + (_NONE_STORED if found.turns and not found.judgments else "")),
             ("turns", f"{found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else "")),
             ("spent", format_dollars(found.spent_usd, estimated=found.spent_estimated)),
             ("background", _describe_background(found.background)),

@@ -26,7 +26,7 @@ NONE_YET = 'There is no working session on this branch yet; `xscore ask "…"` b
 
 @command()
 def show_session(flags: Flags) -> None:
-    """Show what the next turn goes on with: tasks and results, files, names, what is left to do."""
+    """Show what the next turn continues: tasks and results, files, names, what is left to do."""
     with opened_store(flags, make=False) as store:
         found, now = current_session(store), store.clock()
         summary = summarise_session(store.connection, found.thread) if found else None
@@ -48,14 +48,14 @@ def list_sessions(flags: Flags) -> None:
 @command()
 @click.argument("thread", required=False, default="")
 def resume_thread(thread: str, flags: Flags) -> None:
-    """Have the next turn on this branch go on with THREAD, or its first letters; without it, list the sessions."""
+    """Let the next turn on this branch continue THREAD (or a prefix); without it, list the sessions."""
     with opened_store(flags) as store:
         if not thread:
             _print_sessions(store, flags)
             return
         now = store.clock()
         found = switch_session(store.connection, thread, branch=_branch(store), now=now)
-    flags.terminal.print_result(found, f"The next turn goes on with {render_session_line(found, now=now)}")
+    flags.terminal.print_result(found, f"The next turn continues {render_session_line(found, now=now)}")
 
 
 @command()

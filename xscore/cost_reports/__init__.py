@@ -1,1 +1,1 @@
-"""What calls cost, shown: the report, its page, and the gate that CI holds."""
+"""Reports of what calls cost: the report, its page, and the CI gate."""

@@ -1,4 +1,4 @@
-"""`xscore report`: what the ledger says of money, tokens, time and coverage, for people, programs and CI.
+"""`xscore report`: the ledger's money, tokens, time and coverage, for people, programs and CI.
 
 It opens stores, builds the report and prints or writes it. It adds up nothing itself.
 """
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 BASELINE = Path("cost_reports/baseline.json")
 PAGE_LINES, JSON_LINES = 1_000, 100
-"""Turns in a line each, of the page and of `--json`; the sums are over all, and tables have every turn."""
+"""Turns listed on the page and by `--json`; sums cover all turns, and tables have every turn."""
 DETAILED = 50
-"""Turns of the page whose choices are shown."""
+"""Turns on the page whose choices are shown."""
 FORMATS = ("text", "markdown", "html", "csv")
 PERIOD_OPTIONS = [
     option("--last", metavar="PERIOD", type=PeriodType(), help="Turns of the last 30s, 90m, 24h, 7d, 2w."),
     option("--since", metavar="TIME", type=UtcTimeType(), help="Turns since 2026-11-01[T08:00], UTC."),
     option("--until", metavar="TIME", type=UtcTimeType(), help="Turns before this time, UTC."),
-    option("--turn", metavar="T", help="One turn alone: its ID, the beginning of one, or `latest`."),
+    option("--turn", metavar="T", help="One turn: its ID, a prefix of it, or `latest`."),
     option("--by", type=click.Choice(REPORT_GROUPINGS), help="A line for each of these."),
     option(
         "--repo",

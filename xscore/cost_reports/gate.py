@@ -35,7 +35,7 @@ from xscore.records.receipt import Latency
 from xscore.settings import GateSettings
 
 LEAST_RISE_S = 0.01
-"""A p95 that rose by less is noise of any machine, whatever its share."""
+"""A p95 that rose by less than this is noise on any machine."""
 ANOTHER_WORKLOAD = (
     "another workload, so dollars, calls and tokens are not compared; if you meant it, update the baseline"
 )
@@ -66,7 +66,7 @@ NAME_ANOTHER = "Name the right file with --baseline, or remove this one and writ
 
 
 def measure_report(report: CostReport) -> GateFigures:
-    """Return the figures of a report that can be held."""
+    """Return the figures of a report that a gate can check."""
     spent = report.spent
     whole = next((line for line in report.evaluations if not line.unjudged), None)
     return GateFigures(
@@ -98,7 +98,7 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
 
 
 def _workload(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
-    """Say whether the work is the same: as many turns, and candidates within the tolerance of calls."""
+    """Check that the work is the same: as many turns, and candidates within the tolerance of calls."""
     before, found = baseline.coverage.candidates, now.coverage.candidates
     room = before * _exact(gates.calls)
     allowed = before + _floor(room) if found >= before else before - _floor(room)
@@ -118,7 +118,7 @@ def _counts(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ite
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Compare the dollars of what is priced, as far as the same is priced on both sides."""
+    """Compare the dollars of calls that are priced on both sides."""
     allowed = baseline.cost_usd * (1 + _exact(gates.cost))
     verdict, note = _at_most(now.cost_usd, baseline.cost_usd, allowed), ""
     if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
@@ -131,7 +131,7 @@ def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ga
 
 
 def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal) -> tuple[GateVerdict, str]:
-    """Excuse a rise as far as the attempts that have a price only now explain it, at what a priced one costs now."""
+    """Excuse a rise explained by attempts that have a price only now, at today's average price."""
     newly = baseline.unpriced - now.unpriced
     priced = now.attempts - now.unpriced
     if priced > 0 and now.cost_usd * (priced - newly) <= allowed * priced:
@@ -147,7 +147,7 @@ def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> G
 
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Compare recall where both sides answered the same questions at the same k by the same judge."""
+    """Compare recall if both sides answered the same questions at the same k by the same judge."""
     before, found = baseline.recall, now.recall
     note = "no evaluation on one side" if before or found else "no evaluation"
     if before and found and (before.questions, before.k) != (found.questions, found.k):
@@ -159,7 +159,7 @@ def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Gat
 
 
 def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
-    """Allow a share to fall by the tolerance; what one side lacks is inconclusive."""
+    """Allow a share to fall by the tolerance; a figure missing on one side is inconclusive."""
     if before is None or found is None:
         allowed, verdict = None, GateVerdict.INCONCLUSIVE
     else:
@@ -198,7 +198,7 @@ def _incomparable(line: GateLine) -> GateLine:
 
 
 def _exact(share: float) -> Decimal:
-    """Read a setting as it is written: 0.05 is five hundredths, not the nearest float."""
+    """Read a setting exactly: 0.05 is five hundredths, not the nearest float."""
     return Decimal(str(share))
 
 
@@ -207,7 +207,7 @@ def _floor(figure: Decimal) -> int:
 
 
 def read_baseline(path: Path) -> GateFigures:
-    """Read a baseline. Raises UsageError for whatever is not one."""
+    """Read a baseline. Raises UsageError for anything else."""
     found = read_baseline_if_present(path)
     if found is None:
         raise UsageError(f"there is no baseline at {path}", hint=WRITE_IT)
@@ -215,7 +215,7 @@ def read_baseline(path: Path) -> GateFigures:
 
 
 def read_baseline_if_present(path: Path) -> GateFigures | None:
-    """Read a baseline; None where no file is. Raises UsageError for a file that is not one."""
+    """Read a baseline; None if there is no file. Raises UsageError for a file that is not one."""
     try:
         data = read_named_file(path, max_bytes=MAX_BYTES, follow=False)
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def read_baseline_if_present(path: Path) -> GateFigures | None:
 
 
 def write_baseline(path: Path, measured: GateFigures) -> None:
-    """Put a baseline into place whole. Raises UsageError where it cannot be written, or another file stands there."""
+    """Write a baseline whole. Raises UsageError if it cannot be written, or would replace another file."""
     read_baseline_if_present(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def write_baseline(path: Path, measured: GateFigures) -> None:
 
 
 def baseline_json(measured: GateFigures) -> str:
-    """Return a baseline as it stands in its file."""
+    """Return a baseline as its file has it."""
     body = to_builtins(measured)
     del body["left_out"]
     timings = sorted(body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"]))

@@ -20,9 +20,10 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.platform.money import PER_DOLLAR
-from xscore.records.receipt import SCORE_BINS, Coverage, EvaluationLine, Expected, Latency, TurnFigures
+from xscore.records.receipt import SCORE_BINS, Coverage, Expected, Latency, TurnFigures
+from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import (
-    MOST_PICODOLLARS,
+    AMOUNT_SQL,
     dollars_from_row,
     parse_count,
     parse_number,
@@ -33,15 +34,14 @@ from xscore.store.turns import TurnState
 
 T = TypeVar("T")
 _MOST_CANDIDATES = 10**12
-_IS_AMOUNT = f"typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
 _JOBS = f"""
     SELECT id, created_at, command, candidates, cached,
         (SELECT count(*) FROM job_question WHERE job = id) AS questions,
         count(turn_id) FILTER (WHERE batch <> '') AS batch_calls,
         count(turn_id) FILTER (WHERE cost IS NULL) AS unpriced,
-        coalesce(sum(cost) FILTER (WHERE {_IS_AMOUNT.format("cost")}), 0) AS cost,
-        coalesce(sum(cost_live - cost) FILTER (WHERE batch <> '' AND {_IS_AMOUNT.format("cost")}
-            AND {_IS_AMOUNT.format("cost_live")}), 0) AS saved
+        coalesce(sum(cost) FILTER (WHERE {AMOUNT_SQL.format("cost")}), 0) AS cost,
+        coalesce(sum(cost_live - cost) FILTER (WHERE batch <> '' AND {AMOUNT_SQL.format("cost")}
+            AND {AMOUNT_SQL.format("cost_live")}), 0) AS saved
     FROM (SELECT id, created_at, command, candidates AS candidates, cached FROM job)
         LEFT JOIN (SELECT turn_id, batch, cost, cost_live FROM call) ON turn_id = id GROUP BY id
 """
@@ -50,7 +50,7 @@ _STAGES = Latency.__struct_fields__
 
 
 def read_turns(connection: sqlite3.Connection, asked: ReportQuery, *, repository: str) -> tuple[list[LedgerTurn], int]:
-    """Read the turns that began in the asked period, or the one that was asked for; also how many rows are damaged.
+    """Read the turns that began in the period, or the one asked for; also return how many rows are damaged.
 
     A turn whose figures are damaged is there without them, and counted.
     """
@@ -73,7 +73,7 @@ def read_turns(connection: sqlite3.Connection, asked: ReportQuery, *, repository
 
 
 def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[list[EvaluationLine], int]:
-    """Read the evaluations of the asked period, in no order; also how many rows are damaged."""
+    """Read the period's evaluations, unordered; also return how many rows are damaged."""
     where, values = ("0", ()) if asked.turn_id else _where(asked, "at", "id")
     with lenient_text(connection):
         rows = _rows(connection, f"SELECT * FROM evaluation WHERE {where}", values)
@@ -81,7 +81,7 @@ def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> tupl
 
 
 def read_jobs(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[OfflineTotals, dict[str, str], int]:
-    """Add up the jobs of the asked period, or the one that is asked for.
+    """Add up the period's jobs, or the one asked for.
 
     Also what the calls of any job stand under in `--by command`, and how many rows are damaged.
     """
@@ -138,7 +138,7 @@ def _rows(connection: sqlite3.Connection, query: str, values: Sequence[object]) 
 
 
 def _believed(rows: Sequence[Mapping[str, Any]], make: Callable[[Mapping[str, Any]], T]) -> tuple[list[T], int]:
-    """Make records of rows; count the damaged ones."""
+    """Make records from rows; count the damaged ones."""
     found = []
     for row in rows:
         try:

@@ -1,4 +1,5 @@
-"""What a report says of a period of the ledger, and what a gate compares of it. `docs/reference/json.md` is its form.
+"""The records of a report over a period of the ledger, and the figures a gate compares. `docs/reference/json.md`
+documents the form.
 
 Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none of it.
 """
@@ -10,11 +11,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from xscore.records.calls import CounterfactualCost, Usage
-from xscore.records.receipt import NOTHING_JUDGED, Coverage, EvaluationLine, Expected, Latency, Selected
+from xscore.records.receipt import NOTHING_JUDGED, Coverage, Expected, Latency, Selected
+from xscore.records.reports import EvaluationLine
 from xscore.store.call_rows import MOST_SECONDS
 
 REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "wire", "command", "turn")
-"""What a report can have a line for each of."""
+"""What a report can be grouped by."""
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):
@@ -45,11 +47,11 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What the same work would have cost in other ways; None: unknown."""
+    """The cost of the same work in other ways; None: unknown."""
 
     actual_usd: Decimal
     without_cache_usd: Decimal | None
-    """Cached and carried judgments paid at what a live judgment of the same judge has cost on average: about."""
+    """Cached and carried judgments at the average cost of a live judgment of the same judge: approximate."""
     without_packs_usd: Decimal | None
     without_prefix_cache_usd: Decimal | None
     by_batch_usd: Decimal | None
@@ -70,32 +72,32 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """One line of `--by`."""
+    """One group of `--by`."""
 
     name: str
     turns: int
     spent: Spent
     coverage: Coverage = NOTHING_JUDGED
-    """Of the finished turns; zeros where the group is a part of turns (`stage`)."""
+    """Of the finished turns; zeros if the group is part of a turn (`stage`)."""
     kept: int = 0
 
 
 def counts_candidates(group: Group, by: str) -> bool:
-    """Whether a line stands for candidates: a stage is a part of turns, and a model that only answers judges none."""
+    """Whether a group has candidates: a stage is part of a turn, and a model that only answers judges none."""
     return by != "stage" and (by not in ("model", "provider", "wire") or group.coverage != NOTHING_JUDGED)
 
 
 class Accuracy(Struct, frozen=True, kw_only=True):
-    """The estimate of judging and what it took, over the turns in which nothing was left unjudged."""
+    """The estimate of judging against its actual cost, over turns with nothing left unjudged."""
 
     turns: int
     expected: Expected
     actual: Expected
-    """Its dollars are those without the host's prefix cache, whose discount no expectation assumes."""
+    """Its dollars exclude the host's prefix-cache discount, which no estimate assumes."""
 
 
 class TurnLine(Struct, frozen=True, kw_only=True):
-    """One turn in a line."""
+    """One turn on one line."""
 
     id: str
     at: float
@@ -106,7 +108,7 @@ class TurnLine(Struct, frozen=True, kw_only=True):
     """`running`, `done`, `partial`, `failed`, `interrupted`, or `continued` (by a later turn)."""
     judge: str
     coverage: Coverage | None
-    """None, as the other figures: the turn has not finished, or they are damaged."""
+    """None, like the other figures, if the turn has not finished or they are damaged."""
     kept: int | None
     near: int | None
     threshold: float | None
@@ -117,14 +119,14 @@ class TurnLine(Struct, frozen=True, kw_only=True):
 
 
 class ScoreHistogram(Struct, frozen=True, kw_only=True):
-    """Final scores of one judge: scores of two judges are not on one scale."""
+    """Final scores of one judge; different judges use different scales."""
 
     judge: str
     turns: int
     scores: tuple[int, ...]
     """In bins of 0.05."""
     threshold: float
-    """Of its newest turn."""
+    """That of its newest turn."""
 
 
 class OfflineTotals(Struct, frozen=True, kw_only=True):
@@ -140,11 +142,11 @@ class OfflineTotals(Struct, frozen=True, kw_only=True):
     cost_usd: Decimal = Decimal(0)
     unpriced: int = 0
     saved_by_batch_usd: Decimal = Decimal(0)
-    """What the calls of batches would have cost live, less what they did cost, where both are known."""
+    """The live price of batch calls minus their actual price, where both are known."""
 
 
 class TurnDetail(Struct, frozen=True, kw_only=True):
-    """What a turn chose, and its near misses, from its receipt."""
+    """A turn's choices and near misses, from its receipt."""
 
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
@@ -184,10 +186,10 @@ class CostReport(Struct, frozen=True, kw_only=True):
     details: tuple[TurnDetail, ...] = ()
     warnings: tuple[str, ...] = ()
     left_out: int = 0
-    """Damaged rows of calls, turns, evaluations and jobs; no figure includes them."""
+    """Damaged rows of calls, turns, evaluations and jobs, which no figure includes."""
     offline: OfflineTotals = field(default_factory=OfflineTotals)
     histograms: tuple[ScoreHistogram, ...] = ()
-    """One a judge, that of the newest turn first."""
+    """One for each judge, the newest turn's first."""
 
 
 Figure = Decimal | float | int
@@ -198,7 +200,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class StageP95(Struct, frozen=True, kw_only=True):
-    """The p95 of one stage, and of how many samples it is."""
+    """The p95 of one stage, and its number of samples."""
 
     of: Literal["turn", "call"]
     stage: str
@@ -208,7 +210,7 @@ class StageP95(Struct, frozen=True, kw_only=True):
 
 
 class EvaluationRecall(Struct, frozen=True, kw_only=True):
-    """What one evaluation found: only equal questions, at an equal k, by the same judge can be compared."""
+    """The recall of one evaluation: comparable only for the same questions, k and judge."""
 
     questions: str
     judge: str
@@ -221,7 +223,7 @@ class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Figures of a report that a baseline can hold; the bounds are those of a baseline that is read."""
 
     turns: Count
-    """Ended, in whatever way; a turn that its budget cut short counts."""
+    """Ended turns, however they ended; one cut short by its budget counts."""
     coverage: Coverage
     calls: Count
     attempts: Count
@@ -235,7 +237,7 @@ class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class GateVerdict(StrEnum):
-    """How one figure came out."""
+    """The verdict on one figure."""
 
     HELD = "held"
     BETTER = "better"
@@ -248,7 +250,7 @@ class GateVerdict(StrEnum):
 
 
 class GateLine(Struct, frozen=True):
-    """One figure against its baseline."""
+    """One figure compared with its baseline."""
 
     what: str
     """`dollars`, `calls`, `tokens in`, …; `p95 of judge calls, live`."""
@@ -256,7 +258,7 @@ class GateLine(Struct, frozen=True):
     baseline: Figure | None
     now: Figure | None
     allowed: Figure | None
-    """The worst that would still hold; None: nothing is compared."""
+    """The worst passing value; None: nothing is compared."""
     verdict: GateVerdict
     note: str = ""
 
@@ -267,7 +269,7 @@ class GateReport(Struct, frozen=True, kw_only=True):
     lines: tuple[GateLine, ...]
 
     def with_verdict(self, verdict: GateVerdict) -> tuple[GateLine, ...]:
-        """Return the lines that came out so."""
+        """Return the lines with this verdict."""
         return tuple(line for line in self.lines if line.verdict is verdict)
 
     @property

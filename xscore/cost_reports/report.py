@@ -1,4 +1,4 @@
-"""What a period of one or more ledgers comes to: money, tokens, time, coverage, as one `CostReport`.
+"""Add up a period of one or more ledgers: money, tokens, time, coverage, as one `CostReport`.
 
 SQLite adds up the calls, polars groups them, and this puts the parts together. Damaged rows are left out of every
 figure and counted in `warnings`. It prints nothing and compares nothing with a baseline. Trade-off: everything is read
@@ -43,8 +43,9 @@ from xscore.platform.database import lenient_text, read_snapshot
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted
 from xscore.records.calls import CounterfactualCost, Stage
-from xscore.records.receipt import NOTHING_EXPECTED, NOTHING_JUDGED, SCORE_BINS, EvaluationLine, Expected, TurnFigures
-from xscore.store.call_rows import MOST_PICODOLLARS
+from xscore.records.receipt import NOTHING_EXPECTED, NOTHING_JUDGED, SCORE_BINS, Expected, TurnFigures
+from xscore.records.reports import EvaluationLine
+from xscore.store.call_rows import AMOUNT_SQL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,16 +55,16 @@ class RepositoryLedger(NamedTuple):
     """A repository and the connection to its open, trusted store."""
 
     repository: str
-    """As it is shown: the root's path."""
+    """As shown: the root's path."""
     connection: sqlite3.Connection
 
 
 class _Read(Struct):
-    """Everything that was read, of all ledgers."""
+    """Everything read from all ledgers."""
 
     tables: "list[pl.DataFrame]" = field(default_factory=list)
     turns: list[LedgerTurn] = field(default_factory=list)
-    """The newest first."""
+    """Newest first."""
     evaluations: list[EvaluationLine] = field(default_factory=list)
     offline: list[OfflineTotals] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -72,11 +73,11 @@ class _Read(Struct):
 
 
 _OF_FIGURES = ("coverage", "kept", "near", "threshold", "latency", "expected")
-"""Fields of a turn's line that are those of its figures; None where it has none."""
+"""Fields of a turn's line copied from its figures; None without figures."""
 
 
 def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> CostReport:
-    """Add up what the ledgers hold of the asked turns. now: Unix seconds.
+    """Add up the asked turns of the ledgers. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
     """
@@ -148,14 +149,14 @@ def _read_ledger(read: _Read, ledger: RepositoryLedger, asked: ReportQuery) -> N
 
 
 def _is_cached(figures: TurnFigures | None) -> bool:
-    """Whether a turn with a model judge knew every score; a turn that could not ask does not count."""
+    """Whether a turn with a model judge found every score in the cache; a turn that could not ask does not count."""
     if figures is None or not figures.is_model:
         return False
     return not figures.coverage.unjudged and not figures.coverage.judged
 
 
 def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
-    """Return what became of the candidates of finished turns, newest first, as fields of the report."""
+    """Return the outcomes of finished turns' candidates, newest first, as fields of the report."""
     causes: Counter[str] = Counter()
     for one in figures:
         causes.update(one.unjudged_by_cause)
@@ -173,7 +174,7 @@ def _candidates(figures: Sequence[TurnFigures]) -> dict[str, Any]:
 
 
 def _histograms(figures: Sequence[TurnFigures]) -> tuple[ScoreHistogram, ...]:
-    """Add up the scores of each judge by itself. figures: of turns, the newest first."""
+    """Add up the scores of each judge separately. figures: of turns, newest first."""
     by_judge: dict[str, list[TurnFigures]] = {}
     for one in figures:
         by_judge.setdefault(one.judge, []).append(one)
@@ -219,7 +220,7 @@ def _turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[Tur
 def _turn_details(
     turns: Sequence[LedgerTurn], connections: dict[str, sqlite3.Connection], warnings: list[str]
 ) -> tuple[TurnDetail, ...]:
-    """Read what these turns chose, and their near misses; warn of receipts that cannot be read."""
+    """Read these turns' choices and near misses; warn about unreadable receipts."""
     found, torn = [], 0
     for turn in turns:
         connection = connections[turn.key.repo]
@@ -236,7 +237,7 @@ def _turn_details(
     return tuple(found)
 
 
-_IS_AMOUNT = f"typeof(cost) = 'integer' AND cost BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
+_IS_AMOUNT = AMOUNT_SQL.format("cost")
 _JUDGED_AND_PAID = f"""
     WITH judging AS (
         SELECT turn_id, sum(cost) FILTER (WHERE {_IS_AMOUNT}) AS paid, count(*) - count(cost) AS unpriced FROM call
@@ -247,9 +248,9 @@ _JUDGED_AND_PAID = f"""
     SELECT coalesce(sum(judged), 0), coalesce(sum(paid), 0), coalesce(sum(unpriced), 0)
     FROM judging JOIN turn_figures USING (turn_id) WHERE judged BETWEEN 1 AND 1000000000
 """
-"""Of turns whose calls can all be believed: a turn without them would make judging look free."""
+"""Turns with all calls readable: a turn without its calls would make judging look free."""
 Judging = Mapping[tuple[str, ...], Spent]
-"""Turn -> what judging it took of its own judge."""
+"""Turn -> the cost of judging by its own judge."""
 
 
 def compare_costs(
@@ -258,7 +259,7 @@ def compare_costs(
     turns: Sequence[LedgerTurn],
     ledgers: Iterable[sqlite3.Connection],
 ) -> Comparison:
-    """Compare what was paid with other ways. stages: all calls, by stage."""
+    """Compare the cost with other ways. stages: all calls, by stage."""
     actual = sum((one.cost_usd for one in stages.values()), Decimal(0))
     return Comparison(
         actual_usd=actual,
@@ -272,7 +273,7 @@ def compare_costs(
 def _counterfactual_cost(
     stages: Mapping[str, Spent], way: Callable[[CounterfactualCost], Decimal | None], *, only: Stage | None = None
 ) -> Decimal | None:
-    """Add up what calls would have cost; calls without that figure, or of another stage, count at their real cost."""
+    """Add up the alternative cost of calls; a call without one, or of another stage, counts at its real cost."""
     whole, is_known = Decimal(0), not any(one.attempts for one in stages.values())
     for stage, one in stages.items():
         other = way(one.otherwise) if only in (None, stage) else None
@@ -307,7 +308,7 @@ def _without_cache(
 
 
 def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> Decimal | None:
-    """Return what a judgment by this judge has cost on average; None where it has judged nothing that has a price."""
+    """Return the average cost of a judgment by this judge; None if it has judged nothing priced."""
     provider, _, model = judge.partition(":")
     judged, paid = 0, 0
     for connection in ledgers:
@@ -319,7 +320,7 @@ def _average_of_all_times(judge: str, ledgers: Iterable[sqlite3.Connection]) -> 
 
 
 def estimate_accuracy(judging: Judging, turns: Sequence[LedgerTurn]) -> Accuracy | None:
-    """Compare estimates with what judging took, over turns that made calls and left nothing unjudged.
+    """Compare estimates with actual judging, over turns that made calls and left nothing unjudged.
 
     No estimate assumes the discount of a host's prefix cache, so the dollars are those without it.
     """

@@ -1,4 +1,4 @@
-"""A report for other programs: tables (CSV and Parquet, by polars), Markdown and the gate for a CI, and their files.
+"""Reports for other programs: tables (CSV and Parquet, by polars), Markdown and the CI gate, and their files.
 
 A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet; times are UTC; a
 figure that is missing is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in CSV. A
@@ -77,7 +77,7 @@ def report_parquet(report: CostReport) -> bytes:
 
 
 def report_table(report: CostReport) -> "pl.DataFrame":
-    """Return a line a group where the report is grouped, else a line a turn."""
+    """Return a line for each group if the report is grouped, else for each turn."""
     import polars as pl
 
     if report.by:
@@ -97,7 +97,7 @@ def _turn(line: TurnLine) -> tuple[object, ...]:
 
 
 def _seconds(took: Latency | None, stage: str) -> float | None:
-    """None where it is not known, or no answering call was made."""
+    """None if unknown, or if no answering call was made."""
     if took is None or (stage == "primary" and not took.primary):
         return None
     return round(float(getattr(took, stage)), 6)
@@ -135,11 +135,11 @@ _EARLIER = {
     "parquet": rb"PAR1",
     "markdown": rb"## xscore report",
 }
-"""How an earlier report of this form begins."""
+"""The start of an earlier report in this form."""
 
 
 def form_of_file(path: Path) -> str:
-    """Return the form that a file's suffix names. Raises UsageError for another suffix."""
+    """Return the form named by a file's suffix. Raises UsageError for another suffix."""
     form = FORM_OF_SUFFIX.get(path.suffix.lower())
     if form is None:
         raise UsageError(f"--output: {path} has no known suffix", hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}.")
@@ -147,7 +147,7 @@ def form_of_file(path: Path) -> str:
 
 
 def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
-    """Raise UsageError where not all of these files can be written, before one is. writes: the baseline as well."""
+    """Raise UsageError if any of these files cannot be written, before the first is. writes: the baseline as well."""
     named = [("--output", path) for path in outputs] + [(BASELINE_OPTION, baseline)] * (baseline is not None)
     taken: dict[Path, str] = {}
     for option, path in named:
@@ -181,15 +181,15 @@ def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
     except OSError as error:
         raise unwritable_file(path, error.strerror) from error
     if head and not re.match(_EARLIER[form], head):
-        raise UsageError(f"{path} is there and is no earlier report", hint="Name another file, or remove it first.")
+        raise UsageError(f"{path} exists and is no earlier report", hint="Name another file, or remove it first.")
 
 
 MARKDOWN_GROUPS_SHOWN = 200
 _LONGEST = 480
-"""Characters of one text that are shown."""
+"""Characters shown of one text."""
 _ACTIVE = re.compile(r"[\\`*_\[\]|~<>&@#$!]")
 _BEGINS = re.compile(r"[@#]|:(?=//)|(?<=www)\.|\b(?:mailto|xmpp):|\bgh(?=-[0-9])", re.IGNORECASE)
-"""What makes a mention, a reference to an issue or a link of plain text."""
+"""The start of a mention, an issue reference or a link in plain text."""
 _NO_WIDTH = "\u200b"
 
 
@@ -212,14 +212,14 @@ def _markdown_table(table: ReportTable) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape whatever Markdown, HTML or GitHub could make something of; one line, of bounded length."""
+    """Escape whatever has a meaning in Markdown, HTML or on GitHub; one line, of bounded length."""
     flat = one_line(text)
     shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
     return _ACTIVE.sub(r"\\\g<0>", _BEGINS.sub(rf"\g<0>{_NO_WIDTH}", shown))
 
 
 SMALL = Decimal("0.001")
-"""Dollars below it are shown to the picodollar: a millionth would hide what fails."""
+"""Smaller dollars are shown to the picodollar: a millionth would hide the failure."""
 VERDICT_ORDER = (
     GateVerdict.FAILED,
     GateVerdict.ALERT,
@@ -228,7 +228,7 @@ VERDICT_ORDER = (
     GateVerdict.INCOMPARABLE,
     GateVerdict.INCONCLUSIVE,
 )
-"""What a reader looks for first."""
+"""Verdicts in the order a reader looks for them."""
 
 
 def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> GateReport:
@@ -237,7 +237,7 @@ def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> 
 
 
 def print_gate(found: GateReport, terminal: Terminal) -> int:
-    """One line for what failed, alerts or needs a word, one for all; return 0, or 5 where a gate failed."""
+    """Print one line for each failure, alert or remark and one for the total; return 0, or 5 if a gate failed."""
     for line in found.failed:
         write_stderr(one_line(f"gate failed: {_describe_gate_line(line)}"))
     for verdict in (GateVerdict.ALERT, GateVerdict.HELD, GateVerdict.BETTER):
@@ -250,7 +250,7 @@ def print_gate(found: GateReport, terminal: Terminal) -> int:
 
 
 def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -> None:
-    """Write the baseline again and say what changed. Raises UsageError where no figure can be believed."""
+    """Write the baseline again and report the changes. Raises UsageError if no figure can be trusted."""
     now = measure_report(report)
     if not now.turns:
         raise UsageError(
@@ -283,7 +283,7 @@ def _describe_gate_line(line: GateLine) -> str:
 
 
 def gate_markdown(found: GateReport) -> str:
-    """Return the check as a table for a step summary: what failed first, what is inconclusive last."""
+    """Return the check as a table for a step summary: failures first, inconclusive gates last."""
     rows = []
     for line in [line for verdict in VERDICT_ORDER for line in found.with_verdict(verdict)]:
         figures = [_format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)]

@@ -1,4 +1,4 @@
-"""The rows of a report in words, alike on a terminal and in Markdown, and the report on a terminal.
+"""The rows of a report in words, the same on a terminal and in Markdown, and the report on a terminal.
 
 `summary_rows` and `report_tables` feed both, which only format them. Figures are rounded, `--json` has them exact; only
 shares are computed here. Trade-off: a turn that the report has no line of is shown without its task.
@@ -40,13 +40,13 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 
 class ReportTable(NamedTuple):
-    """A table of a report. The first `words` columns are words, the others figures."""
+    """A table of a report. The first `words` columns are text, the others figures."""
 
     heads: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     words: int
     more: int = 0
-    """Rows that are not shown."""
+    """Number of rows not shown."""
 
 
 class CostAlternative(NamedTuple):
@@ -54,7 +54,7 @@ class CostAlternative(NamedTuple):
 
     name: str
     usd: Decimal | None
-    """None: not known."""
+    """None: unknown."""
 
     @property
     def words(self) -> str:
@@ -63,7 +63,7 @@ class CostAlternative(NamedTuple):
 
 
 def cost_alternatives(comparison: Comparison) -> list[CostAlternative]:
-    """Return what was paid, then what the other ways would have cost."""
+    """Return the actual cost, then that of the other ways."""
     return [
         CostAlternative("actual", comparison.actual_usd),
         CostAlternative("without the cache of judgments (approx.)", comparison.without_cache_usd),
@@ -74,7 +74,7 @@ def cost_alternatives(comparison: Comparison) -> list[CostAlternative]:
 
 
 def format_spent(spent: Spent) -> str:
-    """`~$1.27 + 3 unpriced`: what has a price (`~`: tokens are estimated), and how many attempts have none."""
+    """`~$1.27 + 3 unpriced`: priced calls (`~`: tokens are estimated), and the number of unpriced attempts."""
     return " ".join(filter(None, (format_priced(spent), _format_unpriced(spent))))
 
 
@@ -106,18 +106,26 @@ def describe_period(report: CostReport) -> str:
 
 
 def summary_rows(report: CostReport) -> list[tuple[str, str]]:
-    """What a person wants to know in ten seconds: a label and words; empty words where there is nothing to say."""
+    """The figures that a person looks for first: a label and words; empty words if there is nothing to say."""
     return [
         ("turns", _turns(report)),
         ("candidates", _candidates(report)),
         ("kept", _kept(report)),
         ("calls", _calls(report.spent)),
-        ("tokens", _tokens(report)),
+        ("tokens", _tokens(report) if report.spent.attempts else ""),
         ("dollars", format_spent(report.spent)),
-        ("would have cost", " · ".join(f"{way.words} {way.name}" for way in cost_alternatives(report.comparison)[1:])),
+        ("would have cost", _would_have_cost(report)),
         ("estimate", _estimate(report)),
         ("offline", _offline(report)),
     ]
+
+
+def _would_have_cost(report: CostReport) -> str:
+    """Return what other ways would have cost; empty where they cost nothing either."""
+    ways = cost_alternatives(report.comparison)
+    if all(way.usd == 0 for way in ways):
+        return ""
+    return " · ".join(f"{way.words} {way.name}" for way in ways[1:])
 
 
 def _turns(report: CostReport) -> str:
@@ -190,7 +198,10 @@ def _offline(report: CostReport) -> str:
 
 
 def report_tables(report: CostReport, *, paid: Callable[[Spent], str], groups: int) -> Iterator[ReportTable]:
-    """By model, by what was asked for, of times and of evaluations. paid: how dollars are written. groups: at most."""
+    """Yield tables by model, by the chosen grouping, of times and of evaluations.
+
+    paid: formats dollars. groups: the most rows of a table.
+    """
     for found, by in ((report.by_model, "model"), (report.groups, report.by)):
         if found and by and (by != "model" or found is report.by_model):
             yield _group_table(report, found, by, paid, groups)
@@ -236,7 +247,7 @@ def _group_table(
 
 
 def render_report(report: CostReport) -> str:
-    """Return the report as a page; of an empty ledger, what to do."""
+    """Return the report as a page; for an empty ledger, what to do next."""
     repositories = ", ".join(map(one_line, report.repositories[:3]))
     more = f" and {len(report.repositories) - 3} more" if len(report.repositories) > 3 else ""
     heading = f"{bold(repositories + more)}  {faint(describe_period(report))}"

@@ -1,4 +1,4 @@
-"""The added-up calls of one or more ledgers in a polars table, what any group of them spent, and percentiles.
+"""Calls of one or more ledgers summed in a polars table, the spending of any group, and percentiles.
 
 A turn belongs to the day, and to the period, in which it began, with all its calls; so no turn is ever cut in two.
 SQLite adds the calls up, a row for each turn, stage and model; a damaged row is left out of every sum and counted.
@@ -23,7 +23,7 @@ from xscore.platform.database import lenient_text
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.calls import CounterfactualCost, Stage, Usage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, Latency, TurnFigures
-from xscore.store.call_rows import MOST_PICODOLLARS, MOST_SECONDS, MOST_TOKENS
+from xscore.store.call_rows import VALID_CALL_SQL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,41 +48,28 @@ _SUM_SQL = {
     "by_batch": "sum(cost_by_batch)",
     "beside_batch": "sum(cost) FILTER (WHERE cost_by_batch IS NULL)",
 }
-"""Each column that is added up further, in SQL. `beside_…`: what calls cost that do not know the figure before it."""
+"""Each column that is summed further, in SQL. `beside_…`: the cost of calls without the figure before it."""
 SUM_COLUMNS = tuple(_SUM_SQL)
 COST_COLUMNS = SUM_COLUMNS[SUM_COLUMNS.index("cost") :]
-"""In picodollars, NULL where nothing is known."""
+"""In picodollars, NULL if unknown."""
 DURATIONS_COLUMN = "durations"
-"""Of calls answered live: twice their microseconds, one more where tokens came from a prefix cache; commas between."""
-_COUNTS = (
-    *("input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
-    *("output_tokens", "reasoning_tokens", "estimated"),
-)
-_COSTS = tuple(
-    f"coalesce({name}, 0)" for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
-)
-_IS_VALID = f"""
-    typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
-    AND min({", ".join(_COUNTS + _COSTS)}) >= 0
-    AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
-    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
-"""
-"""Whole numbers within bounds. To SQLite text is greater than any number, so the upper bounds refuse it."""
+"""Durations of live answered calls, comma-separated: twice their microseconds, plus one if tokens came from a prefix
+cache."""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
             FILTER (WHERE outcome = 'ok' AND batch = '')
-    FROM call WHERE {{among}} AND {_IS_VALID} GROUP BY turn_id, stage, provider, model
+    FROM call WHERE {{among}} AND {VALID_CALL_SQL} GROUP BY turn_id, stage, provider, model
 """
 _COUNT = "SELECT count(*) FROM call WHERE {among}"
 _STAGES = frozenset(map(str, Stage))
 _ATTEMPTS = 5
-"""Place of the first sum in a row."""
+"""Index of the first sum in a row."""
 _AT_ONCE = 4_096
 
 
 def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple["pl.DataFrame", int]:
-    """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked period.
+    """Add up the calls of the asked turns, and of other callers (an index, the doctor) in the asked period.
 
     Return columns `turn`, `stage`, `provider`, `model`, `first_at` (Unix seconds), those of `SUM_COLUMNS` and the
     durations; also how many rows are damaged.
@@ -102,7 +89,7 @@ def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> tuple[
 
 
 def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
-    """Name the rows that may belong to what is asked, by an index."""
+    """Select the rows that may match, by an index."""
     if asked.turn_id:
         return "turn_id = ?", (asked.turn_id,)
     if asked.since is None and asked.until is None:
@@ -127,7 +114,7 @@ def _schema() -> dict[str, Any]:
 
 
 _COMMANDS = {"a_": "ask", "e_": "index", "p_": "doctor", "w_": "watch"}
-"""How the ids begin of what made calls without being a turn."""
+"""Prefixes of the ids of callers that are no turns."""
 _KINDS = ("live", "cached")
 _WIRES = {name: host.wire.value for name, host in DECISION_HOSTS.items()}
 _CHAT = "chat"
@@ -135,7 +122,7 @@ _CHAT = "chat"
 
 
 class TurnKey(NamedTuple):
-    """A turn, or what else made calls, among several ledgers."""
+    """A turn, or another caller, among several ledgers."""
 
     repo: str
     turn: str
@@ -171,7 +158,7 @@ def join_calls_to_turns(
     asked: ReportQuery,
     jobs: Mapping[str, str],
 ) -> "pl.DataFrame":
-    """Put the sums of one ledger at their turns: adds `at`, `of_turn` and a column for each grouping of a report.
+    """Join one ledger's sums to its turns: adds `at`, `of_turn` and a column for each grouping of a report.
 
     jobs: job -> the command its calls stand under.
     """
@@ -205,7 +192,7 @@ def join_calls_to_turns(
 
 
 def judging_calls(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.DataFrame":
-    """Return the judging calls that a turn made to its own judge."""
+    """Return a turn's judging calls to its own judge."""
     import polars as pl
 
     own = pl.DataFrame(
@@ -217,7 +204,7 @@ def judging_calls(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.Dat
 
 
 def spent_by(calls: "pl.DataFrame", *by: str) -> dict[tuple[str, ...], Spent]:
-    """Add up the rows with the same values of these columns; of no column, all of them."""
+    """Add up the rows with the same values of these columns; without columns, all of them."""
     import polars as pl
 
     sums = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in SUM_COLUMNS]
@@ -249,7 +236,7 @@ def _if_known(amount: int | None, beside: int | None) -> Decimal | None:
 
 
 def group_spending(calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str) -> tuple[Group, ...]:
-    """Return one line a group: the dearest first; days and turns the newest first."""
+    """Return one line per group: the most expensive first; days and turns newest first."""
     spent = {name: one for (name,), one in spent_by(calls, by).items()}
     members: dict[str, set[TurnKey]] = defaultdict(set)
     of_turns = calls.filter(calls["of_turn"])
@@ -278,7 +265,7 @@ def group_spending(calls: "pl.DataFrame", turns: Sequence[LedgerTurn], by: str) 
 
 
 def _group_name(turn: LedgerTurn, by: str) -> str | None:
-    """Name the group that a turn's figures belong to; None: to none."""
+    """Return the group of a turn's figures; None: no group."""
     provider = turn.judge.partition(":")[0]
     is_model = turn.figures is not None and turn.figures.is_model
     names = {
@@ -294,12 +281,12 @@ def _group_name(turn: LedgerTurn, by: str) -> str | None:
 
 
 def sum_coverage(turns: Iterable[LedgerTurn]) -> Coverage:
-    """Add up what became of the candidates of finished turns."""
+    """Add up the outcomes of finished turns' candidates."""
     return sum((turn.figures.coverage for turn in turns if turn.figures), NOTHING_JUDGED)
 
 
 def call_timings(calls: "pl.DataFrame") -> Iterator[Timing]:
-    """Return the timings of answered calls, by their stage and whether a prefix came from the host's cache."""
+    """Return the timings of answered calls, by stage and by whether a prefix came from the host's cache."""
     import polars as pl
 
     for stage in Stage:
@@ -312,7 +299,7 @@ def call_timings(calls: "pl.DataFrame") -> Iterator[Timing]:
 
 
 def turn_timings(turns: Iterable[tuple[Latency, bool]]) -> Iterator[Timing]:
-    """Return the timings of finished turns by stage; each turn says whether every score was known before."""
+    """Return the timings of finished turns by stage; each turn says whether every score was cached."""
     taken: dict[tuple[str, str], list[float]] = defaultdict(list)
     for latency, is_cached in turns:
         for stage in Latency.__struct_fields__:

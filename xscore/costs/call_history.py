@@ -22,7 +22,7 @@ from xscore.store.call_rows import MOST_SECONDS, MOST_TOKENS
 ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0, Stage.REASON: 2.0}
 """Assumed seconds of a call at a remote host, until the ledger holds calls to one."""
 LOOPBACK_FACTOR = 5.0
-"""A model on this machine is assumed to take so many times as long."""
+"""A model on this machine is assumed to take this many times as long."""
 LATEST_CALLS = 1_000
 """Search for a model's calls among this many latest calls of any kind."""
 LATENCY_SAMPLES = 200
@@ -30,7 +30,7 @@ LATENCY_SAMPLES = 200
 LEAST_TOKENS, MOST_REPLY_TOKENS = 3.0, 2_000.0
 """Believable output tokens a memory; outside, the host has misreported its usage."""
 BORNE_FOR_S = 600.0
-"""For so long a host counts as able to take as many calls at once as it has just answered, and as fast as then."""
+"""For this long a host counts as able to take as many concurrent calls as it just answered, equally fast."""
 TURNS_LOOKED_AT = 200
 """Turns to look through, since those with another judge or none do not count."""
 _LATEST = f"WITH latest AS (SELECT * FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS})"
@@ -44,7 +44,7 @@ _IN_FLIGHT = f"""
     WHERE host = ? AND model = ? AND stage = ? AND batch = '' AND started_at BETWEEN ? AND ?
     AND duration_s BETWEEN 0 AND {MOST_SECONDS}
 """
-"""Damaged rows are passed over; to SQLite, text is greater than any number."""
+"""Damaged rows are skipped; to SQLite, text is greater than any number."""
 _DURATIONS_AT_HOSTS = _DURATIONS.replace("SELECT duration_s", "SELECT host, duration_s").replace(
     "host = ? AND model = ? AND ", ""
 )
@@ -126,8 +126,8 @@ def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, 
     return ASSUMED_LATENCY_S[stage] * (LOOPBACK_FACTOR if is_loopback(host) else 1)
 
 
-def calls_borne(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> int:
-    """Return how many judging calls were in flight at once here in the latest minutes; 0 if one failed, or for none.
+def calls_handled(connection: sqlite3.Connection, *, host: str, model: str, now: float) -> int:
+    """Return how many concurrent judging calls were answered here in the latest minutes; 0 if one failed, or for none.
 
     now: Unix seconds.
     """

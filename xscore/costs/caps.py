@@ -88,7 +88,7 @@ def add_spending(connection: Connection, caps: Caps, usd: Decimal, *, turn_id: s
 
 
 def reserved_amounts(connection: Connection, *, now: float) -> tuple[list[ReservedAmount], list[str]]:
-    """Return what is reserved, and the names of rows that dead processes left. Raises StoreDamaged.
+    """Return what is reserved, and the names of rows left by dead processes. Raises StoreDamaged.
 
     A process on this machine holds its rows while it runs: an expired lease may mean a clock was set forward. A
     process elsewhere (in another container) cannot be seen; only its lease counts.
@@ -109,7 +109,7 @@ def _holds(process: str, *, is_over: bool) -> bool:
 
 
 def delete_expired(connection: Connection, *, now: float) -> list[ReservedAmount]:
-    """Delete the rows that dead processes left; return the others. Raises StoreDamaged."""
+    """Delete the rows of dead processes; return the others. Raises StoreDamaged."""
     held, expired = reserved_amounts(connection, now=now)
     connection.executemany("DELETE FROM reservation WHERE id = ?", [(name,) for name in expired])
     return held
@@ -175,7 +175,7 @@ CAP_SETTINGS = {
 
 
 def cap_left_rounded(cap: CapLeft) -> str:
-    """Say what is left: `$4.93 of the day's $5 are left`, or by how much the cap was exceeded."""
+    """Format what is left: `$4.93 of the day's $5 are left`, or by how much the cap was exceeded."""
     return _cap_left(cap, format_dollars)
 
 
@@ -193,7 +193,7 @@ def describe_cap(cap: CapLeft) -> str:
 
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
-    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to go on."""
+    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to continue."""
     message = f"the next call may cost ${usd:f}, and {_cap_left(cap, '${:f}'.format, day=day)}"
     return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
 
@@ -202,7 +202,7 @@ def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
     match cap.of:
         case "turn":
             higher = max(2 * cap.cap_usd, 2 * usd).quantize(Decimal("0.01"), ROUND_UP)
-            return f"What was judged is kept; go on with `xscore continue --max-usd {higher:f}`, or narrow the task."
+            return f"What was judged is kept; run `xscore continue --max-usd {higher:f}`, or narrow the task."
         case "day":
-            return "Raise budget.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`."
-    return "Raise budget.max_usd_repository; then go on with `xscore continue`."
+            return "Raise budget.max_usd_day, or wait for the next day (UTC); then run `xscore continue`."
+    return "Raise budget.max_usd_repository; then run `xscore continue`."

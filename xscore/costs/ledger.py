@@ -90,7 +90,7 @@ class Ledger:
 def insert_batch_calls(
     connection: sqlite3.Connection, mark: str, calls: Iterable[tuple[CallRecord, Decimal | None]]
 ) -> None:
-    """Enter calls that a batch answered, each with its live price, within an open transaction.
+    """Record calls answered by a batch, each with its live price, within an open transaction.
 
     An existing row is kept: its id is its custom_id.
     """
@@ -209,10 +209,10 @@ class UsageTotals(Struct):
     failures: set[str] = field(default_factory=set)
     """Kinds of the errors that attempts ended with."""
     usual_judging_s: float = 0.0
-    """What a judging call took in the latest minutes; 0 if unknown."""
+    """The recent duration of a judging call; 0 if unknown."""
 
     def add(self, call: CallRecord) -> None:
-        """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
+        """Record one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
         self.record(call)
         if call.outcome != "ok":
             self.failures.add(call.outcome)
@@ -234,7 +234,7 @@ class UsageTotals(Struct):
         return sum(map(self.spent, self.stages), StageUsage())
 
     def call_s(self, stage: Stage) -> float:
-        """Return the 90th percentile of the latest calls' seconds, or before any what is usual; 0 if unknown."""
+        """Return the 90th percentile of the latest calls' seconds, or the usual value before any; 0 if unknown."""
         latest = sorted(self.stages[stage].took_s) if stage in self.stages else []
         usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
         return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s

@@ -34,7 +34,7 @@ LEASE_S = 3_600.0
 AHEAD_CALLS = 16
 """Calls' worth to reserve at once beyond what the next call needs,"""
 AHEAD_SHARE = 16
-"""but no more than this fraction of the calls that the caps still have room for."""
+"""but at most this fraction of the calls that the caps allow."""
 
 
 class Reservation(Struct):
@@ -53,15 +53,15 @@ class Reservation(Struct):
     calls_in_flight: int = 0
     spent: Decimal = ZERO_USD
     reported: Decimal = ZERO_USD
-    """What the backend knows to be spent."""
+    """Spending known to the backend."""
     reserve_ahead: Decimal = ZERO_USD
-    """Most that is kept for the next calls."""
+    """The most that is kept for the next calls."""
     is_lost: bool = False
     """Another process has taken it back; the writing thread sets this."""
 
     @property
     def unreported(self) -> Decimal:
-        """What was spent since the last report to the backend."""
+        """Spending since the last report to the backend."""
         return self.spent - self.reported
 
     @property
@@ -71,7 +71,7 @@ class Reservation(Struct):
 
     @property
     def needed(self) -> Decimal:
-        """What must stay set aside once all that was spent is reported."""
+        """The amount to keep reserved once all spending is reported."""
         ahead = self.reserve_ahead if self.calls_in_flight else ZERO_USD
         return min(self.held, self.lent + max(ZERO_USD, min(self.available, ahead)))
 
@@ -88,7 +88,7 @@ class BudgetBackend(Protocol):
         ...
 
     async def report(self, reservation: Reservation) -> None:
-        """Charge what is unreported and give back what is not needed, now or soon. Must not raise."""
+        """Charge unreported spending and release what is not needed soon. Must not raise."""
         ...
 
 
@@ -100,10 +100,10 @@ class Budget:
     ) -> None:
         """clock: Unix seconds; decides the day and when a lease ends."""
         self._backend, self._clock, self._lease_s = backend, clock, lease_s
-        self.current = self._new_reservation()
+        self.current: Reservation = self._new_reservation()
         self._in_flight: dict[str, tuple[Reservation, Decimal]] = {}
         self._count = 0
-        self.lock = Lock()
+        self.lock: Lock = Lock()
         """Held while the current reservation grows."""
         self._settled = Event()
 
@@ -180,7 +180,7 @@ class _Charge(NamedTuple):
     reservation: Reservation
     usd: Decimal
     freed: Decimal
-    """What is no longer set aside: at most what was, where a host charged beyond the bound."""
+    """The released amount: at most what was reserved, if a host charged beyond the bound."""
 
 
 class _StoreBackend(Struct):

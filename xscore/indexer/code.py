@@ -14,15 +14,17 @@ itself makes it from a subject.
 import re
 import sys
 import textwrap
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from xscore.indexer.entities import BUILTIN_NAMES, Entity, FileFacts, outline
+from xscore.indexer.entities import Entity, outline
+from xscore.indexer.file_facts import BUILTIN_NAMES, FileFacts
 from xscore.indexer.languages import is_test_class, is_test_path
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
+from xscore.indexer.variables import made_by, stated_types
 from xscore.records.memory import CodeFacts, Kind
 
 MAX_CASES = 40
@@ -53,7 +55,7 @@ _TITLE_CHARS = 160
 _IDLE_WORDS = frozenset(
     {"else", "try", "finally", "pass", "return", "export", "default", "module", "exports", "use", "strict"}
 )
-"""Words of a run that is no memory of its own."""
+"""Words of a run that is not a memory of its own."""
 _ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
 _HEADING_WORDS = 5
 
@@ -69,7 +71,7 @@ def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list
 
 
 def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, int]]:
-    """Return the rows outside every entity; a run that says nothing of its own goes to an entity beside it."""
+    """Return the lines outside every entity; a run without content of its own joins a neighbour."""
     lines, runs, row = facts.lines, list[tuple[int, int]](), 0
     last: Entity | None = None
     idle = _IDLE_WORDS | {top.definition.name for top in tops}
@@ -91,7 +93,7 @@ def _runs_between(facts: FileFacts, tops: Sequence[Entity]) -> list[tuple[int, i
 def _neighbour(
     facts: FileFacts, run: tuple[int, int], idle: frozenset[str], last: Entity | None, following: Entity | None
 ) -> Entity | None:
-    """Return the entity that takes a run of rows which says nothing; None: the run is a memory of its own.
+    """Return the entity that takes a run without content of its own; None: the run is a memory.
 
     Nothing is said by brackets, by keywords (`else:`), by names of entities (`export default Name`), by a heading
     comment of one row, and in a file of tests, where the judge reads cards, by what calls nothing (imports).
@@ -123,7 +125,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
-    uses = facts.uses(calls, owner=_owner(entity), types=_stated_types(text) if calls else {})
+    uses = facts.uses(calls, owner=_owner(entity), types=stated_types(text, calls))
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
     draft = MemoryDraft(
         kind=_kind(facts, entity),
@@ -190,7 +192,11 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
         return statements[last] if last >= 0 and statements[last] > start else start + window
 
     spans = [span for run in runs for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)]
-    names = number_names(f"module:{_block_name(facts.found, *span, tops)}" for span in spans)
+    ends = [-1, *(top.end for top in tops)]
+    above = [None, *tops]  # the entity that ends on each of these rows
+    names = number_names(
+        f"module:{_block_name(facts.found, *span, above[bisect_left(ends, span[0]) - 1])}" for span in spans
+    )
     drafts: list[MemoryDraft] = []
     for name, (start, end) in zip(names, spans, strict=True):
         text = "\n".join(facts.lines[start : end + 1])
@@ -214,40 +220,16 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
     return drafts
 
 
-_TYPED = (
-    (re.compile(r"\b([A-Z]\w*)(?:<[^<>]{0,80}>)?[ &*]{1,4}([a-z_]\w*)\s{0,9}[,)=;:]"), True),
-    (re.compile(r"[(,]\s{0,9}([a-z_]\w*) \*?(?:\w+\.)?([A-Z]\w*)\s{0,9}[,)]"), False),
-    (
-        re.compile(r"\b([a-z_]\w*)\s{0,9}:?=\s{0,9}(?:new |await |&)?([A-Z]\w*)(?:::(?:new|default|from))?\s?[({<]"),
-        False,
-    ),
-    (re.compile(r"\b([a-z_]\w*)\s{0,9}\??:\s{0,9}[&\"']?(?:mut )?(?:\w+\.)*([A-Z]\w*)\b(?![\[<])"), False),
-)
-"""`Request request`, `r *Request`, `r = Request()`, `request: Request`, and whether the class comes first."""
-
-
-_CAPITAL = re.compile(r"[A-Z]")
-
-
-def _stated_types(text: str) -> dict[str, str]:
-    """Return the class of each variable for which one is stated, by its name."""
-    types: dict[str, str] = {}
-    if not _CAPITAL.search(text):
-        return types
-    for pattern, class_first in _TYPED:
-        types.update((two, one) if class_first else (one, two) for one, two in pattern.findall(text))
-    return types
-
-
-def _block_name(found: Syntax, start: int, end: int, tops: Sequence[Entity]) -> str:
+def _block_name(found: Syntax, start: int, end: int, above: Entity | None) -> str:
     """Name a block by its imports, by what it defines, or by the entity above it."""
-    if any(start <= imported.row <= end for imported in found.imports):
+    imported = bisect_left(found.imports, start, key=lambda one: one.row)
+    if any(one.row <= end for one in found.imports[imported : imported + 1]):
         return "imports"
-    defined = next((name for row, name in found.constants if start <= row <= end), "")
-    if defined:
-        return defined
-    above = max(((top.end, top.name) for top in tops if top.end < start), default=None)
-    return f"after {above[1].partition('#')[0]}" if above else "start"
+    defined = bisect_left(found.constants, (start, ""))
+    for row, name in found.constants[defined : defined + 1]:
+        if row <= end:
+            return name
+    return f"after {above.name.partition('#')[0]}" if above else "start"
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:
@@ -274,7 +256,6 @@ _NODE_MODULES = frozenset(
     util zlib
     """.split()  # noqa: SIM905  read as a list of words
 )
-_MADE = re.compile(r"\b(\w+)\s*=\s*(?:await\s+|new\s+)*([\w$.]+)\(|\bwith\s+([\w.]+)\(.*\)\s+as\s+(\w+)")
 _TOKEN = re.compile(
     r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[(\[{]|[)\]}]|(\w+)\s*=(?!=)""", re.DOTALL
 )
@@ -288,11 +269,6 @@ def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
     parameters = set(re.findall(r"\w+", draft.facts.signature.partition("(")[2])) if python else set[str]()
     strong: dict[str, None] = {}
     weak: dict[str, None] = {}
-    made = {
-        name: maker
-        for one, of, whose, other in _MADE.findall(draft.text)
-        for name, maker in [(one or other, of or whose)]
-    }
     for call in draft.facts.dependencies:
         head, *rest = call.split(".")
         if head in _TOOLS or head == "?" or (head in facts.source.language.receivers and len(rest) < 2):
@@ -300,7 +276,7 @@ def called_subjects(draft: MemoryDraft, facts: FileFacts) -> list[str]:
         if head in facts.imported:
             if not _is_ambient(facts, head):
                 strong[call] = None
-        elif rest and (rest[-1] not in BUILTIN_NAMES or made.get(head) in strong):
+        elif rest and (rest[-1] not in BUILTIN_NAMES or made_by(head, draft.text) in strong):
             (weak if head in parameters else strong)[call] = None
         elif not rest and head not in BUILTIN_NAMES and head not in parameters and head not in facts.own_names:
             strong[call] = None
@@ -311,12 +287,11 @@ def _is_ambient(facts: FileFacts, head: str) -> bool:
     """Whether an imported name is a tool, of the language's library, or a helper of the tests."""
     imported = facts.imported[head]
     top = imported.module.removeprefix("node:").replace("@", "").partition(".")[0].partition("/")[0]
-    if facts.source.language.module_separator == ".":
-        foreign = top in sys.stdlib_module_names or top in _TOOLS
-    else:
-        foreign = top in _NODE_MODULES or top in _TOOLS
+    library = sys.stdlib_module_names if facts.source.language.module_separator == "." else _NODE_MODULES
+    if top in library or top in _TOOLS:
+        return True
     path = facts.reference(imported.module).removeprefix("./") + "/" + imported.name
-    return foreign or is_test_path(path, facts.source.language)
+    return is_test_path(path, facts.source.language)
 
 
 def _with_keywords(call: str, text: str) -> str:

@@ -9,17 +9,17 @@ without edges.
 
 import os
 import sqlite3
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from xscore.indexer.discovery import AdmissionRules, decode_text, discover_files
+from xscore.indexer.discovery import AdmissionRules, discover_files
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
@@ -37,11 +37,12 @@ from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 
 if TYPE_CHECKING:
+    from xscore.indexer.languages import Language
     from xscore.indexer.memories import ParseJob
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "8"
+INDEX_VERSION = "13"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""
@@ -76,16 +77,24 @@ def index_repository(
     allow_pii: bool = False,
     until: float | None = None,
     siblings: Callable[[], Sequence[Path]] = list,
+    languages: tuple["Language", ...] = (),
+    progress: Callable[[int, int], None] = lambda _files, _of: None,
 ) -> IndexReport:
     """Index what changed under `root` since the last run, and report on every file.
 
     allow_pii: keep personal data of configuration. until: when to stop, in seconds of `time.monotonic`; what is left is
     counted (`files_left`) and the next run goes on from there. siblings: finds stores that a new one may begin from.
-    Raises StoreError, StoreDamaged. A file that cannot be
-    read or parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
+    languages: those of other packages. progress: told how many of how many files are written. Raises StoreError,
+    StoreDamaged. A file that cannot be read or parsed never fails the run: it is excluded with its reason, or cut into
+    windows with a note.
     """
     started = time.perf_counter()
-    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until)
+    if languages:
+        from xscore.indexer.languages import add_languages
+
+        add_languages(languages)
+    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until, languages=languages)
+    run.progress = progress
     with lock_wait_until(connection, until):
         try:
             taken = run.take_over(siblings)
@@ -125,18 +134,24 @@ class _IndexRun:
         now: float,
         allow_pii: bool,
         until: float | None = None,
+        languages: tuple["Language", ...] = (),
     ) -> None:
+        self.languages = languages
+        self.profile = index_profile(settings, allow_pii=allow_pii, languages=languages)
         self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
-        self.until = until
+        self.until, self.rules = until, AdmissionRules(settings)
         self.stamps: dict[str, FileStamp] = {}
         self.changed: list[ChangedFile] = []
         """New files, and files whose stamp changed."""
         self.excluded: list[Excluded] = []
         self.notes: list[str] = []
         self.unchanged = self.indexed = self.removed = self.secrets = 0
+        self.languages_read: set[str] = set()
         self.changes = index_rows.IndexChanges()
+        self.progress: Callable[[int, int], None] = lambda _files, _of: None
         self._touched: list[FileStamp] = []  # the same bytes at another time
         self._refused: list[FileStamp] = []
+        self._unread: list[FileStamp] = []  # excluded by name or size
         self._slow: list[str] = []
 
     @property
@@ -151,9 +166,8 @@ class _IndexRun:
 
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
         """Take the index of files that are the same in another worktree or clone from there; return a note of it."""
-        profile = index_profile(self.settings, allow_pii=self.allow_pii)
         known = index_rows.read_meta(self.connection, index_rows.PROFILE)
-        if known and (known != profile or not index_rows.files_left(self.connection)):
+        if known and (known != self.profile or not index_rows.files_left(self.connection)):
             return []
         from xscore.indexer.takeover import take_over_index
 
@@ -161,7 +175,7 @@ class _IndexRun:
             self.connection,
             self.root.path,
             siblings(),
-            profile=profile,
+            profile=self.profile,
             max_bytes=self.settings.max_file_bytes,
             now=self.now,
             until=self.until,
@@ -174,19 +188,29 @@ class _IndexRun:
 
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
-        _invalidate_if_rules_changed(self.connection, self.settings, allow_pii=self.allow_pii)
+        _invalidate_if_rules_changed(self.connection, self.profile)
         self.stamps = index_rows.file_stamps(self.connection)
         self.remove_absent(self.survey())
+        if self._unread:
+            with transaction(self.connection):
+                index_rows.write_stamps(self.connection, self._unread)
         if self.changed:
             self.parse_changed()
         elif index_rows.read_meta(self.connection, index_rows.FILES_LEFT):
             index_rows.write_meta(self.connection, index_rows.FILES_LEFT, "")
         if not (self.files_left or self.is_late):
-            _link(self.connection)
+            self.link()
+
+    def link(self) -> None:
+        """Resolve the mentions of every file that a change may affect."""
+        if index_rows.links_due(self.connection):
+            from xscore.indexer.linking import link_changes  # lazy: in most turns nothing changed
+
+            link_changes(self.connection)
 
     def survey(self) -> set[str]:
         """Classify all files; return the paths whose stamps are kept or will be replaced."""
-        listing, rules = discover_files(self.root, git=self.settings.git), AdmissionRules(self.settings)
+        listing, rules = discover_files(self.root, git=self.settings.git), self.rules
         self.excluded, self.notes = list(listing.excluded), listing.notes
         present: set[str] = set()
         prefix = os.fspath(self.root.path) + "/"
@@ -195,7 +219,7 @@ class _IndexRun:
                 info = os.lstat(prefix + name)
             except OSError:
                 continue  # listed by git's index, deleted from disk
-            path = name if name.isascii() and "%" not in name else portable_name(name)
+            path = portable_name(name)
             stamp = self.stamps.get(path)
             if stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
                 present.add(path)
@@ -205,6 +229,10 @@ class _IndexRun:
                     self.unchanged += 1
             elif reason := rules.refusal(path, info):
                 self.excluded.append(Excluded(path, reason))
+                if reason != "secret" and stat.S_ISREG(info.st_mode):  # a path that is a secret is not stored
+                    self._unread.append(FileStamp(path, info.st_size, info.st_mtime_ns, "", "", reason))
+                    if stamp is not None and stamp.excluded:
+                        present.add(path)
             else:
                 present.add(path)
                 self.changed.append((path, name, info))
@@ -216,11 +244,17 @@ class _IndexRun:
         if absent:
             self.removed += sum(not self.stamps[path].excluded for path in absent)
             with transaction(self.connection):
-                self.changes += index_rows.replace_files(self.connection, (), absent)
+                self.changes += self.replace((), absent)
+
+    def replace(self, parsed: "Sequence[EncodedFile]", removed: Sequence[str]) -> index_rows.IndexChanges:
+        """Replace what is stored of these files; call it inside a transaction."""
+        from xscore.store.file_rows import replace_files  # lazy: in most turns nothing changed
+
+        return replace_files(self.connection, parsed, removed)
 
     def parse_changed(self) -> None:
         """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
-        from xscore.indexer.languages import without_grammar
+        from xscore.indexer.grammars import without_grammar
         from xscore.indexer.memories import parse_encoded
 
         died = bool(index_rows.read_meta(self.connection, _PARSING))
@@ -228,6 +262,7 @@ class _IndexRun:
         self.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
         if self.is_large:
             self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self.connection.execute("PRAGMA temp_store = MEMORY")  # else each row writes a temporary file
             self.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         if died or self.is_large:
             self._write(self._parse_isolated(self.changed))
@@ -235,11 +270,13 @@ class _IndexRun:
             index_rows.write_meta(self.connection, _PARSING, "1")
             most = LARGE_BYTES if self.until is None else QUICK_BYTES
             self._write(map(parse_encoded, self._jobs([one for one in self.changed if one[2].st_size <= most])))
-            self._write(self._parse_isolated([one for one in self.changed if one[2].st_size > most], count=1))
+            if large := [one for one in self.changed if one[2].st_size > most]:
+                self._write(self._parse_isolated(large, count=1))
         for key, value in ((_PARSING, ""), (_SLOW, "\n".join(self._slow))):
             index_rows.write_meta(self.connection, key, value)
-        used = set(index_rows.file_languages(self.connection).values())
-        index_rows.write_meta(self.connection, index_rows.GRAMMARS_MISSING, " ".join(without_grammar(sorted(used))))
+        known = index_rows.read_meta(self.connection, index_rows.GRAMMARS_MISSING).split()
+        missing = {*without_grammar(self.languages_read), *(set(known) - self.languages_read)}
+        index_rows.write_meta(self.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
         self._settle()
 
     def report(self, *, duration_s: float) -> IndexReport:
@@ -276,7 +313,8 @@ class _IndexRun:
                 read = self._read(top, path, name, info=info)
                 if read is not None:
                     stamp, text = read
-                    yield ParseJob(stamp, text, info.st_mtime_ns, self.settings.window_lines, self.now, self.allow_pii)
+                    rules = (self.settings.window_lines, self.now, self.allow_pii, self.languages)
+                    yield ParseJob(stamp, text, info.st_mtime_ns, *rules)
         finally:
             os.close(top)
 
@@ -289,8 +327,7 @@ class _IndexRun:
             if known is not None and known.file_hash == file_hash and not known.excluded:
                 self._touched.append(FileStamp(path, size, mtime_ns, file_hash, known.language))
                 return None
-            text = decode_text(data, path, max_line_chars=self.settings.max_line_chars)
-            return FileStamp(path, size, mtime_ns, file_hash, ""), text
+            return FileStamp(path, size, mtime_ns, file_hash, ""), self.rules.text_of(data, path)
         except FileRefused as refusal:
             reason = str(refusal)
         except OSError:
@@ -309,14 +346,17 @@ class _IndexRun:
         )
 
     def _write(self, results: "Iterator[EncodedFile]") -> None:
+        from xscore.store.encoded_files import in_batches
+
         size = HURRIED_BATCH if self.until is not None else LARGE_BATCH if self.is_large else BATCH
-        while batch := list(islice(results, size)):
+        for batch in in_batches(results, size):
             left = self.files_left - len(batch)
             with lock_wait_until(self.connection, self.until), transaction(self.connection):
-                self.changes += index_rows.replace_files(self.connection, batch, ())
+                self.changes += self.replace(batch, ())
                 index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(left or ""))
-                index_rows.write_meta(self.connection, index_rows.TOTALS, "")
             self.indexed += len(batch)
+            self.languages_read.update(done.stamp.language for done in batch)
+            self.progress(len(self.changed) - self.files_left, len(self.changed))
             self.secrets += sum(done.secrets_redacted for done in batch)
             self.notes += [done.note for done in batch if done.note]
 
@@ -326,7 +366,7 @@ class _IndexRun:
             known = [self.stamps[stamp.path] for stamp in self._refused if stamp.path in self.stamps]
             with transaction(self.connection):
                 index_rows.touch_files(self.connection, self._touched)
-                self.changes += index_rows.replace_files(self.connection, (), [stamp.path for stamp in known])
+                self.changes += self.replace((), [stamp.path for stamp in known])
                 index_rows.write_stamps(self.connection, self._refused)
             self.unchanged += len(self._touched)
             self.removed += sum(not stamp.excluded for stamp in known)
@@ -334,21 +374,20 @@ class _IndexRun:
         index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(self.files_left or ""))
 
 
-def _invalidate_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
+def _invalidate_if_rules_changed(connection: sqlite3.Connection, profile: str) -> None:
     """Invalidate every stamp if any rule or setting changed that decides how bytes become memories."""
-    profile = index_profile(settings, allow_pii=allow_pii)
     if index_rows.read_meta(connection, index_rows.PROFILE) != profile or _has_new_grammar(connection):
         with transaction(connection):
             index_rows.invalidate_stamps(connection)
             index_rows.write_meta(connection, index_rows.PROFILE, profile)
 
 
-def index_profile(settings: "IndexSettings", *, allow_pii: bool) -> str:
+def index_profile(settings: "IndexSettings", *, allow_pii: bool, languages: tuple["Language", ...] = ()) -> str:
     """Return a digest of every rule and setting that decides how bytes become memories."""
     relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
-    names = ["secrets.toml"] if allow_pii else ["secrets.toml", "pii.toml"]
+    names = ["secrets.json"] if allow_pii else ["secrets.json", "pii.json"]
     rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
-    return digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
+    return digest(INDEX_VERSION, rules, repr(relevant + languages), str(settings.window_lines))
 
 
 def _has_new_grammar(connection: sqlite3.Connection) -> bool:
@@ -356,30 +395,6 @@ def _has_new_grammar(connection: sqlite3.Connection) -> bool:
     names = index_rows.read_meta(connection, index_rows.GRAMMARS_MISSING).split()
     if not names:
         return False
-    from xscore.indexer.languages import without_grammar
+    from xscore.indexer.grammars import without_grammar
 
     return without_grammar(names) != names
-
-
-def _link(connection: sqlite3.Connection) -> None:
-    """Resolve the mentions of every file that a change may affect.
-
-    Reads and writes under one lock: a second run may not change entities in between.
-    """
-    if not index_rows.links_due(connection):
-        return
-    from xscore.indexer.links import NameIndex
-
-    with transaction(connection):
-        due = index_rows.links_due(connection)
-        paths = None if due.everything else due.paths | index_rows.paths_mentioning(connection, due.names)
-        languages = index_rows.file_languages(connection)
-        known = NameIndex(index_rows.entity_rows(connection), languages, *index_rows.imports_and_bases(connection))
-        mentions = index_rows.mentions_of(connection, paths)
-        stated = languages.keys() if paths is None else paths & languages.keys()
-        edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path, mentions.get(path, ()))]
-        index_rows.replace_edges(connection, paths, edges)
-        from xscore.store.mention_links import relink_mentions  # lazy: in most turns nothing changed
-
-        relink_mentions(connection, None if due.everything else due.names)
-        index_rows.write_meta(connection, index_rows.TOTALS, "")

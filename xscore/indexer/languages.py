@@ -6,14 +6,15 @@ of lines. Trade-off: a file is known by its name alone.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from xscore.platform.errors import UsageError
 
 
 class FileShape(StrEnum):
@@ -68,6 +69,8 @@ class Language(Struct, frozen=True, kw_only=True):
     """Regular expression over the first line of a block; its groups name it."""
     quote: str = ""
     """Regular expression over the marks around quoted text, in which no block begins."""
+    query: str = ""
+    """Text of the query for the grammar, for a language of another package; empty: that of the files."""
 
     @property
     def path_ends(self) -> tuple[str, ...]:
@@ -133,9 +136,10 @@ _LIBRARY = """
     add addAll address append as_mut as_ref as_slice as_str begin borrow build bytes c_str charAt chars clone close
     collect compareTo contains containsKey copy count data default deref dispose empty end equals err error expect
     first flush fmt front get_or get_ref getAttribute getClass getDeclaringClass getKey getMessage getName getParameters
-    getType getValue hash hashCode into invoke isEmpty is_empty iter iter_mut last len length lines lock load name
-    next ok parse poll push_back put read readLine remove reset run send size skip spawn start stop stream String
-    submit substring take to_owned to_string to_vec toArray toList unlock unwrap unwrap_or value values wait write
+    getType getValue hash hashCode into invoke isEmpty into_iter is_empty iter iter_mut last len length lines lock
+    load name next ok parse poll push_back put read readLine remove reset run send size skip spawn start stop
+    stream String submit substring take to_owned to_string to_vec toArray toList unlock unwrap unwrap_or value values
+    wait write
 """
 _CLASSES = {"module_separator": ".", "receivers": ("this", "super", "base")}
 _MORE_CODE = (
@@ -143,7 +147,7 @@ _MORE_CODE = (
     _code(
         "rust",
         ".rs",
-        module_suffixes=(".rs", "/mod.rs", "/lib.rs"),
+        module_suffixes=(".rs", "/mod.rs", "/lib.rs", "/main.rs"),
         module_separator="::",
         receivers=("self", "Self"),
         test_files=r"(^|/)tests?\.rs$",
@@ -244,6 +248,7 @@ _OTHERS = """
     text fish .fish
     text xml .xml .xsd
     text cython .pyx .pxd
+    text gomod go.mod
 """
 """Rows of shape, name, claims."""
 _WHEELS = frozenset({"markdown", "toml", "yaml", "json"})
@@ -272,9 +277,47 @@ PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, claims=".txt")
 _TEST_FOLDERS = r"(^|/)(tests|__tests__|specs?|e2e)/|^test/"
 
 
+_added: list[Language] = []
+"""Rows of other packages, for as long as the process lives."""
+
+
+def all_languages() -> tuple[Language, ...]:
+    """Return all rows; where two claim a suffix, the later one has it."""
+    return (*LANGUAGES, *_added)
+
+
+def add_languages(rows: Sequence[Language]) -> None:
+    """Add rows of other packages. Raises UsageError for a name that is taken."""
+    for row in rows:
+        if row in _added:
+            continue
+        if not isinstance(row, Language) or row.name in {known.name for known in (*all_languages(), PLAIN_TEXT)}:
+            hint = "Tell its author, or take it out of plugins.enabled."
+            raise UsageError(f"a plugin's language is no `Language` with a name of its own: {row!r:.200}", hint=hint)
+        _added.append(row)
+        for known in (_claims, language_named, path_ends_of, module_suffixes):
+            known.cache_clear()
+
+
 @cache
 def _claims() -> dict[str, Language]:
-    return {claim: row for row in LANGUAGES for claim in row.claims.split()}
+    return {claim: row for row in all_languages() for claim in row.claims.split()}
+
+
+@cache
+def path_ends_of(family: str) -> tuple[str, ...]:
+    """Return the endings of module paths of a family's languages."""
+    return tuple(end for row in all_languages() if family_of(row.name) == family for end in row.path_ends)
+
+
+@cache
+def module_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of files that are modules, longest first."""
+    named_by_files = (
+        row for row in all_languages() if row.grammar and row.module_separator and not row.has_folder_modules
+    )
+    suffixes = {suffix for row in named_by_files for suffix in row.path_ends if "." in suffix}
+    return tuple(sorted(suffixes, key=len, reverse=True))
 
 
 _NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmakefile"})
@@ -283,7 +326,7 @@ _NAMED_VARIANTS = frozenset({"Dockerfile", "Containerfile", "Makefile", "GNUmake
 @cache
 def language_named(name: str) -> Language:
     """Return the row of this name, or `PLAIN_TEXT`."""
-    return next((row for row in LANGUAGES if row.name == name), PLAIN_TEXT)
+    return next((row for row in all_languages() if row.name == name), PLAIN_TEXT)
 
 
 def language_of(path: str) -> Language:
@@ -293,18 +336,6 @@ def language_of(path: str) -> Language:
     found = _claims().get(name) or _claims().get(dot + suffix.lower() if dot else "")
     stem = name.partition(".")[0]  # Dockerfile.dev, Makefile.am
     return found or (_claims().get(stem, PLAIN_TEXT) if stem in _NAMED_VARIANTS else PLAIN_TEXT)
-
-
-@cache
-def has_grammar(language: str) -> bool:
-    """Whether a language has a grammar and it is installed."""
-    module = language_named(language).grammar.partition(":")[0]
-    return bool(module) and find_spec(module) is not None
-
-
-def without_grammar(languages: Iterable[str]) -> list[str]:
-    """Return those of these languages whose grammar is not installed, so that their files are read as text."""
-    return [name for name in languages if language_named(name).grammar and not has_grammar(name)]
 
 
 def family_of(language: str) -> str:

@@ -1,9 +1,10 @@
 """Mentions resolved to edges. Pure: definitions, files and mentions in, edges out.
 
 An edge needs an unambiguous target: a name of the same file, an imported name (followed through re-exports), or a name
-that only one entity of the repository has. Ambiguous or foreign names get no edge.
+that only one entity of the repository has; in Go, a name of the package. A Go file imports the files whose names it
+uses, and the file that has the package's name. Ambiguous or foreign names get no edge.
 
-Hints of a mention, as `entities` and `sections` write them:
+Hints of a mention, as `file_facts` and `sections` write them:
 
     ""               a bare name                     import:REF   the file (or a name in it) is imported
     self:C           a method of the class C          import:REF#A  the same, under the name A
@@ -13,20 +14,23 @@ Hints of a mention, as `entities` and `sections` write them:
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
+    module:NAME      the folder of this file is the Go module NAME
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
-linked only if its name is unique; bases are searched breadth first, which differs from Python's order only in diamonds.
+linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
+Python's order only in diamonds.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 
-from xscore.indexer.entities import BUILTIN_NAMES
+from xscore.indexer.file_facts import BUILTIN_NAMES
 from xscore.indexer.languages import family_of, is_test_path, language_named
 from xscore.indexer.modules import ModuleIndex
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Kind, Mention, Relation
-from xscore.store.index_rows import EntityRow
+from xscore.store.link_rows import DecodedMentions, EntityRow
+from xscore.store.memory_rows import last_name, tested_name
 
 REEXPORT_STEPS = 5
 """Re-exports followed from an import to a definition."""
@@ -42,30 +46,34 @@ class NameIndex:
 
     def __init__(
         self,
-        targets: Iterable[EntityRow],
         languages: Mapping[str, str],
-        imports: Mapping[str, Sequence[Mention]],
-        bases: Mapping[str, Sequence[Mention]],
+        mentions: Callable[[str], DecodedMentions],
+        in_file: Callable[[str], Iterable[EntityRow]],
+        named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
-        """imports: by file. bases: the names of base classes, by the id of the class."""
-        self._modules, self._languages, self._imports, self._bases = ModuleIndex(languages), languages, imports, bases
-        self._in_file: dict[str, dict[str, EntityRow]] = defaultdict(dict)
-        """path -> entity -> its last definition there."""
-        self._named: dict[str, list[EntityRow]] = defaultdict(list)
-        """Last part of the name -> definitions anywhere."""
-        for target in targets:
-            self._in_file[target.path] |= {target.plain: target, target.entity: target}
-            if not target.entity.startswith("module:"):
-                self._named[target.plain.rpartition(" > ")[2].rpartition(".")[2]].append(target)
+        """languages: of all files. mentions, in_file: of a path. named: the entities with this last part of a name.
 
-    def edges_of(self, path: str, mentions: Iterable[Mention]) -> list[Edge]:
+        Each is asked once for what the mentions lead to, so that linking one file does not read the others.
+        """
+        self._modules, self._languages, self._mentions = ModuleIndex(languages), languages, cache(mentions)
+        self._in_file = cache(lambda path: _by_name(in_file(path)))
+        self._bases = cache(self._find_bases)
+        self._stars = cache(self._find_stars)
+        self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
+        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith("module:")])
+
+    def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
-        own = self._in_file.get(path, {})
+        own = self._in_file(path)
         by_id = {target.id: target for target in own.values()}
         edges = [_belonging(target, own) for target in by_id.values() if not target.entity.startswith("module:")]
         edges += self._test_of(path)
-        for mention in mentions:
-            edges += self._edges(path, mention, by_id.get(mention.source))
+        targets: dict[tuple[str, str], list[EntityRow | str]] = {}
+        for mention in self._mentions(path):
+            said = mention.name, mention.hint
+            if said not in targets:
+                targets[said] = self._targets(*said, path)
+            edges += self._edges(path, mention, targets[said])
         return list({(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values())
 
     def _file(self, target: str, importer: str) -> str:
@@ -74,8 +82,7 @@ class NameIndex:
     def _test_of(self, path: str) -> list[Edge]:
         """`tests/test_app.py` -> `src/app.py`, if only one file has that name."""
         row = language_named(self._languages.get(path, ""))
-        stem = path.rpartition("/")[2].partition(".")[0]
-        subject = stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
+        subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
         found = self._file(subject, path)
@@ -83,35 +90,90 @@ class NameIndex:
             return []
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
 
-    def _edges(self, path: str, mention: Mention, source: EntityRow | None) -> list[Edge]:
-        kind, _, rest = mention.hint.partition(":")
-        if kind == "import":
-            module = rest.partition("#")[0]
-            target = self._file(f"{module}/{mention.name}", path) or self._file(module, path)
-            return [Edge(mention.source, file_id(target), Relation.IMPORTS)] if target else []
-        if kind == "path":
-            target = self._named_file(rest, path)
-            return [Edge(mention.source, file_id(target), mention.relation)] if target else []
-        entity = self._documented(mention.name, rest) if kind == "doc" else self._resolved(mention, path)
-        if entity is None:
-            return []
-        relation = mention.relation
-        if relation is Relation.TESTS and entity.kind is Kind.TEST:
-            relation = Relation.CALLS
-        if relation is Relation.CALLS and source is not None and source.id == entity.id:
-            return []
-        return [Edge(mention.source, entity.id, relation)]
+    def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
+        """Return the entity that a mention means, with its twins, or the path of the file; empty: it is not known."""
+        kind, _, rest = hint.partition(":")
+        if kind in ("import", "path", "module"):
+            file = self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
+            return [*filter(None, (self._named_file(rest, path) if kind == "path" else file,))]
+        entity = self._documented(name, rest) if kind == "doc" else self._resolved(name, hint, path)
+        return [] if entity is None else [*self._twins(entity)]
+
+    def _imported_file(self, name: str, module: str, path: str) -> str:
+        return self._file(f"{module}/{name}", path) or self._file(module, path) or self._package_file(module, path)
+
+    def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
+        has_packages = mention.hint.startswith("mod:") and self._has_packages(path)
+        if len(targets) > 1 and any(isinstance(one, EntityRow) and one.id == mention.source for one in targets):
+            return  # a function that calls itself calls none of its twins
+        for target in targets:
+            if isinstance(target, str):
+                yield Edge(mention.source, file_id(target), mention.relation)
+                continue
+            is_test = mention.relation is Relation.TESTS and target.kind is Kind.TEST
+            yield Edge(mention.source, target.id, Relation.CALLS if is_test else mention.relation)
+            if has_packages:
+                yield Edge(file_id(path), file_id(target.path), Relation.IMPORTS)
+
+    def _has_packages(self, path: str) -> bool:
+        return language_named(self._languages.get(path, "")).has_folder_modules
+
+    def _twins(self, entity: EntityRow) -> list[EntityRow]:
+        """Return every definition of an entity: a Go package may have one for each platform, in files of their own."""
+        if not self._has_packages(entity.path):
+            return [entity]
+        return [
+            t
+            for t in self._named(last_name(entity.entity))
+            if (_folder(t.path), t.plain, t.kind) == (_folder(entity.path), entity.plain, entity.kind)
+        ]
+
+    @cached_property
+    def _go_modules(self) -> list[tuple[str, str]]:
+        """The name and folder of each Go module, innermost first."""
+        stated = [
+            (path, one) for path, name in self._languages.items() if name == "gomod" for one in self._mentions(path)
+        ]
+        return sorted(((one.hint.removeprefix("module:"), _folder(path)) for path, one in stated), reverse=True)
+
+    def _package(self, target: str) -> str | None:
+        """Return the folder of an imported package; None if it is not in this repository."""
+        for module, folder in self._go_modules:
+            if target == module or target.startswith(module + "/"):
+                return "/".join(filter(None, (folder, target.removeprefix(module).lstrip("/"))))
+        found = "" if self._go_modules else self._modules.folder(target).rstrip("/")
+        return found or None
+
+    def _package_file(self, target: str, path: str) -> str:
+        """Return the file that has the name of an imported package, if there is one."""
+        folder = self._package(target) if self._has_packages(path) else None
+        if folder is None:
+            return ""
+        named = f"{folder}/{target.rpartition('/')[2]}.go".lstrip("/")
+        return named if named in self._languages else ""
+
+    def _in_package(self, name: str, folder: str) -> EntityRow | None:
+        found = [t for t in self._named(name) if t.kind in _TOP_KINDS and "." not in t.plain]
+        return _only([t for t in found if _folder(t.path) == folder and self._has_packages(t.path)], by_folder=True)
 
     def _named_file(self, place: str, path: str) -> str:
         beside = path.rpartition("/")[0]
         for candidate in (place, f"{beside}/{place}" if beside else place):
             if candidate in self._languages:
                 return candidate
-        ending = [p for p in self._languages if p.endswith("/" + place)] if "/" in place else []
+        named = self._by_file_name.get(place.rpartition("/")[2], ()) if "/" in place else ()
+        ending = [p for p in named if p.endswith("/" + place)]
         return ending[0] if len(ending) == 1 else ""
 
+    @cached_property
+    def _by_file_name(self) -> dict[str, list[str]]:
+        named: dict[str, list[str]] = {}
+        for path in self._languages:
+            named.setdefault(path.rpartition("/")[2], []).append(path)
+        return named
+
     def _documented(self, name: str, owner: str) -> EntityRow | None:
-        found = [t for t in self._named.get(name, ()) if t.kind is not Kind.TEST]
+        found = [t for t in self._named(name) if t.kind is not Kind.TEST]
         if owner:
             found = [t for t in found if t.plain == f"{owner}.{name}"] or [
                 t for t in found if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
@@ -120,12 +182,12 @@ class NameIndex:
             return None
         return _only(found)
 
-    def _resolved(self, mention: Mention, path: str) -> EntityRow | None:
-        kind, _, rest = mention.hint.partition(":")
-        own, name = self._in_file.get(path, {}), mention.name
+    def _resolved(self, name: str, hint: str, path: str) -> EntityRow | None:
+        kind, _, rest = hint.partition(":")
+        own = self._in_file(path)
         match kind:
             case "":
-                return own.get(name) or self._starred(name, path) or self._unique(name, path, _TOP_KINDS, dotted=False)
+                return own.get(name) or self._bare(name, path)
             case "self" | "super":
                 return self._method(rest.partition("#")[0], name, path, is_own=kind == "self")
             case "of":
@@ -133,9 +195,10 @@ class NameIndex:
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
                 return held or self._attribute(name, path, dotted=True)
             case "typed":
-                return self._inherited(own.get(rest) or self._unique(rest, path, frozenset({Kind.CLASS})), name)
+                holder = own.get(rest) or self._unique(rest, path, frozenset({Kind.CLASS}))
+                return own.get(f"{rest}.{name}") or self._inherited(holder, name)
             case "mod":
-                return self._in_module(name, rest, path)
+                return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
 
@@ -151,24 +214,29 @@ class NameIndex:
         """Return the only entity of this name that `importer` could mean. dotted: whether it must have an owner."""
         family = family_of(self._languages.get(importer, ""))
         found = _only(
-            [
-                t
-                for t in self._named.get(name, ())
-                if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
-            ]
+            t
+            for t in self._named(name)
+            if t.kind in kinds and family_of(t.language) == family and t.path.startswith(within)
         )
         return found if found is not None and dotted in (None, "." in found.plain) else None
 
     def _attribute(self, name: str, path: str, *, dotted: bool | None = None) -> EntityRow | None:
         found = None if name in BUILTIN_NAMES else self._unique(name, path, _ATTRIBUTE_KINDS, dotted=dotted)
-        return None if found is None or found.overrides else found
+        return None if found is None or found.overrides or not self._sees(path, found.path) else found
+
+    def _sees(self, path: str, other: str) -> bool:
+        """Whether a file may hold objects of another: in Go, of its own package and of those it imports."""
+        if not self._has_packages(path):
+            return True
+        imported = (self._package(_module_of(one)) for one in self._mentions(path).imports)
+        return _folder(other) in {_folder(path), *imported}
 
     def _member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
-        return self._in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
+        return self._in_file(holder.path).get(f"{holder.plain}.{name}") if holder else None
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
-        """Return a method of a class or its bases (not is_own: of its bases), else the only one of that name."""
-        own = self._in_file.get(path, {})
+        """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
+        own = self._in_file(path)
         while is_own and owner:
             found = self._inherited(own.get(owner), name)
             if found or own.get(f"{owner}.{name}"):
@@ -189,17 +257,32 @@ class NameIndex:
             if found is not None:
                 return found
             seen.add(this.id)
-            bases = (self._resolved(base, this.path) for base in self._bases.get(this.id, ()))
+            bases = (
+                self._resolved(base.name, base.hint, this.path)
+                for base in self._mentions(this.path).bases.get(this.id, ())
+            )
             waiting += [base for base in bases if base is not None and base.kind is not Kind.METHOD]
         return None
 
+    def _find_stars(self, path: str) -> list[str]:
+        return [self._file(_module_of(one), path) for one in self._mentions(path).imports if one.name == "*"]
+
+    def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
+        stated = self._mentions(holder.path).bases.get(holder.id, ())
+        found = (self._resolved(base.name, base.hint, holder.path) for base in stated)
+        return [base for base in found if base is not None and base.kind is not Kind.METHOD]
+
+    def _bare(self, name: str, path: str) -> EntityRow | None:
+        if self._has_packages(path):
+            return self._in_package(name, _folder(path))
+        return self._starred(name, path) or self._unique(name, path, _TOP_KINDS, dotted=False)
+
     def _starred(self, name: str, path: str) -> EntityRow | None:
-        for imported in self._imports.get(path, ()):
-            if imported.name == "*":
-                found = self._in_file.get(self._file(_module_of(imported), path), {}).get(name)
-                if found:
-                    return found
-        return None
+        return self._in_file(self._star(name, path)).get(name)
+
+    def _star(self, name: str, path: str) -> str:
+        """Return the first file with this name of those that a file imports all of; empty if there is none."""
+        return next((file for file in self._stars(path) if name in self._in_file(file)), "")
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
@@ -207,23 +290,32 @@ class NameIndex:
         if held_by and held_by != "default":
             submodule = self._file(f"{target}/{held_by}", path)
             if submodule:
-                return self._in_file[submodule].get(f"{held_by}.{name}") or self._exported(name, submodule)
+                return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
             return self._inherited(self._exported(held_by, file) if file else None, name)
-        if not file and language_named(self._languages.get(path, "")).has_folder_modules:
-            folder = self._modules.folder(target)
-            return self._unique(name, path, _TOP_KINDS, within=folder) if folder else None
+        if not file and self._has_packages(path):
+            folder = self._package(target)
+            return None if folder is None else self._in_package(name, folder)
         if not file:
             own = self._file(f"{target}/{name}", path)  # a class in the file of its name
             return self._exported(name, own) if own else None
         return self._default_export(name, file) if held_by else self._exported(name, file)
+
+    def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
+        """Return the only entity that a path in the same Rust crate may mean: re-exports and inner modules hide it."""
+        place, _, held_by = hint.partition("#")
+        if not place.startswith("./") or language_named(self._languages.get(path, "")).module_separator != "::":
+            return None
+        if held_by:
+            return self._inherited(self._unique(held_by, path, frozenset({Kind.CLASS})), name)
+        return self._in_file(path).get(name) or self._unique(name, path, _TOP_KINDS, dotted=False)
 
     def _exported(self, name: str, file: str) -> EntityRow | None:
         """Return the entity that a module exports under a name, defined or re-exported there."""
         seen: set[str] = set()
         package = file.rpartition("/")[0]
         for _ in range(REEXPORT_STEPS):
-            if name in self._in_file.get(file, {}):
-                return self._in_file[file][name]
+            if name in self._in_file(file):
+                return self._in_file(file)[name]
             seen.add(file)
             name, onward = self._reexporter(name, file)
             if not onward or onward in seen:
@@ -233,24 +325,27 @@ class NameIndex:
 
     def _reexporter(self, name: str, file: str) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
-        starred = ""
-        for imported in self._imports.get(file, ()):
-            alias = imported.hint.partition("#")[2]
-            if name == (alias or imported.name):
-                return imported.name, self._file(_module_of(imported), file)
-            if imported.name == "*" and not starred:
-                found = self._file(_module_of(imported), file)
-                starred = found if name in self._in_file.get(found, {}) else ""
-        return name, starred
+        imported = self._imported(file).get(name)
+        return (imported.name, self._file(_module_of(imported), file)) if imported else (name, self._star(name, file))
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
-        own = self._in_file.get(file, {})
+        own = self._in_file(file)
         for name in ("default", alias, "module.exports"):
             if name in own:
                 return own[name]
         tops = {t.id: t for t in own.values() if "." not in t.plain and not t.entity.startswith("module:")}
         return next(iter(tops.values())) if len(tops) == 1 else None
+
+
+def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
+    """Return the last definition of each entity of a file."""
+    return {name: target for target in targets for name in (target.plain, target.entity)}
+
+
+def _by_alias(imports: Iterable[Mention]) -> dict[str, Mention]:
+    """Return the first import under each name."""
+    return {one.hint.partition("#")[2] or one.name: one for one in reversed([*imports])}
 
 
 def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
@@ -263,6 +358,16 @@ def _module_of(imported: Mention) -> str:
     return imported.hint.removeprefix("import:").partition("#")[0]
 
 
-def _only(found: Sequence[EntityRow]) -> EntityRow | None:
-    """Return the last definition if all define one entity, else None."""
-    return found[-1] if len({(t.path, t.plain) for t in found}) == 1 else None
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _only(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
+    """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
+    last, meant = None, ("", "")
+    for last in found:
+        one = _folder(last.path) if by_folder else last.path, last.plain
+        if meant[1] and one != meant:
+            return None
+        meant = one
+    return last

@@ -11,7 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.indexer import code, embedded, sections
-from xscore.indexer.languages import FileShape, has_grammar, is_test_path, language_of
+from xscore.indexer.file_facts import declared_modules
+from xscore.indexer.grammars import has_grammar
+from xscore.indexer.languages import FileShape, Language, add_languages, is_test_path, language_of
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
 from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
@@ -31,10 +33,13 @@ class ParseJob(Struct, frozen=True):
     window_lines: int
     now: float
     allow_pii: bool = False
+    languages: tuple[Language, ...] = ()
+    """Those of other packages."""
 
 
 def parse_file(job: ParseJob, *, without_grammar: str = "") -> IndexedFile:
     """Cut and redact one file and list its mentions. without_grammar: why no grammar may be used (a crash)."""
+    add_languages(job.languages)
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
@@ -81,7 +86,7 @@ def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[Memory
         case FileShape.BLOCKS:
             return sections.cut_blocks(source), []
         case _:
-            return sections.cut_windows(source), []
+            return sections.cut_windows(source), declared_modules(source)
 
 
 def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], uses: Iterable[NameUse]) -> IndexedFile:
@@ -89,7 +94,10 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
     mentions: list[Mention] = []
     seen: Counter[tuple[str, str]] = Counter()
     redacted, drafts = 0, list(drafts)
-    known = find_literals(text for draft in drafts for text in _texts_of(draft))
+    known = find_literals(
+        (text for draft in drafts for text in _texts_of(draft)),
+        prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
+    )
     for draft in drafts:
         memory, secrets = memory_writer.make_memory(
             layer=Layer.GRAPH if draft.kind in _GRAPH else Layer.VECTOR,
@@ -126,8 +134,8 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
 def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     """Return every text of a draft that is redacted."""
     facts = draft.facts
-    said = (draft.text, draft.card, draft.entity, draft.title, facts.signature, facts.docstring)
-    return (*said, *facts.imports, *facts.dependencies)
+    headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(memory_writer.WITHIN, "\n")
+    return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies)
 
 
 def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:

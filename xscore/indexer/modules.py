@@ -7,11 +7,13 @@ packages; a module that it cannot resolve counts as external.
 
 import posixpath
 from collections.abc import Iterable, Iterator
-from functools import cache
-from os.path import commonprefix
+from functools import cache, cached_property
 
-from xscore.indexer.languages import LANGUAGES, family_of, language_named
+from xscore.indexer.languages import family_of, language_named, module_suffixes, path_ends_of
 
+_CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
+_CRATE_FOLDERS = frozenset({"bin", "tests", "examples", "benches"})
+"""Files in Rust whose modules stand beside them, not in a folder of the file's name."""
 _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
@@ -30,13 +32,19 @@ def module_reference(module: str, *, path: str, separator: str = "/", is_relativ
 
 
 def _in_crate(module: str, path: str) -> str:
-    """`crate::a::b` -> `a/b`; `self::` and `super::` count from the folder of the file."""
+    """`crate::a::b` -> `./src/a/b`; `self::` counts from the module of the file, `super::` from the one above."""
     first, *rest = module.split("::")
-    folder = posixpath.dirname(path)
+    folder, _, name = path.rpartition("/")
     match first:
         case "crate":
-            return "/".join(rest)
-        case "self" | "super":
+            above = f"/{folder}/".rpartition("/src/")
+            return posixpath.join("./" + f"{above[0]}/src".strip("/"), *rest) if above[1] else "/".join(rest)
+        case "self":
+            is_root = name in _CRATE_ROOTS or folder.rpartition("/")[2] in _CRATE_FOLDERS
+            return "./" + posixpath.join(folder if is_root else path.removesuffix(".rs"), *rest)
+        case "super":
+            for _ in range(rest.count("super")):
+                folder = posixpath.dirname(folder)
             return "./" + posixpath.join(folder, *[part for part in rest if part != "super"])
         case _:
             return "/".join([first, *rest])
@@ -65,18 +73,26 @@ class ModuleIndex:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = frozenset(paths)
-        folders = {path.rpartition("/")[0] for path in self._paths}
-        self._folders = {above for folder in folders for above in _with_those_above(folder)}
+        self._at = cache(self._find_at)
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
-        for path in sorted(self._paths):
+        self._resolved: dict[tuple[str, str, str], str] = {}
+        """What `_named` found: the files of a folder import the same modules."""
+        self._ending: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = {}
+        """What `_below` found: looked for at each import, the time of an index would grow by the square."""
+        for path in self._paths:
             stem = _stem(path)
             if stem:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
+    @cached_property
+    def _folders(self) -> set[str]:
+        folders = {path.rpartition("/")[0] for path in self._paths}
+        return {above for folder in folders for above in _with_those_above(folder)}
+
     def resolve(self, target: str, *, importer: str, language: str) -> str:
         """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
         if target.startswith("./"):
-            return self._at(target[2:], language)
+            return self._at(target[2:], language_named(language).path_ends)
         if language_named(language).module_separator == "\\":  # the first parts are the vendor's, and no folders
             parts = target.split("/")
             ends = ("/".join(parts[at:]) for at in range(len(parts)))
@@ -84,16 +100,29 @@ class ModuleIndex:
         return self._named(target, importer, language)
 
     def _named(self, target: str, importer: str, language: str) -> str:
-        folders = importer.split("/")[:-1]
-        found = [
-            ((len(commonprefix([path.split("/")[:-1], folders])), -len(stem)), path, stem)  # noqa: RUF071  lists of folders, not text
-            for stem, path in self._by_tail.get(target.rpartition("/")[2], ())
-            if (stem == target or stem.endswith("/" + target)) and path.endswith(_path_ends(family_of(language)))
-        ]
-        if not target or not found:
-            return ""
-        likeness, best, stem = max(found)
-        return best if {tied for other, _, tied in found if other == likeness} == {stem} else ""
+        asked = (target, importer.rpartition("/")[0], language)
+        if asked not in self._resolved:
+            self._resolved[asked] = self._nearest(*asked)
+        return self._resolved[asked]
+
+    def _nearest(self, target: str, folder: str, language: str) -> str:
+        below = self._below(target, family_of(language))
+        nearest = next((below[place] for place in (*_with_those_above(folder), "") if place in below), [])
+        return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
+
+    def _below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
+        """Return for each folder the stems and paths below it that end in a name, those of the shortest stem."""
+        if (target, family) not in self._ending:
+            found = self._ending[target, family] = {}
+            for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
+                if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
+                    for place in (*_with_those_above(path.rpartition("/")[0]), ""):
+                        known = found.setdefault(place, [])
+                        if known and len(stem) < len(known[0][0]):
+                            known.clear()
+                        if not known or len(stem) == len(known[0][0]):
+                            known.append((stem, path))
+        return self._ending[target, family]
 
     def folder(self, target: str) -> str:
         """Return the folder, with a final slash, that the end of a module's name matches; empty if there is none."""
@@ -101,30 +130,26 @@ class ModuleIndex:
         ends = ("/".join(parts[at:]) for at in range(len(parts)))
         return next((f"{end}/" for end in ends if end in self._folders), "")
 
-    def _at(self, place: str, language: str) -> str:
+    def _find_at(self, place: str, path_ends: tuple[str, ...]) -> str:
         if place in self._paths:
             return place
         bare = [place, *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix))]
-        paths = (
-            (stem + end).removeprefix("/").removeprefix("./")
-            for stem in bare
-            for end in language_named(language).path_ends
-        )
+        paths = ((stem + end).removeprefix("/").removeprefix("./") for stem in bare for end in path_ends)
         return next((path for path in paths if path in self._paths), "")
-
-
-@cache
-def _path_ends(family: str) -> tuple[str, ...]:
-    return tuple(end for row in LANGUAGES if family_of(row.name) == family for end in row.path_ends)
-
-
-@cache
-def _module_suffixes() -> tuple[str, ...]:
-    named_by_files = (row for row in LANGUAGES if row.grammar and row.module_separator and not row.has_folder_modules)
-    suffixes = {suffix for row in named_by_files for suffix in row.path_ends if "." in suffix}
-    return tuple(sorted(suffixes, key=len, reverse=True))
 
 
 def _stem(path: str) -> str:
     """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`; empty if it is not a module."""
-    return next((path.removesuffix(suffix) for suffix in _module_suffixes() if path.endswith(suffix)), "")
+    for suffix in _suffixes_by_end().get(path[path.rfind(".") :], ()):
+        if path.endswith(suffix):
+            return path.removesuffix(suffix)
+    return ""
+
+
+@cache
+def _suffixes_by_end() -> dict[str, list[str]]:
+    """The suffixes of modules by what follows their last dot, with it, in their order."""
+    found: dict[str, list[str]] = {}
+    for suffix in module_suffixes():
+        found.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
+    return found

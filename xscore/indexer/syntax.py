@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from xscore.indexer.grammars import load_parser
 from xscore.indexer.languages import Language
 from xscore.records.memory import CodeFacts, Kind
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Query
+    from tree_sitter import Node, Parser, Query, TreeCursor
 
 
 class SourceFile(Struct, frozen=True):
@@ -92,20 +93,23 @@ MAX_HEADER_CHARS = 120
 """Longest name of an extension."""
 CALL_BYTES = 200
 """Longest part kept of a called name."""
+MAX_TREE_DEPTH = 5_000
+"""Of a chain of calls, `a.b().b()`, or of operators: queries take time by the square of it."""
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
-_MARK_RUN = re.compile(rb"(?:[-?>:][ \t]*){%d}" % MAX_DEPTH)
-_INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
-_MACRO = re.compile(
-    rb"^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
+_MARKS, _MARK_RUN = bytes.maketrans(b"?>:", b"---"), b"-" * MAX_DEPTH
+_TABS, _DEEP_INDENT = bytes.maketrans(b"\t", b" "), b" " * MAX_DEPTH
+_MARKS_APART = rb"(?:[-?:][ \t]+|>[ \t]*){%d}" % MAX_DEPTH
+"""A rule of dashes nests nothing."""
+_INDENT = rb"(?m)^[ \t]+"
+_MACRO = (
+    rb"(?m)^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
     rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
     rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
-    rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])",
-    re.MULTILINE,
+    rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
 )
 """A line of the preprocessor, which stays, or a macro to blank."""
-_DEEP_INDENT = re.compile(rb"^[ \t]{%d}" % MAX_DEPTH, re.MULTILINE)
 _ENTITY_CAPTURES = (
-    *("test", "suite", "function", "class", "extension", "namespace", "scope", "type", "overload"),
+    *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "type"),
     *("section", "subsection"),
 )
 _ENTITIES = frozenset(_ENTITY_CAPTURES)
@@ -177,6 +181,8 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     if _is_too_deep(data):
         raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
     parser, query = _loaded(language)
+    if query is None:
+        raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
     parsed = _without_macros(data) if language.family == "c" else data
     deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
@@ -187,6 +193,8 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
         )
     except ValueError as error:
         raise GrammarGaveUp(f"the {language.name} grammar took too long") from error
+    if tree.root_node.descendant_count > MAX_TREE_DEPTH and _is_tree_deep(tree.walk()):
+        raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     return _collect(data, matches)
@@ -202,14 +210,14 @@ def _without_macros(data: bytes) -> bytes:
         before, macro = found["before"] or found["head"] or b"", found["macro"] or found["tail"]
         return found[0] if macro is None else before + b" " * len(macro)
 
-    return _MACRO.sub(blank, data)
+    return re.sub(_MACRO, blank, data)
 
 
 def _is_too_deep(data: bytes) -> bool:
     """Whether brackets or marks nest too deep, by counting."""
-    if _MARK_RUN.search(data):
+    if _MARK_RUN in data.translate(_MARKS, b" \t") and re.search(_MARKS_APART, data):
         return True
-    if _DEEP_INDENT.search(data) and len(set(map(len, _INDENT.findall(data)))) > MAX_DEPTH:
+    if _DEEP_INDENT in data.translate(_TABS) and len(set(map(len, re.findall(_INDENT, data)))) > MAX_DEPTH:
         return True
     if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
@@ -221,46 +229,63 @@ def _is_too_deep(data: bytes) -> bool:
     return False
 
 
+def _is_tree_deep(cursor: "TreeCursor") -> bool:
+    """Whether the tree is too deep below its largest child, that one's largest child, and so on."""
+    for _ in range(MAX_TREE_DEPTH):
+        if not cursor.goto_first_child():
+            return False
+        widest = cursor.node
+        while cursor.goto_next_sibling():
+            widest = max(widest, cursor.node, key=lambda node: node.end_byte - node.start_byte if node else 0)
+        if widest is None:
+            return False
+        cursor.reset(widest)
+    return True
+
+
 @cache
-def _loaded(language: Language) -> "tuple[Parser, Query]":
-    from importlib import import_module
+def _loaded(language: Language) -> "tuple[Parser, Query | None]":
+    """Return the parser and the compiled query; None: the query does not fit the installed version of the grammar."""
+    from tree_sitter import Query
 
-    from tree_sitter import Language as Grammar
-    from tree_sitter import Parser, Query
-
-    module, function = language.grammar.split(":")
-    grammar = Grammar(getattr(import_module(module), function)())
+    parser, grammar = load_parser(language)
     folder = Path(__file__).with_name("queries")
-    source = "\n".join(
+    source = language.query or "\n".join(
         (folder / f"{name}.scm").read_text("utf-8") for name in (language.queries or language.name).split()
     )
-    return Parser(grammar), Query(grammar, source)
+    try:
+        return parser, Query(grammar, source)
+    except ValueError:
+        return parser, None
 
 
 def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") -> Syntax:
     found = Syntax()
     definitions: dict[int, Definition] = {}
+    spots = {name: (getattr(found, field_name).append, read) for name, (field_name, read) in _SPOTS.items()}
     for _, captures in matches:
-        kinds = _ENTITIES & captures.keys()
-        kind = min(kinds, key=_ENTITY_CAPTURES.index) if kinds else ""
-        if kind:
-            _define(definitions, data, kind, captures)
+        kinds = () if len(captures) == 1 and next(iter(captures)) in spots else _ENTITIES & captures.keys()
+        if kinds:
+            _define(definitions, data, min(kinds, key=_ENTITY_CAPTURES.index), captures)
         elif "import.module" in captures:
             found.imports.extend(_imports(data, captures))
         elif "receiver" in captures:
-            receiver, called = captures["receiver"][0], captures["call"][0]
-            found.calls.append((receiver.start_byte, f"{_called(data, receiver)}.{_text(data, called)}"))
+            begin, written = _called(data, captures["receiver"][0])
+            found.calls.append((begin, f"{written}.{_text(data, captures['call'][0])}"))
         else:
             for name, nodes in captures.items():
-                field_name, read = _SPOTS.get(name, ("", _text))
-                if field_name:
-                    getattr(found, field_name).extend(read(data, node) for node in nodes)
+                if name in spots:
+                    add, read = spots[name]
+                    for node in nodes:
+                        add(read(data, node))
     found.definitions = sorted(definitions.values(), key=lambda d: (d.start_byte, -d.end_byte))
     found.leads.sort(key=lambda lead: lead.start_byte)
-    found.imports = sorted(set(found.imports), key=lambda i: (i.row, i.module, i.name))
+    inner = [(d.start, d.end) for d in found.definitions if d.kind == "namespace"]
+    seen = {_seen_by_file(one) if any(a <= one.row <= b for a, b in inner) else one for one in found.imports}
+    found.imports = sorted(seen, key=lambda i: (i.row, i.module, i.name))
     found.statements = sorted(set(found.statements))
-    for spots in (found.docs, found.constants, found.calls, found.bases, found.branches):
-        spots.sort()
+    for places in (found.docs, found.constants, found.calls, found.bases, found.branches):
+        places.sort()
     return found
 
 
@@ -308,13 +333,23 @@ def _merged(one: Definition, other: Definition) -> Definition:
 def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
     module = captures["import.module"][0]
     written = _text(data, module).strip("'\"`")
+    if module.parent is not None and module.parent.type == "mod_item":  # `mod walk;` declares the module below this one
+        return [Import("self", written, "", module.start_point.row)]
     names = captures.get("import.name", [])
     aliases = captures.get("import.alias", [])
     if len(names) > 1:
         return [Import(written, _text(data, name), "", name.start_point.row) for name in names]
     name = _text(data, names[0]) if names else ""
+    if name == "self" and "::" in written:  # `use crate::walk::{self}`
+        written, _, name = written.rpartition("::")
     alias = _text(data, aliases[0]) if aliases else ""
     return [Import(written, name, alias, module.start_point.row)]
+
+
+def _seen_by_file(imported: Import) -> Import:
+    """`super` of a module inside a Rust file is the module of the file itself."""
+    first, joint, rest = imported.module.partition("::")
+    return replace(imported, module=f"self{joint}{rest}") if first == "super" else imported
 
 
 def _last_row(node: "Node") -> int:
@@ -323,11 +358,12 @@ def _last_row(node: "Node") -> int:
     return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
 
 
-def _called(data: bytes, node: "Node") -> str:
-    """Return a called name, or the end of a long chain, since each link of the chain is a separate call."""
-    start = max(node.start_byte, node.end_byte - CALL_BYTES)
-    written = data[start : node.end_byte].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
-    return written if start == node.start_byte else "?()." + written.rpartition(".")[2]
+def _called(data: bytes, node: "Node") -> tuple[int, str]:
+    """Return where a called name begins, and it, or the end of a long chain: each link of it is a call of its own."""
+    begin, end = node.start_byte, node.end_byte
+    start = max(begin, end - CALL_BYTES)
+    written = data[start:end].decode("utf-8", "replace").replace("::", ".").replace("->", ".")
+    return begin, written if start == begin else "?()." + written.rpartition(".")[2]
 
 
 def _text(data: bytes, node: "Node") -> str:
@@ -335,7 +371,7 @@ def _text(data: bytes, node: "Node") -> str:
 
 
 _SPOTS: "dict[str, tuple[str, Callable[[bytes, Node], object]]]" = {
-    "call": ("calls", lambda data, node: (node.start_byte, _called(data, node))),
+    "call": ("calls", _called),
     "branch": ("branches", lambda _data, node: node.start_byte),
     "statement": ("statements", lambda _data, node: node.start_point.row),
     "lead": (

@@ -1,18 +1,19 @@
 """Fill the index of a new store from another worktree or clone, so that files with the same bytes are not parsed again.
 
-It copies only what parsing the files here would give: memories of files, their mentions, edges and vectors; nothing
-that was said, asked or judged. A file is copied if path and bytes are the same and its memories match their hashes, so
-damage in the other store does not spread. The next index run parses the rest. Trade-off: rows are copied, so a second
-worktree takes as much disk as the first; use counts begin at zero.
+It copies the tables that parsing fills, whole, and nothing that was said, asked or judged. Then it reads every file:
+one with the same bytes counts as indexed, unless a memory of it does not match its hashes, so that damage does not
+spread. The index run after it parses the rest, as after an edit. Trade-off: rows are copied, so a second worktree takes
+as much disk as the first.
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from xscore.platform.errors import StoreError
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
@@ -20,27 +21,29 @@ from xscore.platform.hashing import content_hash, file_digest
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
 from xscore.records.memory import FileStamp
-from xscore.store import index_rows
+from xscore.store import file_rows, index_rows, link_rows
 from xscore.store.events import EventName, emit_event
+from xscore.store.file_bodies import read_with_bodies
+from xscore.store.mention_links import relink_mentions
 from xscore.store.siblings import attached_sibling, transaction_beside
 
-BUNDLE, HURRIED_BUNDLE = 2_000, 128
-"""Files per transaction: usually, and under a deadline, which may have to wait for one transaction (about 50 ms)."""
-
-_STAMPS = "SELECT path, size, mtime_ns, file_hash, language, excluded FROM sibling.file WHERE excluded = ''"
-_TAKEN = "CREATE TEMP TABLE taken (path TEXT PRIMARY KEY, file_hash TEXT, mtime REAL) WITHOUT ROWID"
-_CHANGED_MEANWHILE = """
-    DELETE FROM taken WHERE NOT EXISTS (
-        SELECT 1 FROM sibling.file WHERE file.path = taken.path AND file.file_hash = taken.file_hash
-    ) OR path IN (SELECT path FROM main.file)
-"""
-_OF_TAKEN = "FROM taken CROSS JOIN main.memory AS own ON own.path = taken.path WHERE source = 'index'"
-_OWN_VALUES = {"updated_at": "taken.mtime", "accessed_at": "0", "access_count": "0"}
-_VECTORS = """
-    INSERT INTO main.vec SELECT theirs.* FROM taken CROSS JOIN main.memory AS own ON own.path = taken.path
-    CROSS JOIN sibling.vec AS theirs ON theirs.memory_id = own.id
-"""
-_TEXTS = f"SELECT own.path, entity, card, text, content_hash, text_hash, status {_OF_TAKEN}"
+_PARSED = {
+    "file": "excluded = ''",
+    "memory": "source = 'index'",
+    "file_body": "true",
+    "file_mention": "true",
+    "mentioned_name": "true",
+    "edge_end": "id NOT IN (SELECT id FROM sibling.memory WHERE source <> 'index')",
+    "edge_row": "file <> 0",
+    "vec": "EXISTS (SELECT 1 FROM main.memory WHERE id = memory_id AND source = 'index')",
+}
+"""Table -> which of its rows come from parsing."""
+_STATED_EDGES = "SELECT source, target, relation, weight FROM main.edge"
+_STATE_EDGE = "INSERT INTO main.edge (source, target, relation, weight) VALUES (?, ?, ?, ?)"
+_UNUSED = "UPDATE main.memory SET accessed_at = 0, access_count = 0 WHERE access_count > 0 AND source = 'index'"
+_META = (index_rows.PROFILE, index_rows.GRAMMARS_MISSING, index_rows.LINKS_DUE)
+_STEPS = 10_000
+"""Steps of SQLite's virtual machine, about a millisecond, between two looks at the clock."""
 
 
 def take_over_index(
@@ -53,90 +56,68 @@ def take_over_index(
     now: float,
     until: float | None = None,
 ) -> list[str]:
-    """Fill the index of a new store, or of one that a deadline left unfinished, from the first usable of these stores.
+    """Fill an empty index from the first usable of these stores.
 
     profile: the indexer's `PROFILE`; stores with another profile are skipped. max_bytes: largest file to read. now:
-    Unix seconds. until: when to stop, in seconds of `time.monotonic`. Returns notes for the user. A store that is
-    damaged, locked by another process or gone is skipped.
+    Unix seconds. until: when to stop, in seconds of `time.monotonic`; a copy that takes longer is undone. Returns notes
+    for the user. A store that is damaged, locked by another process or gone is skipped.
     """
     for store in stores:
         count = 0
         with suppress(StoreError), attached_sibling(connection, store):  # were ours at fault, the indexer would say so
             if _their_meta(connection, index_rows.PROFILE) == profile:
-                for taken in _copied_bundles(connection, root, max_bytes=max_bytes, now=now, until=until):
-                    count += taken
+                with transaction_beside(connection):
+                    if not index_rows.file_stamps(connection):
+                        _copy_rows(connection, now=now, until=until)
+                        count = _settle_files(connection, root, max_bytes=max_bytes, now=now, until=until)
         if count:
             return [f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"]
     return []
 
 
-def _copied_bundles(
-    connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float, until: float | None
-) -> Iterator[int]:
-    """Copy the index of files that are the same here, one bundle per transaction; yield how many each copied.
+def _copy_rows(connection: sqlite3.Connection, *, now: float, until: float | None) -> None:
+    """Copy what parsing gave. Raises StoreError when it takes too long.
 
-    If this is cut short, all links are resolved again; when it ends, only those that may name files that differ.
+    The ends of edges are numbered as there, so edges that no file states, between what was said here, are put back.
     """
-    theirs = {row[0]: FileStamp(*row) for row in connection.execute(_STAMPS).fetchall()}
-    ours = index_rows.file_stamps(connection)
-    missing = {path: stamp for path, stamp in theirs.items() if path not in ours}
-    same = _same_files(root, missing, max_bytes=max_bytes, now=now)
-    copied = set[str]()
-    while until is None or time.monotonic() < until:
-        bundle = list(islice(same, BUNDLE if until is None else HURRIED_BUNDLE))
-        with transaction_beside(connection):
-            if not bundle:
-                (files,) = connection.execute("SELECT count(*) FROM main.file").fetchone()
-                if copied and files == len(copied):  # no other run has written here
-                    _owe_precise_links(connection, theirs.keys() - copied)
-                return
-            taken = _copy_bundle(connection, bundle, now=now)
-        copied |= taken
-        yield len(taken)
-
-
-def _copy_bundle(connection: sqlite3.Connection, bundle: Sequence[tuple[FileStamp, float]], *, now: float) -> set[str]:
-    """Copy the rows of these files; return the paths of those that were copied and are undamaged."""
-    connection.execute("DROP TABLE IF EXISTS temp.taken")
-    connection.execute(_TAKEN)
-    rows = [(stamp.path, stamp.file_hash, mtime) for stamp, mtime in bundle]
-    connection.executemany("INSERT INTO taken VALUES (?, ?, ?)", rows)
-    connection.execute(_CHANGED_MEANWHILE)
-    paths = {path for (path,) in connection.execute("SELECT path FROM taken").fetchall()}
-    index_rows.write_stamps(connection, [stamp for stamp, _ in bundle if stamp.path in paths])
-    _copy_rows(connection, "memory", _OWN_VALUES, where="source = 'index'")
-    for table in ("file_mention", "edge"):
-        _copy_rows(connection, table)
-    connection.execute(_VECTORS)
-    for key in (index_rows.PROFILE, index_rows.GRAMMARS_MISSING):
+    stated, copied = connection.execute(_STATED_EDGES).fetchall(), dict[str, int]()
+    connection.execute("DELETE FROM main.edge_end")
+    with _interrupted_at(connection, until):
+        for table, rows in _PARSED.items():
+            query = f"INSERT INTO main.{table} SELECT * FROM sibling.{table} WHERE {rows}"
+            copied[table] = connection.execute(query).rowcount
+        connection.execute(_UNUSED)
+    connection.executemany(_STATE_EDGE, stated)
+    relink_mentions(connection, None)
+    for key in _META:
         index_rows.write_meta(connection, key, _their_meta(connection, key))
-    index_rows.owe_links(connection, index_rows.LinksDue(everything=True))
-    (memories,) = connection.execute(f"SELECT count(*) {_OF_TAKEN}").fetchone()
+    added = asdict(index_rows.IndexChanges(added=copied["memory"]))
+    emit_event(connection, EventName.INDEXED, at=now, payload=added)
+
+
+def _settle_files(
+    connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float, until: float | None
+) -> int:
+    """Stamp the files that are the same here, and remove those with damage; return how many are the same."""
+    stamps = index_rows.file_stamps(connection)
+    connection.execute("UPDATE main.file SET mtime_ns = 0")  # to be read, unless it is stamped now
+    same = list(_same_files(root, stamps.values(), max_bytes=max_bytes, now=now, until=until))
+    index_rows.write_stamps(connection, same)
     damaged = _files_with_damage(connection)
-    index_rows.replace_files(connection, (), sorted(damaged))
-    emit_event(connection, EventName.INDEXED, at=now, payload={"added": memories, "changed": 0, "removed": 0})
-    return paths - damaged
-
-
-def _owe_precise_links(connection: sqlite3.Connection, others: Collection[str]) -> None:
-    """Queue the links that the sibling had not resolved yet, and those that may name files that differ.
-
-    others: the paths of the sibling's files that were not copied.
-    """
-    due = index_rows.decode_links_due(_their_meta(connection, index_rows.LINKS_DUE))
-    due.names |= index_rows.names_stated(connection, others, schema="sibling")
-    index_rows.write_meta(connection, index_rows.LINKS_DUE, "")
-    index_rows.owe_links(connection, due)
+    file_rows.replace_files(connection, (), sorted(damaged))
+    return len({stamp.path for stamp in same} - damaged)
 
 
 def _same_files(
-    root: Path, theirs: Mapping[str, FileStamp], *, max_bytes: int, now: float
-) -> Iterator[tuple[FileStamp, float]]:
-    """Yield the stamp and the mtime (Unix seconds) of each file whose bytes here are those that were indexed there."""
+    root: Path, theirs: Iterable[FileStamp], *, max_bytes: int, now: float, until: float | None
+) -> Iterator[FileStamp]:
+    """Yield the stamp of each file whose bytes here are those that were indexed there, until it is too late."""
     top = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for path, stamp in theirs.items():
-            name = native_name(path)
+        for stamp in theirs:
+            if until is not None and time.monotonic() >= until:
+                return
+            name = native_name(stamp.path)
             try:
                 info = os.stat(name, dir_fd=top, follow_symlinks=False)
                 if info.st_size != stamp.size or ".." in name.split("/"):
@@ -146,30 +127,36 @@ def _same_files(
                 continue
             if file_digest(data) == stamp.file_hash:
                 settled = settled_mtime_ns(info, now=now)
-                yield FileStamp(path, len(data), settled, stamp.file_hash, stamp.language), info.st_mtime_ns / 1e9
+                yield FileStamp(stamp.path, len(data), settled, stamp.file_hash, stamp.language)
     finally:
         os.close(top)
 
 
-def _copy_rows(connection: sqlite3.Connection, table: str, own: Mapping[str, str] = {}, *, where: str = "true") -> None:
-    """Copy the rows of the taken files. own: expressions of the columns that are not copied."""
-    columns = [row[1] for row in connection.execute(f"PRAGMA main.table_info({table})")]
-    values = ", ".join(own.get(column, f"theirs.{column}") for column in columns)
-    connection.execute(
-        f"INSERT INTO main.{table} ({', '.join(columns)}) SELECT {values}"
-        f" FROM taken CROSS JOIN sibling.{table} AS theirs ON theirs.path = taken.path WHERE {where}"
-    )
-
-
 def _files_with_damage(connection: sqlite3.Connection) -> set[str]:
-    """Return the files with a memory that does not match its hashes, or that is archived there."""
+    """Return the files with a memory that does not match its hashes, or that is archived there.
+
+    Raises StoreDamaged for mentions that are missing or unreadable: a later edit would fail at them.
+    """
     found = set[str]()
-    for path, entity, card, text, content, whole, status in connection.execute(_TEXTS).fetchall():
+    link_rows.check_mentions(connection)
+    rows = read_with_bodies(connection, "path, entity, content_hash, text_hash, status", "source = 'index'")
+    for path, entity, content, whole, status, _, card, text in rows:
         fits = content_hash(path, entity, text) == whole
         fits = fits and (content_hash(path, entity, card) if card else whole) == content
         if not fits or status != "active":
             found.add(path)
     return found
+
+
+@contextmanager
+def _interrupted_at(connection: sqlite3.Connection, until: float | None) -> Iterator[None]:
+    """Interrupt the statements within, and roll their transaction back, when it is too late. Raises StoreError."""
+    if until is not None:
+        connection.set_progress_handler(lambda: time.monotonic() >= until, _STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _their_meta(connection: sqlite3.Connection, key: str) -> str:

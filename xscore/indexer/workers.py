@@ -23,7 +23,7 @@ from msgspec.msgpack import Decoder, Encoder
 from xscore.indexer.memories import ParseJob, parse_encoded
 from xscore.store.encoded_files import EncodedFile
 
-MEMORY_BYTES = 2 << 30
+MEMORY_BYTES = 384 << 20
 """Memory limit of a process: some inputs of 50 kB took gigabytes."""
 GARBAGE_FROM = 50_000
 """Objects made between two collections of garbage: parsing makes many and leaves few cycles."""
@@ -34,6 +34,7 @@ HANG_SECONDS = 30.0
 SLOW_SECONDS = 10.0
 """The same for a file that a process is at when the deadline passes."""
 _ENCODER, _JOBS, _RESULT = Encoder(), Decoder(list[ParseJob]), Decoder(EncodedFile)
+_CRASHED = f"its grammar crashed, or took more than {MEMORY_BYTES >> 20} MB"
 _TOO_SLOW = "its grammar took more than {:g} s"
 _START = (  # Ctrl-C reaches the whole process group; the parent closes the pipe
     "import json, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = json.loads(sys.argv[2]);"
@@ -46,7 +47,7 @@ def serve_jobs(descriptor: int) -> None:
     import resource  # not on Windows, where no such process is started
 
     with suppress(ValueError, OSError):  # unsupported, or the limit is already lower
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     gc.freeze()
     gc.set_threshold(GARBAGE_FROM)
     with Connection(descriptor) as pipe:
@@ -54,7 +55,7 @@ def serve_jobs(descriptor: int) -> None:
             while True:
                 for job in _JOBS.decode(pipe.recv_bytes()):
                     pipe.send_bytes(_ENCODER.encode(parse_encoded(job)))
-        except (EOFError, ConnectionError):  # the parent closed it, or is gone
+        except (EOFError, ConnectionError, MemoryError):  # the parent closed it or is gone, or the file is too much
             return
 
 
@@ -122,7 +123,7 @@ class _Worker(Struct):
                 self.jobs.popleft()
                 self.since = time.monotonic()
         except (EOFError, OSError):
-            finished += self._give_up("its grammar crashed")
+            finished += self._give_up(_CRASHED)
         if self.jobs and self.pipe is None:
             finished += [parse_encoded(self.jobs.popleft()) for _ in range(len(self.jobs))]
         if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
@@ -170,8 +171,9 @@ class _Worker(Struct):
         ours, theirs = Pipe()
         places = [place for place in sys.path if place]
         command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps(places)]
+        quiet = subprocess.DEVNULL  # the note of the file says that it crashed, not tree-sitter's own line
         try:
-            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=quiet, stderr=quiet)
             self.pipe = ours
         except (OSError, ValueError):
             ours.close()

@@ -8,9 +8,11 @@ from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import CallTimedOut, UnreadableResponse
 from xscore.prompts.answer import SessionContext, answer_request, render_checkpoint, unknown_cited_ids
 from xscore.prompts.bundle_parts import Bundle
+from xscore.prompts.rubric import named_rubric
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
 from xscore.records.calls import Finish, Stage
+from xscore.records.events import AnswerText
 from xscore.records.memory import Layer
 from xscore.records.turn import Checkpoint, Turn
 from xscore.store import working_session
@@ -39,7 +41,7 @@ async def ask_primary(
     from. Raises a leaf of ProviderError.
     """
     assert parts.answerer is not None
-    primary, conversation = parts.settings.primary, _conversation(parts, turn, checkpoint)
+    conversation = _conversation(parts, turn, checkpoint)
     try:
         async with asyncio.timeout(within_s):
             await import_sdk(parts.answerer.provider)
@@ -48,11 +50,10 @@ async def ask_primary(
                 bundle,
                 conversation=conversation,
                 model=parts.answerer.model,
-                max_output_tokens=primary.max_output_tokens,
-                reasoning=primary.reasoning,
-                timeout_s=primary.timeout_s,
+                settings=parts.settings.primary,
+                is_general=named_rubric(parts.settings.judge.rubric).is_general,
             )
-            completion = await provider.complete(request, parts.observer.answer_text)
+            completion = await provider.complete(request, lambda piece: parts.observer.on(AnswerText(piece)))
     except TimeoutError as error:
         raise CallTimedOut(
             "the deadline of the turn came before the answer was whole",

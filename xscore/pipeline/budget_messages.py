@@ -10,9 +10,9 @@ from decimal import ROUND_UP, Decimal
 from msgspec.structs import replace
 
 from xscore.costs.caps import CAP_SETTINGS, Caps, describe_cap, remaining_under_caps
-from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn
+from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.clock import day_of
 from xscore.providers.prices import PriceList
 from xscore.records.calls import Usage
@@ -94,7 +94,7 @@ def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Cand
         return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {whole}."
     more = "" if enough is None else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
     later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
-    return f"raise {CAP_SETTINGS[cap.of]}{more}{later}; then go on with {command}."
+    return f"raise {CAP_SETTINGS[cap.of]}{more}{later}; then run {command}."
 
 
 def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]) -> Decimal | None:

@@ -5,24 +5,26 @@ only some commands need when they run.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 from msgspec.structs import replace
 
-from xscore.extension import implementations
+from xscore.extension import enabled_plugins, implementations
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnOptions
-from xscore.pipeline.turn import run_turn
-from xscore.platform.paths import find_root, user_config_file, user_data_dir
+from xscore.platform.errors import NothingMatched, UsageError, require_kind
+from xscore.platform.paths import find_root, user_config_file
 from xscore.platform.processes import random_hex
+from xscore.records.events import ForwardingObserver, IndexProgress, Observer, TurnEvent
 from xscore.records.memory import IndexReport
 from xscore.records.receipt import Answer
-from xscore.records.reports import Diagnosis, Estimate, Explanation, Observer, StoreStatus
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings, load_settings
 from xscore.settings.values import SettingsGroup
@@ -31,6 +33,8 @@ from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
+    from xscore.pipeline.stream import EventStream
+    from xscore.records.reports import Diagnosis, Estimate, Explanation, StoreStatus
 
 Clock = Callable[[], float]
 
@@ -40,6 +44,7 @@ class Pipeline:
 
     def __init__(self, parts: PipelineParts) -> None:
         self.parts = parts
+        self._stream: EventStream | None = None
 
     @classmethod
     @asynccontextmanager
@@ -62,6 +67,12 @@ class Pipeline:
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for invalid settings, and NoUsableModel
         if a model named in the settings is not available.
         """
+        require_kind(str, Path, path=path)
+        require_kind(Settings, LoadedSettings, type(None), settings=settings)
+        require_kind(Observer, type(None), observer=observer)
+        require_kind(Callable, type(None), listener=listener)
+        if not Path(path).is_dir():
+            raise UsageError(f"there is no folder {path}", hint="Name a folder that exists.")
         root = find_root(Path(path))
         loaded = settings if isinstance(settings, LoadedSettings) else None
         if settings is None:
@@ -69,19 +80,16 @@ class Pipeline:
 
             loaded = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
-        data_dir = user_data_dir(chosen.store.user_data_dir)
         heard = listener or next((make_one() for make_one in implementations("turn_listener", chosen)), None)
-        with closing(
-            Store.open(
-                root,
-                user_data_dir=data_dir,
-                trust=chosen.store.trust,
-                create=make,
-                settings=chosen.memory,
-                clock=clock,
-            )
-        ) as store:
-            yield cls(_assemble_parts(store, chosen, loaded, observer or Observer(), clock, listener=heard))
+        with closing(Store.open_with(root, chosen, create=make, clock=clock)) as store:
+            feed = _EventFeed(observer or Observer())
+            pipeline = cls(_assemble_parts(store, chosen, loaded, feed, clock, listener=heard))
+            feed.pipeline = pipeline
+            try:
+                yield pipeline
+            finally:
+                if pipeline._stream is not None:
+                    await pipeline._stream.stop()
 
     @property
     def store(self) -> Store:
@@ -100,25 +108,60 @@ class Pipeline:
 
     async def ask(
         self,
-        turn: Turn,
+        turn: Turn | str,
         *,
+        about: Mapping[str, object] | None = None,
         answer: bool = True,
         answer_anyway: bool = False,
-        all_scores: Path | None = None,
+        all_scores: Path | str | None = None,
         started: float | None = None,
     ) -> Answer:
         """Judge every memory against the turn, then call the answering model once, if there is one.
 
-        answer_anyway: call it even if no memory reached the threshold. started: `time.monotonic()` from which the
-        deadline and the receipt's seconds count; None: from now.
+        turn: a string is its task.
+        about: what else it is about, such as `{"customer": "Ann"}`; both models are shown it as data.
+        answer: False: call no answering model.
+        answer_anyway: call it even if no memory reached the threshold.
+        all_scores: a file for one JSON line a candidate.
+        started: `time.monotonic()` from which the deadline and the receipt's seconds count; None: from now.
         Unjudged candidates and a failed answering call are not errors: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
-        options = TurnOptions(answer=answer, answer_anyway=answer_anyway, all_scores=all_scores)
-        return await run_turn(self.parts, turn, options.asked_at(started))
+        options = TurnOptions(answer=answer, answer_anyway=answer_anyway, all_scores=_file(all_scores))
+        return await _run_turn(self.parts, as_turn(turn, about), options.asked_at(started))
+
+    async def stream(
+        self,
+        turn: Turn | str,
+        *,
+        about: Mapping[str, object] | None = None,
+        answer: bool = True,
+        answer_anyway: bool = False,
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """Ask as `ask` does, and yield what the turn reports while it runs (`TurnEvent`), its `Answer` last.
+
+        Leaving the loop stops the turn and keeps what was paid for; so does a cancellation, and then the receipt still
+        comes. Raises what `ask` raises, and UsageError while another turn is streamed.
+        """
+        from xscore.pipeline.stream import EventStream
+
+        if self._stream is not None:
+            raise UsageError("another turn is being streamed", hint="Leave its loop, or open the folder again.")
+        self._stream = EventStream(self.ask(turn, about=about, answer=answer, answer_anyway=answer_anyway))
+        try:
+            async for event in self._stream.read():
+                yield event
+        finally:
+            await self._stream.stop()
+            self._stream = None
 
     async def resume(
-        self, turn_id: str = "", *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
+        self,
+        turn_id: str = "",
+        *,
+        answer: bool = True,
+        all_scores: Path | str | None = None,
+        started: float | None = None,
     ) -> Answer:
         """Finish an earlier turn, by default the latest: judge what it left unjudged, then answer.
 
@@ -127,69 +170,125 @@ class Pipeline:
         """
         from xscore.pipeline.past_turns import turn_to_continue
 
+        require_kind(str, turn_id=turn_id)
         parts, turn = turn_to_continue(self.parts, turn_id, answer=answer)
-        options = TurnOptions(answer=answer, command="continue", all_scores=all_scores)
-        return await run_turn(parts, turn, options.asked_at(started))
+        options = TurnOptions(answer=answer, command="continue", all_scores=_file(all_scores))
+        return await _run_turn(parts, turn, options.asked_at(started))
 
     async def context(
         self,
-        turn: Turn,
+        turn: Turn | str,
         *,
+        about: Mapping[str, object] | None = None,
         form: str = "xml",
         max_tokens: int | None = None,
-        all_scores: Path | None = None,
+        all_scores: Path | str | None = None,
         started: float | None = None,
     ) -> Answer:
         """Do all but the answering call; `bundle` holds what was chosen.
 
         form: `xml`, `markdown`, `json`, `memory`, or empty for no bundle.
+        max_tokens: of the bundle; None: the setting `bundle.max_tokens`.
+        The others are those of `ask`, and so is what is raised.
         """
+        require_kind(int, type(None), max_tokens=max_tokens)
+        if form:
+            from xscore.prompts.bundle_forms import FORMS
+
+            if form not in FORMS:
+                raise UsageError(f"there is no form {form!r}", hint=f"One of: {', '.join(FORMS)}.")
+        if max_tokens is not None and max_tokens < 1:
+            raise UsageError(f"`max_tokens` is {max_tokens}", hint="Give a number from 1 up.")
         options = TurnOptions(
             answer=False,
             command="context",
             bundle=form,
             max_tokens=max_tokens,
-            all_scores=all_scores,
+            all_scores=_file(all_scores),
         )
-        return await run_turn(self.parts, turn, options.asked_at(started))
+        return await _run_turn(self.parts, as_turn(turn, about), options.asked_at(started))
 
-    async def estimate(self, turn: Turn) -> Estimate:
+    async def remember(
+        self, text: str, *, metadata: Mapping[str, object] | None = None, when: datetime | float | None = None
+    ) -> str:
+        """Store an entry and return its id (`m_…`). The same text, metadata and time again are the same entry.
+
+        metadata: shown to judge and answerer below the text, a line each, as data. when: the time of the entry, which
+        recency counts from and both models are shown; Unix seconds, or a time (without a zone: local); None: now, and
+        not shown. Secrets are redacted. Raises UsageError for an empty or too long text.
+        """
+        from xscore.store.remembering import entry_statement, remember
+
+        return remember(self.parts.store, entry_statement(text, metadata or {}, when)).memory.id
+
+    async def forget(self, memory_id: str) -> None:
+        """Erase a remembered entry for good, with its judgments and all that quotes it.
+
+        Raises NothingMatched if there is none, and UsageError for what a file says.
+        """
+        require_kind(str, memory_id=memory_id)
+        (erase,) = implementations("forget", self.parts.settings)
+        if erase(self.parts.store, [memory_id], now=self.parts.clock()).missing:
+            raise NothingMatched(f"no memory has the id {memory_id}", hint="`remember` returns ids.")
+
+    async def estimate(self, turn: Turn | str) -> "Estimate":
         """Estimate a turn, by kind and folder; sends nothing."""
-        from xscore.pipeline.prepare import estimate_turn
+        from xscore.pipeline.turn_estimate import estimate_turn
 
-        return estimate_turn(self.parts, turn)
+        return estimate_turn(self.parts, as_turn(turn))
 
-    async def explain(self, memory: str, *, turn_id: str = "") -> Explanation:
+    async def explain(self, memory: str, *, turn_id: str = "") -> "Explanation":
         """Explain why a memory (id or `path::entity`) was or was not chosen in a turn, by default the latest."""
         from xscore.pipeline.past_turns import explain_choice
 
+        require_kind(str, memory=memory, turn_id=turn_id)
         return explain_choice(self.parts, memory, turn_id=turn_id)
 
-    def status(self) -> StoreStatus:
+    async def status(self) -> "StoreStatus":
         """Count what the store holds."""
         from xscore.pipeline.store_status import read_store_status
 
         return read_store_status(self.parts.store, self.parts.settings)
 
-    async def doctor(self, *, probe: bool = False) -> Diagnosis:
+    async def doctor(self, *, probe: bool = False) -> "Diagnosis":
         """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""
         from xscore.pipeline.doctor import diagnose
 
         return await diagnose(self.parts, probe=probe)
 
 
-def ask_sync(
-    path: Path | str, turn: Turn, settings: Settings | LoadedSettings | None = None, *, observer: Observer | None = None
-) -> Answer:
-    """Ask once from code that is not async. Raises what `Pipeline.open` and `Pipeline.ask` raise."""
+class _EventFeed(ForwardingObserver):
+    """Passes events to the observer of a pipeline, and to the stream that is read at the moment."""
 
-    async def once() -> Answer:
-        async with Pipeline.open(path, settings, observer=observer) as pipeline:
-            return await pipeline.ask(turn)
+    pipeline: Pipeline | None = None
 
-    import asyncio
+    def on(self, event: TurnEvent) -> None:
+        super().on(event)
+        if self.pipeline is not None and self.pipeline._stream is not None:
+            self.pipeline._stream.take(event)
 
-    return asyncio.run(once())
+
+async def _run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
+    from xscore.pipeline.turn import run_turn  # a fifth of what an index would load otherwise, and it runs no turn
+
+    return await run_turn(parts, turn, options)
+
+
+def as_turn(turn: Turn | str, about: Mapping[str, object] | None = None) -> Turn:
+    """Return the turn of a task given as text, and what it is about besides."""
+    require_kind(Turn, str, task=turn)
+    require_kind(Mapping, type(None), about=about)
+    try:
+        turn = Turn(task=turn) if isinstance(turn, str) else msgspec.convert(msgspec.to_builtins(turn), Turn)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the turn is wrong: {error}", hint="`xscore.Turn` says what each field holds.") from error
+    added = tuple((str(name), str(value)) for name, value in (about or {}).items())
+    return replace(turn, about=(*turn.about, *added)) if added else turn
+
+
+def _file(given: Path | str | None) -> Path | None:
+    require_kind(str, Path, type(None), all_scores=given)
+    return None if given is None else Path(given)
 
 
 def _assemble_parts(
@@ -236,7 +335,7 @@ def _assemble_parts(
         answerer=answerer,
         index=lambda until=None: _update_index(store, settings, observer, now=clock(), until=until),
         open_resources=open_resources,
-        boosters=load_boosters(settings.boosts.boosters),
+        boosters=load_boosters(settings),
         clock=clock,
         listener=listener,
         with_models=with_models,
@@ -248,7 +347,7 @@ def _update_index(
     store: Store, settings: Settings, observer: Observer, *, now: float, until: float | None = None
 ) -> IndexReport:
     """Bring the index up to date, notify the user, and record that it changed if it did. until: `index_repository`."""
-    allow_pii = settings.memory.allow_pii
+    allow_pii, began = settings.memory.allow_pii, time.monotonic()
     report = index_repository(
         store.connection,
         store.root,
@@ -257,6 +356,8 @@ def _update_index(
         allow_pii=allow_pii,
         until=until,
         siblings=store.siblings,
+        languages=tuple(enabled_plugins("languages", settings).values()),
+        progress=lambda files, of: observer.on(IndexProgress(files, of, time.monotonic() - began)),
     )
     for note in report.notes:
         observer.note(note)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 JUDGED_AGAIN = 0.19
 """Share of the pool that a follow-up judges again, beside what was kept and nearly kept."""
-LEXICAL_SHARE = 0.1
-"""Share of the pool that comes before linked memories because its words fit the new wording best."""
+LIKELIEST_SHARE = 0.1
+"""Share of the pool that comes before linked memories, by words and earlier scores."""
+EARLIER_SCORE_WEIGHT = 0.3
+"""Weight of a memory's earlier score beside its lexical prior (decision 0030)."""
 MOST_STRONG = 500
 """Most memories that are judged again because an earlier wording scored them near the threshold or above."""
 MOST_LINKED = 0.05
@@ -58,46 +60,45 @@ def with_thread(pool: Pool, store: Store, turn: Turn, *, key: str, judge: JudgeI
     """
     wordings = wordings_of_thread(store.connection, turn.thread, judge=judge_key(judge), other_than=key)
     earlier, judged_under = _earlier_judgments(store, wordings, judge_key(judge), pool)
-    if not earlier:
+    missing = frozenset({one.content_hash for one in pool.misses})
+    if missing.isdisjoint(earlier):
         return replace(pool, thread=ThreadPlan(way="all", because=FIRST_OF_ITS_THREAD))
     priors = _priors(store, turn, pool)
-    missing = _missing(pool)
     # beside what the latest receipt shows: it may be missing after a kill, or be of a narrower scope
-    scores = {one.id: earlier[one.content_hash].score for one in pool.misses if one.content_hash in earlier}
+    scores = {one.id: earlier[one.content_hash].score for one in pool.candidates if one.content_hash in earlier}
     strong = sorted((id_ for id_, score in scores.items() if score >= near_from), key=lambda id_: -scores[id_])
     shown = [*_shown_before(store, wordings), *strong[:MOST_STRONG]]
     ties = Counter(end for edge in store.edges_touching(shown) for end in (edge.source, edge.target))
-    likely = likely_memories(shown, ties, priors)
+    likely = likely_memories(shown, ties, priors, scores)
     again = {one.content_hash for one in pool.candidates if one.id in likely}
     first = missing & (again | (missing - earlier.keys()))
-    plan = ThreadPlan(way="all", because="", spare=earlier, wordings=judged_under, first=first, priors=priors)
+    spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in missing}
+    plan = ThreadPlan(way="all", because="", spare=spare, wordings=judged_under, first=first, priors=priors)
     if judge.is_decision:
         return replace(pool, thread=replace(plan, because=CHEAP_ENOUGH))
     if len(first) > WORTH_IT * len(missing):
         return replace(pool, thread=replace(plan, because=MOSTLY_NEW))
-    carried = {hash_: judgment for hash_, judgment in earlier.items() if hash_ not in first}
-    spare = {hash_: judgment for hash_, judgment in earlier.items() if hash_ in first}
+    carried = {hash_: judgment for hash_, judgment in spare.items() if hash_ not in first}
+    spare = {hash_: judgment for hash_, judgment in spare.items() if hash_ in first}
     misses = tuple([one for one in pool.misses if one.content_hash in first])
     plan = replace(plan, way="part", because=LIKELY_PART, carried=carried, spare=spare)
     return replace(pool, misses=misses, thread=plan)
 
 
-def _missing(pool: Pool) -> frozenset[str]:
-    """Return the content hashes that this wording has no cached judgment of."""
-    return frozenset({one.content_hash for one in pool.misses})
-
-
 def _earlier_judgments(
     store: Store, wordings: Sequence[Wording], judge: str, pool: Pool
 ) -> tuple[dict[str, Judgment], dict[str, Wording]]:
-    """Return the thread's newest judgment of each missing content hash, and the wording that it was given under."""
-    missing = _missing(pool)
+    """Return the thread's newest judgment of each candidate, and the wording that it was given under.
+
+    Candidates that this wording has judged are among them: a turn that is continued ranks as it did at first.
+    """
+    left = {one.content_hash for one in pool.candidates}
     found, under = dict[str, Judgment](), dict[str, Wording]()
     for wording in wordings:
-        left = missing - found.keys()
         if not left:
             break
         new = {hash_: one for hash_, one in known_judgments(store, wording.key, judge).items() if hash_ in left}
+        left -= new.keys()
         found |= new
         under |= dict.fromkeys(new, wording)
     return found, under
@@ -116,15 +117,18 @@ def _shown_before(store: Store, wordings: Sequence[Wording]) -> Sequence[str]:
     return next(filter(None, receipts), [])
 
 
-def likely_memories(shown: Sequence[str], ties: "Counter[str]", priors: Mapping[str, float]) -> AbstractSet[str]:
+def likely_memories(
+    shown: Sequence[str], ties: "Counter[str]", priors: Mapping[str, float], scores: Mapping[str, float]
+) -> AbstractSet[str]:
     """Return the ids of memories likely to be relevant under the new wording: a fifth of the pool, and all of `shown`.
 
     shown: ids that the turn before kept and nearly kept. ties: number of edges between those and each memory. priors:
-    lexical score of each memory of the pool.
+    lexical score of each memory of the pool. scores: earlier judgments, 0..1 by memory id.
     """
     shown = list(dict.fromkeys(id_ for id_ in shown if id_ in priors))
-    fitting = sorted((id_ for id_, prior in priors.items() if prior > 0), key=lambda id_: -priors[id_])
-    tenth, most_linked = ceil(LEXICAL_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
+    promise = {id_: prior + EARLIER_SCORE_WEIGHT * scores.get(id_, 0.0) for id_, prior in priors.items()}
+    fitting = sorted(filter(promise.__getitem__, promise), key=promise.__getitem__, reverse=True)
+    tenth, most_linked = ceil(LIKELIEST_SHARE * len(priors)), ceil(MOST_LINKED * len(priors))
     linked = [id_ for id_, _ in ties.most_common() if id_ in priors][:most_linked]
     in_order = dict.fromkeys([*shown, *fitting[:tenth], *linked, *fitting[tenth:]])
     return set(islice(in_order, max(len(shown), ceil(JUDGED_AGAIN * len(priors)))))
@@ -137,9 +141,9 @@ def take_earlier(run: "TurnRun") -> None:
     taken: list[Outcome] = []
     left_by: list[UnjudgedCause] = []
     for one in run.outcomes:
-        earlier = spare.get(one.candidate.content_hash)
-        if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY and earlier is not None:
-            left_by.append(one.result.cause)
+        lost = one.result if isinstance(one.result, Unjudged) and one.result.cause in LEFT_BY else None
+        if lost and (earlier := spare.get(one.candidate.content_hash)):
+            left_by.append(lost.cause)
             taken.append(Outcome(one.candidate, earlier, Origin.CARRIED))
         else:
             taken.append(one)

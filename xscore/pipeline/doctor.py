@@ -53,7 +53,7 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     calls, answerer = parts.judge.calls, parts.answerer
     probed = await _probe(parts, calls) if probe else []
     kind = "git repository" if parts.root.is_git else "plain folder"
-    read_only = " (the root is read-only, so it stands in your cache folder)" if parts.root.read_only else ""
+    read_only = " (the root is read-only, so it is in your cache folder)" if parts.root.read_only else ""
     findings = [
         DoctorFinding("root", True, f"{parts.root.path} ({kind})"),
         DoctorFinding("store", True, f"{parts.store.path}{read_only}" if has_store(parts.root.store_dir) else NO_STORE),

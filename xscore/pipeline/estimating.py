@@ -23,9 +23,10 @@ from xscore.providers.catalog import HOUR_S, ModelSettings, model_settings
 from xscore.providers.prices import PriceList
 from xscore.providers.rate_limits import LocalRates
 from xscore.records.calls import Request, Usage
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import JudgeIdentity
 from xscore.records.memory import Candidate
-from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
@@ -72,9 +73,9 @@ def estimate_drafted(factory: "ModelJudgeFactory", turn: Turn, pool: Pool) -> Es
 
     `prepare` adds the answering call and the other wire.
     """
-    traits, context = model_settings(factory.spec.provider, factory.spec.model), factory.settings.judge.context
+    traits, sees = model_settings(factory.spec.provider, factory.spec.model), factory.settings.judge.sees
     packs, drafts = factory.packs(pool), factory.experienced()
-    work = drafted_work(drafts, turn, packs, texts=factory.texts, context=context, traits=traits)
+    work = drafted_work(drafts, turn, packs, texts=factory.texts, sees=sees, traits=traits)
     cold = price_work(factory, work, pool)
     cost = cost_of_calls(
         replace(factory.identity, model=drafts.model.name),
@@ -122,11 +123,11 @@ def price_work(factory: "ModelJudgeFactory", work: Workload, pool: Pool) -> Judg
 
 
 def drafted_work(
-    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, context: str, traits: ModelSettings
+    drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, texts: Texts, sees: str, traits: ModelSettings
 ) -> Workload:
     """Add up the exact prompts that would be sent first. traits: declared of the model, its prefix cache included."""
     calls = given = written = lasting = 0
-    for request in drafts.first_requests(packs, turn_block(turn, context=context), texts):
+    for request in drafts.first_requests(packs, turn_block(turn, sees=sees), texts):
         calls += 1
         given += request.input_tokens
         written += drafts.expected_output(request.candidates)
@@ -144,9 +145,9 @@ def _lasting_tokens(request: Request, chars_per_token: float, traits: ModelSetti
     return found if found >= traits.cache_floor else 0
 
 
-def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Workload:
+def forecast_work(drafts: PromptDrafts, turn: Turn, packs: Sequence[Pack], *, sees: str) -> Workload:
     """Estimate judging these packs from the sizes in the store, without drafting prompts."""
-    shown = turn_block(turn, context=context)[: drafts.layout.turn_chars]
+    shown = turn_block(turn, sees=sees)[: drafts.layout.turn_chars]
     frame = tokens.size(drafts.layout.system(), shown) + ASKED_CHARS
     calls = chars = output = 0
     for pack in packs:

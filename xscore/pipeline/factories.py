@@ -15,8 +15,6 @@ from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import DUMMY_KEY, is_host_within, vendor_settings
 from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_with_key, parse_model_spec
-from xscore.records.calls import Usage
-from xscore.records.reports import PrimaryEstimate
 from xscore.settings import DecisionSettings, HostAccess, JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.load import DECISION_VENDORS, VENDORS
 from xscore.settings.values import OTHER_JUDGES, OTHER_PRIMARIES
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
-ANSWER_FRAME_TOKENS = 1_500
-"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
 REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
 """Warning of a replay; dropped for a list that is all cached."""
 
@@ -60,14 +56,6 @@ def with_wire(spec: ModelSpec, settings: Settings) -> ModelSpec:
     return ModelSpec(DECISIONS_OF_OPENAI, spec.model) if wire != "auto" or is_known else spec
 
 
-def other_wire(spec: ModelSpec, settings: Settings) -> ModelSpec | None:
-    """Return the same model through its other wire, decisions or chat; None: it has one."""
-    if spec.provider == DECISIONS_OF_OPENAI:
-        return ModelSpec("openai", spec.model)
-    other = with_wire(spec, replace(settings, judge=replace(settings.judge, wire="auto")))
-    return other if other != spec else None
-
-
 def choose_answerer(settings: Settings) -> Answerer | None:
     """Return the answering model; None in a replay, and if no default has a key.
 
@@ -97,11 +85,15 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
     embedding = settings.embedding
     if embedding.model.strip().startswith("openai:"):
         embedding = replace(embedding, model="terms")
+    return replace(with_dummy_keys(settings), judge=judge, embedding=embedding), (said,)
+
+
+def with_dummy_keys(settings: Settings) -> Settings:
+    """Return settings under which every model can be chosen, and none called."""
     keyless = {name: replace(vendor_settings(settings, name), api_key=Secret(DUMMY_KEY)) for name in VENDORS}
     vendors = {name: HostAccess("", Secret(DUMMY_KEY)) for name in DECISION_VENDORS} | settings.decisions.hosts
     hosts = {name: HostAccess(one.base_url, Secret(DUMMY_KEY), one.api_key_env) for name, one in vendors.items()}
-    decisions = DecisionSettings(hosts=hosts)
-    return replace(settings, judge=judge, embedding=embedding, decisions=decisions, **keyless), (said,)
+    return replace(settings, decisions=DecisionSettings(hosts=hosts), **keyless)
 
 
 def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:
@@ -151,13 +143,3 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
     keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
     factory = judge_factory(choose_judge(keyless)[0], keyless, store=store)
     return judge_key(factory.identity) if factory.is_model else None
-
-
-def answer_estimate(answerer: Answerer, settings: Settings) -> PrimaryEstimate:
-    """Return an upper bound for the answering call; sends nothing."""
-    from xscore.providers.prices import PriceList  # a turn without an answer has no price
-
-    given, written = settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, settings.primary.max_output_tokens
-    usage = Usage(input_tokens=given, output_tokens=written)
-    cost = PriceList(settings.provider.price)(answerer.provider, answerer.model, answerer.host, usage)
-    return PrimaryEstimate(input_tokens=given, output_tokens=written, cost_usd=cost, host=answerer.host)

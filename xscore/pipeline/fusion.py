@@ -34,22 +34,25 @@ class RenderedContext(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
+class ContextForm(Struct, frozen=True, kw_only=True):
+    """How the kept memories are to be rendered."""
+
+    form: str
+    """`xml`, `markdown`, `json` or `memory`."""
+    ceilings: Mapping[Layer, float]
+    """The plan's, layer -> share."""
+    max_tokens: int | None = None
+    """None: that of the settings."""
+    nearest: int = 0
+    """How many memories to name, however far below the threshold, if none was kept."""
+
+
 def build_context(
-    parts: PipelineParts,
-    selection: Selection,
-    turn: Turn,
-    *,
-    form: str,
-    reasons: Mapping[str, str],
-    max_tokens: int | None = None,
-    ceilings: Mapping[Layer, float] | None = None,
-    nearest: int = 0,
+    parts: PipelineParts, selection: Selection, turn: Turn, wanted: ContextForm, *, reasons: Mapping[str, str]
 ) -> RenderedContext:
     """Render the kept memories within the token budget, and name those that came near.
 
-    turn: its scope holds for the details of summaries as well. form: `xml`, `markdown`, `json` or `memory`. reasons:
-    by content hash. ceilings: the plan's, layer -> share; None: those of the settings. nearest: how many memories to
-    name, however far below the threshold, if none was kept.
+    turn: its scope holds for the details of summaries as well. reasons: by content hash.
     """
     from xscore.prompts.bundle import render_bundle
 
@@ -64,18 +67,18 @@ def build_context(
     memories = parts.store.memories([*shown, *titled])
     kept = _bundle_entries(parts.store, selection, memories, reasons)
     entries = _without_near_duplicates(without_conflicts(kept, authority=authority, now=now), authority)
-    budget = max_tokens or settings.max_tokens
+    budget = wanted.max_tokens or settings.max_tokens
     bundle = render_bundle(
         _with_details(parts.store, entries, turn.scope),
-        form=form,
+        form=wanted.form,
         max_tokens=budget,
         settings=settings,
         now=now,
-        ceilings=ceilings,
+        ceilings=wanted.ceilings,
         beside=replace(
-            _repository_context(parts) if form == "memory" else BesideMemories(),
+            _repository_context(parts) if wanted.form == "memory" else BesideMemories(),
             task=turn.task,
-            near=_near(selection, memories, reasons, nearest=0 if selection.kept else nearest),
+            near=_near(selection, memories, reasons, nearest=0 if selection.kept else wanted.nearest),
             failure_patterns=_passed(selection, memories, Kind.PATTERN, now=now),
             decisions=_passed(selection, memories, Kind.DECISION, now=now),
         ),

@@ -1,25 +1,17 @@
 """Give every candidate an outcome: from the cache, from the judge, or unjudged with its cause. n in, n out.
 
-Ctrl-C and the deadline stop the judge from sending; after Ctrl-C, calls in flight have `GRACE_S` to finish. The
-judge commits its judgments before this module sees them. The deadline is a moment on the monotonic clock.
-Trade-off: calls that would probably end too late are not started, so a turn's last seconds are spent waiting.
+The judge commits its judgments before this module sees them. The deadline is a moment on the monotonic clock.
+Trade-off: what is missing is judged in `live_judging`, so that a turn that is all cached loads none of it.
 """
 
-import heapq
-from collections.abc import Callable, Coroutine
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from xscore.pipeline.pool import Pool
-from xscore.platform.processes import gc_paused
-from xscore.records.judgment import UNRELATED_BELOW, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
-from xscore.records.receipt import StageUsage
-from xscore.records.reports import Leader, Observer, Progress
+from xscore.records.judgment import Origin, Outcome, UnjudgedCause
 from xscore.records.turn import Turn
-from xscore.scorer.judge import Judge
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,10 +20,6 @@ CLOSING_S = 0.2
 """Seconds reserved for selection, receipt and closing."""
 ANSWER_SHARE = 1 / 3
 """Reserve at most this share of the time left for the answering call."""
-CALL_TIME_MARGIN = 1.25
-"""Begin a call only if this many times the 90th percentile of the latest calls is left. Without the margin one in ten
-calls of the last wave would be cut off, and charged."""
-POLL_S = 0.25
 
 
 class Deadline(Struct, frozen=True):
@@ -55,49 +43,8 @@ class Deadline(Struct, frozen=True):
         return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
 
 
-async def work_until(
-    deadline: Deadline,
-    work: "asyncio.Task[None]",
-    stop: Callable[[UnjudgedCause], None],
-    *,
-    call_s: Callable[[], float],
-) -> bool:
-    """Wait for the work; return whether it ended in time. The caller cancels what is still in flight.
-
-    stop: prevents further calls.
-    call_s: the 90th percentile of call times so far; 0 if unknown.
-    """
-    import asyncio
-
-    while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * call_s()) > 0:
-        await asyncio.wait([work], timeout=min(left, POLL_S))
-    if not work.done():
-        stop(UnjudgedCause.DEADLINE)
-        await asyncio.wait([work], timeout=deadline.judging_left_s())
-    return work.done()
-
-
 ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.PROVIDER})
 """Causes that apply to all that is left to judge, in a turn and in a list."""
-GRACE_S = 5.0
-REPORT_EVERY_S = 0.1
-STOP_DETAILS = {
-    UnjudgedCause.INTERRUPTED: "stopped before it was judged",
-    UnjudgedCause.DEADLINE: "the deadline came before it was judged",
-    UnjudgedCause.REPLAY: "it is not in the cache, and a replay sends nothing",
-}
-
-
-class JudgingWatch(Struct, frozen=True, kw_only=True):
-    """Where judging reports to, and what limits it."""
-
-    observer: Observer
-    leaders: int
-    """How many of the provisional best are reported."""
-    deadline: Deadline | None = None
-    spent: Callable[[], StageUsage] = StageUsage
-    call_s: Callable[[], float] = float
-    """The 90th percentile of judging calls so far; 0 if unknown."""
 
 
 class NoJudge(Struct, frozen=True):
@@ -107,141 +54,21 @@ class NoJudge(Struct, frozen=True):
     detail: str = ""
 
 
-class JudgedPool(Struct, frozen=True):
-    """One outcome for each candidate, and whether the user stopped the judging."""
-
-    outcomes: tuple[Outcome, ...]
-    interrupted: bool
-
-
-async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: JudgingWatch) -> JudgedPool:
-    """Judge candidates missing from the cache and return one outcome per candidate, in order."""
-    with gc_paused():
-        known = Outcome.from_known(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
-        if fresh := pool.judged_this_turn:
-            known = [
-                one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
-                for one in known
-            ]
-        if pool.thread is not None and pool.thread.carried:
-            carried = Outcome.from_known(pool.candidates, pool.thread.carried, Origin.CARRIED)
-            known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
-        if not pool.misses:
-            return JudgedPool(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
-    progress = _JudgingProgress(pool, watched)
-    ended: UnjudgedCause | None
-    if isinstance(judge, NoJudge):
-        ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
-    else:
-        ended, detail = await _judge(judge, turn, progress), ""
-        elsewhere = frozenset(judge.judged_elsewhere)
-    progress.report(final=True)
-    cause = ended or UnjudgedCause.INTERRUPTED
-    judged = {hash_: result for hash_, result in progress.found.items() if isinstance(result, Judgment)}
-    found = Outcome.from_known(pool.candidates, judged, Origin.JUDGED)
-
-    def settled(candidate: Candidate, outcome: Outcome | None) -> Outcome:
-        hash_ = candidate.content_hash
-        if outcome is not None:
-            return outcome._replace(origin=Origin.CACHED) if hash_ in elsewhere else outcome
-        result = progress.found.get(hash_) or Unjudged(hash_, cause, detail or STOP_DETAILS[cause])
-        return Outcome(candidate, result, Origin.UNJUDGED)
-
-    outcomes = [
-        one or settled(candidate, new) for candidate, one, new in zip(pool.candidates, known, found, strict=True)
-    ]
-    return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED)
-
-
-async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> UnjudgedCause | None:
-    """Let the judge work; return what cut it short, or None."""
-
-    async def consume() -> None:
-        async for result in judge.judge(turn, progress.pool.misses):
-            progress.add(result)
-
-    watched = progress.watched
-    return await settle_work(consume(), stop=judge.stop, deadline=watched.deadline, call_s=watched.call_s)
-
-
-async def settle_work(
-    judging: Coroutine[Any, Any, None],
-    *,
-    stop: Callable[[UnjudgedCause], None],
-    deadline: Deadline | None,
-    call_s: Callable[[], float],
-) -> UnjudgedCause | None:
-    """Judge until the deadline or Ctrl-C; return what cut it short, or None. Raises what judging raises.
-
-    stop: prevents further calls. call_s: as in `work_until`.
-    """
-    import asyncio
-
-    work = asyncio.create_task(judging)
-    ended: UnjudgedCause | None = None
-    try:
-        if deadline is None:
-            await asyncio.wait([work])
-        elif not await work_until(deadline, work, stop, call_s=call_s):
-            ended = UnjudgedCause.DEADLINE
-    except asyncio.CancelledError:
-        ended = UnjudgedCause.INTERRUPTED
-        take_back_cancellation(asyncio.current_task())
-        stop(UnjudgedCause.INTERRUPTED)
-        await asyncio.wait([work], timeout=GRACE_S)
-    if not work.done():
-        work.cancel()
-        await asyncio.wait([work])
-    if not work.cancelled():
-        work.result()
-    return ended
+def known_outcomes(pool: Pool, turn: Turn) -> list[Outcome | None]:
+    """Return the outcome of each candidate that has a judgment, in order; None for one that is to be judged."""
+    known = Outcome.from_known(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
+    if fresh := pool.judged_this_turn:
+        known = [
+            one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
+            for one in known
+        ]
+    if pool.thread is not None and pool.thread.carried:
+        carried = Outcome.from_known(pool.candidates, pool.thread.carried, Origin.CARRIED)
+        known = [one or earlier for one, earlier in zip(known, carried, strict=True)]
+    return known
 
 
 def take_back_cancellation(task: "asyncio.Task[object] | None") -> None:
     """Undo a cancellation: the turn continues with selection and receipt from what it has."""
     if task is not None:
         task.uncancel()
-
-
-class _JudgingProgress:
-    """Collects results and reports progress to the observer now and then."""
-
-    def __init__(self, pool: Pool, watched: JudgingWatch) -> None:
-        self.pool, self.watched = pool, watched
-        self.found: dict[str, Judgment | Unjudged] = {}
-        self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
-        self.judged, self.started, self.reported = 0, monotonic(), 0.0
-        known = [(pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known]
-        self.best = heapq.nlargest(watched.leaders, known)[::-1]
-        """Heap of the provisional best: (score, content hash)."""
-
-    def add(self, result: Judgment | Unjudged) -> None:
-        self.found[result.content_hash] = result
-        if isinstance(result, Judgment):
-            self.judged += 1
-            push = heapq.heappush if len(self.best) < self.watched.leaders else heapq.heappushpop
-            push(self.best, (result.score, result.content_hash))
-        if monotonic() - self.reported >= REPORT_EVERY_S:
-            self.report()
-
-    def report(self, *, final: bool = False) -> None:
-        if not final and not self.found:
-            return
-        self.reported = monotonic()
-        spent, elapsed = self.watched.spent(), self.reported - self.started
-        left = len(self.pool.misses) - len(self.found)
-        best = [one for one in sorted(self.best, reverse=True) if one[0] >= UNRELATED_BELOW]
-        leaders = [(self.named[hash_], score) for score, hash_ in best]
-        self.watched.observer.progress(
-            Progress(
-                candidates=len(self.pool.candidates),
-                cached=len(self.pool.candidates) - len(self.pool.misses),
-                judged=self.judged,
-                unjudged=len(self.found) - self.judged,
-                calls=spent.calls,
-                cost_usd=spent.cost_usd,
-                elapsed_s=elapsed,
-                seconds_left=elapsed / len(self.found) * left if self.found else None,
-                leaders=tuple(Leader(one.path, one.entity, score) for one, score in leaders),
-            )
-        )

@@ -13,8 +13,9 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.providers.spec import LEXICAL, ModelSpec
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import JudgeIdentity, Thresholds
-from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.reports import Estimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.store.store import Store

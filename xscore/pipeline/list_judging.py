@@ -8,31 +8,24 @@ leaves some of them half judged.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from decimal import Decimal
 from weakref import WeakSet
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.pipeline.judging import (
-    ENDS_ALL,
-    REPORT_EVERY_S,
-    Deadline,
-    JudgedPool,
-    JudgingWatch,
-    NoJudge,
-    judge_pool,
-    take_back_cancellation,
-)
+from xscore.pipeline.judging import ENDS_ALL, Deadline, NoJudge, take_back_cancellation
+from xscore.pipeline.live_judging import REPORT_EVERY_S, JudgedPool, JudgingWatch, judge_pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
-from xscore.platform.errors import NoUsableModel, ProviderError, XscoreError
+from xscore.platform.errors import NoUsableModel, ProviderError
 from xscore.platform.text import join_sentences
 from xscore.records.calls import Stage
-from xscore.records.judgment import Origin, Unjudged, UnjudgedCause
+from xscore.records.events import Observer, Progress, TurnEvent
+from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import StageUsage
-from xscore.records.reports import Observer, Progress
 from xscore.scorer.fanout import StopSignal
 
 AHEAD = 2
@@ -50,6 +43,10 @@ class QuestionEnd(Struct, frozen=True):
     """Candidates paid for in this run."""
     lost: tuple[Unjudged, ...]
     """Candidates without a score for a cause of their own, not because the list ended."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Of all its candidates; empty where other processes judged them."""
+    paid: Mapping[str, Decimal | None] = {}
+    """See `Judge.paid`."""
 
 
 class LiveEnd(Struct):
@@ -82,7 +79,7 @@ class ListProgress(Struct):
         self.reported = now
         elapsed, settled = now - self.started, judged + unjudged
         left = max(0, self.candidates - self.cached - settled)
-        self.observer.progress(
+        self.observer.on(
             Progress(
                 candidates=self.candidates,
                 cached=self.cached,
@@ -129,11 +126,11 @@ async def judge_question(
         return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.INTERRUPTED), prepared.turn, watched)
     settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
     warnings: tuple[str, ...] = ()
-    if judge.identity.is_decision and not settled.interrupted:
-        from xscore.pipeline.judging_again import draw_again
+    if judge.identity.is_decision and parts.settings.selection.most_redrawn and not settled.interrupted:
+        from xscore.pipeline.turn_judging import draw_again
 
         drawn = await draw_again(parts, resources, (prepared.turn, prepared.key), settled.outcomes, deadline)
-        settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted), drawn.warnings
+        settled, warnings = JudgedPool(drawn.outcomes, drawn.interrupted, settled.paid), drawn.warnings
     if remarks is not None:
         remarks.extend((*judge.warnings(), *warnings))
     return settled
@@ -142,7 +139,7 @@ async def judge_question(
 async def judge_list(
     parts: PipelineParts,
     job: str,
-    questions: Iterable[PreparedQuestion],
+    questions: Iterable[PreparedQuestion] | AsyncIterable[PreparedQuestion],
     *,
     progress: ListProgress,
     on_end: Callable[[QuestionEnd], None] = lambda _: None,
@@ -159,18 +156,24 @@ async def judge_list(
         resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
         run = _ListUnderWay(parts, resources, progress, on_end, deadline)
         try:
-            await run.judge(iter(questions))
+            await run.judge(questions if isinstance(questions, AsyncIterable) else _one_by_one(questions))
         except asyncio.CancelledError:
             take_back_cancellation(asyncio.current_task())
             resources.end(UnjudgedCause.INTERRUPTED)
             await run.cancel_open()
-        except XscoreError:
-            resources.end(UnjudgedCause.PROVIDER)
-            await run.cancel_open()
-            raise
+        finally:  # also where an observer failed: what is in flight is paid for, and kept while the store is open
+            if run.open:
+                resources.end(UnjudgedCause.INTERRUPTED)
+                await run.cancel_open()
     run.end.cause, run.end.detail = resources.cause, resources.detail
     run.end.remarks, run.end.spent = list(dict.fromkeys(run.end.remarks)), resources.usage.whole()
     return run.end
+
+
+async def _one_by_one(questions: Iterable[PreparedQuestion]) -> AsyncIterator[PreparedQuestion]:
+    for prepared in questions:
+        await asyncio.sleep(0)  # Ctrl-C is noticed here while open questions continue
+        yield prepared
 
 
 class _ListResources(TurnResources):
@@ -205,10 +208,11 @@ class _QuestionWatch(Observer):
     def __init__(self, misses: int, report: Callable[[], None]) -> None:
         self.left, self.judged, self.unjudged, self._report = misses, 0, 0, report
 
-    def progress(self, progress: Progress) -> None:
-        self.judged, self.unjudged = progress.judged, progress.unjudged
-        self.left = progress.candidates - progress.cached - progress.judged - progress.unjudged
-        self._report()
+    def on(self, event: TurnEvent) -> None:
+        if isinstance(event, Progress):
+            self.judged, self.unjudged = event.judged, event.unjudged
+            self.left = event.candidates - event.cached - event.judged - event.unjudged
+            self._report()
 
 
 class _ListUnderWay(Struct):
@@ -219,12 +223,11 @@ class _ListUnderWay(Struct):
     deadline: Deadline | None
     end: LiveEnd = field(default_factory=LiveEnd)
     unjudged: int = 0
-    open: "dict[asyncio.Task[JudgedPool], tuple[PreparedQuestion, _QuestionWatch]]" = field(default_factory=dict)
+    open: dict[_QuestionWatch, asyncio.Task[None]] = field(default_factory=dict)
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def judge(self, questions: Iterator[PreparedQuestion]) -> None:
-        for prepared in questions:
-            await asyncio.sleep(0)  # Ctrl-C is noticed here while open questions continue
+    async def judge(self, questions: AsyncIterable[PreparedQuestion]) -> None:
+        async for prepared in questions:
             if self.deadline is not None and not self.deadline.judging_left_s():
                 self.resources.end(UnjudgedCause.DEADLINE)
             while self.open and self.resources.cause is None and self._is_full():
@@ -238,50 +241,52 @@ class _ListUnderWay(Struct):
 
     async def cancel_open(self) -> None:
         """Cancel open questions and collect their results."""
-        for task in self.open:
+        for task in self.open.values():
             task.cancel()
-        while self.open:
-            try:
-                await self._wait(asyncio.ALL_COMPLETED, None)
-            except XscoreError:
-                continue  # the cause of the end is already recorded
+        await asyncio.gather(*self.open.values(), return_exceptions=True)  # the cause of the end is already recorded
+        self.open.clear()
 
     def _is_full(self) -> bool:
         """Return whether enough prompts wait, counting the fewest packs that the open questions still need."""
         calls = self.parts.judge.calls
         if calls is None or len(self.open) >= MOST_OPEN:
             return True
-        waiting = sum(-(-watch.left // calls.packs.size) for _, watch in self.open.values())
+        waiting = sum(-(-watch.left // calls.packs.size) for watch in self.open)
         return waiting >= AHEAD * calls.concurrency
 
     def _begin(self, prepared: PreparedQuestion) -> None:
         watch = _QuestionWatch(len(prepared.pool.misses), self._report)
-        work = judge_question(
-            self.parts,
-            self.resources,
-            prepared,
-            observer=watch,
-            deadline=self.deadline,
-            opening=self.opening,
-            remarks=self.end.remarks,
-        )
-        self.open[asyncio.create_task(work)] = (prepared, watch)
+        self.open[watch] = asyncio.create_task(self._settle(prepared, watch))
 
     async def _wait(self, until: str, timeout_s: float | None) -> None:
-        done, _ = await asyncio.wait(self.open, timeout=timeout_s, return_when=until)
-        for task in done:
-            prepared, watch = self.open.pop(task)
-            if not task.cancelled():
-                self._close(prepared, watch, task)
+        done, _ = await asyncio.wait(self.open.values(), timeout=timeout_s, return_when=until)
+        self.open = {watch: task for watch, task in self.open.items() if task not in done}
+        failed = [error for task in done if not task.cancelled() and (error := task.exception()) is not None]
+        if failed:
+            raise failed[0]
 
-    def _close(self, prepared: PreparedQuestion, watch: _QuestionWatch, task: "asyncio.Task[JudgedPool]") -> None:
+    async def _settle(self, prepared: PreparedQuestion, watch: _QuestionWatch) -> None:
+        """Judge one question and pass its result on at once, however long the next question takes to come."""
         try:
-            outcomes = task.result().outcomes
+            judged = await judge_question(
+                self.parts,
+                self.resources,
+                prepared,
+                observer=watch,
+                deadline=self.deadline,
+                opening=self.opening,
+                remarks=self.end.remarks,
+            )
         except (ProviderError, NoUsableModel) as error:
-            if not (self.end.judged or any(one.judged for _, one in self.open.values())):
+            if not (self.end.judged or any(one.judged for one in self.open)):
                 raise
             self.resources.end(UnjudgedCause.PROVIDER, join_sentences(error.message, error.hint))
-            return
+        else:
+            self._close(prepared, watch, judged)
+
+    def _close(self, prepared: PreparedQuestion, watch: _QuestionWatch, found: JudgedPool) -> None:
+        outcomes = found.outcomes
+        del self.open[watch]
         absent = [one.result for one in outcomes if isinstance(one.result, Unjudged)]
         if any(one.cause is UnjudgedCause.DEADLINE for one in absent):
             self.resources.end(UnjudgedCause.DEADLINE)  # the judge was not opened yet
@@ -289,13 +294,12 @@ class _ListUnderWay(Struct):
         self.end.judged += judged
         self.unjudged += watch.unjudged
         lost = tuple(one for one in absent if not self._is_of_the_list(one))
-        self.on_end(QuestionEnd(prepared.number, judged, lost))
+        self.on_end(QuestionEnd(prepared.number, judged, lost, outcomes, found.paid))
         self._report()
 
     def _report(self) -> None:
-        open_ = [watch for _, watch in self.open.values()]
-        judged = self.end.judged + sum(watch.judged for watch in open_)
-        unjudged = self.unjudged + sum(watch.unjudged for watch in open_)
+        judged = self.end.judged + sum(watch.judged for watch in self.open)
+        unjudged = self.unjudged + sum(watch.unjudged for watch in self.open)
         self.progress.report(judged, unjudged, self.resources.usage.spent(Stage.JUDGE))
 
     def _is_of_the_list(self, absent: Unjudged) -> bool:

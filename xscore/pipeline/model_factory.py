@@ -15,23 +15,26 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import UnknownModel
-from xscore.prompts.turn_text import PROMPT_VERSION
+from xscore.platform.text import encodable_text
+from xscore.prompts.rubric import CODE_RUBRIC, Rubric, named_rubric
 from xscore.providers.catalog import model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS, DECISIONS_OF_OPENAI
 from xscore.providers.hosts import default_concurrency
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import ModelSpec, connect_provider, model_name
 from xscore.records.calls import Capability, DecisionForm, RateLimits
-from xscore.records.judgment import JudgeIdentity, Thresholds
+from xscore.records.events import JudgeEstimate
+from xscore.records.judgment import DECISION_ORDER, JudgeIdentity, Thresholds
 from xscore.records.memory import Candidate
-from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.settings import Settings
+from xscore.store.personal_data import redact_said
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
     from xscore.pipeline.resources import TurnResources
-    from xscore.scorer.drafts import PromptDrafts, PromptLayout
+    from xscore.records.reports import Estimate
+    from xscore.scorer.drafts import PromptDrafts
     from xscore.scorer.model_judge import ModelJudge
     from xscore.scorer.packs import Pack
 
@@ -41,13 +44,10 @@ def model_judge_factory(
 ) -> "ModelJudgeFactory":
     """Return the factory of a model judge. clock: Unix seconds. Raises what `connect` raises."""
     provider, judge = connect_provider(spec, settings), settings.judge
-    traits, layout = model_settings(spec.provider, spec.model), None
+    rubric = named_rubric(redact_said(encodable_text(judge.rubric), allow_pii=settings.memory.allow_pii).text)
+    traits, form = model_settings(spec.provider, spec.model), None
     if spec.is_decision:
-        from xscore.scorer.drafts import decision_layout
-
-        rates = judge.wire == "decisions-score"
-        form = DecisionForm.SCORE if rates else DecisionForm.PREDICATE
-        layout = decision_layout(form, DECISION_HOSTS[spec.provider].state_chars)
+        form = DecisionForm.SCORE if judge.wire == "decisions-score" else DecisionForm.PREDICATE
     factory = ModelJudgeFactory(
         spec=spec,
         settings=settings,
@@ -59,11 +59,12 @@ def model_judge_factory(
             host=provider.host,
             model=model_name(spec),
             reasoning=traits.reasoning,
-            prompt_version=layout.version if layout else PROMPT_VERSION,
-            order=layout.only_order if layout else judge.order or traits.order,
-            packed=judge.pack_size != 1 and layout is None,
+            prompt_version=rubric.version(form),
+            order=DECISION_ORDER if form else judge.order or traits.order,
+            packed=judge.pack_size != 1 and form is None,
         ),
-        layout=layout,
+        form=form,
+        rubric=rubric,
     )
     if not isinstance(provider, Adaptable):
         return factory
@@ -86,8 +87,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
     identity: JudgeIdentity
     """Everything that may change its scores."""
-    layout: "PromptLayout | None" = None
-    """Of a decision model's requests; None: a chat model's prompts."""
+    form: DecisionForm | None = None
+    """Of a decision model's requests; None: it is a chat model."""
+    rubric: Rubric = CODE_RUBRIC
     capability: Capability | None = None
     """What the host can do; None: not known yet."""
     drafted: "list[PromptDrafts]" = field(default_factory=list)
@@ -161,9 +163,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             raise error
         resources.note(f"{self.host} takes no decisions by `{self.spec.model}`; it judges through chat")
         remember_no_decisions(self.store.connection, self.provider, self.spec.model, at=self.clock())
-        return model_judge_factory(
-            ModelSpec("openai", self.spec.model), self.settings, store=self.store, clock=self.clock
-        )
+        spec = ModelSpec("openai", self.spec.model)
+        return model_judge_factory(spec, self.settings, store=self.store, clock=self.clock)
 
     def with_shared_prompts(self) -> "ModelJudgeFactory":
         """Return it with prompts that questions may share: another judge. A decision model has none: return itself."""
@@ -180,12 +181,22 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Load the texts that the judge is shown."""
         return self.store.texts(candidates, tests=self.settings.judge.tests)
 
+    async def priors(
+        self, resources: "TurnResources", turn: Turn, pool: Pool
+    ) -> tuple[Mapping[str, float], tuple[str, ...]]:
+        """Return what orders the judging, 0..1 by memory id, and warnings."""
+        from xscore.pipeline.model_opening import prior_scores
+
+        return await prior_scores(self, resources, turn, pool)
+
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         """Assign every memory to a pack, the user's own memories separately, and store the assignment.
 
         Done once for all memories of the pool: a forecast and the judge after it use the same packs, and so do
-        all questions of a list.
+        all questions of a list. The part that a follow-up judges would leave these packs nearly empty, so it gets none.
         """
+        if pool.thread is not None and pool.thread.carried:
+            return {}
         name = self.drafts.profile.name
         latest = self.assigned.get(name)
         if latest is None or latest[0].all_candidates is not pool.all_candidates:
@@ -200,7 +211,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
         return packs_to_send(pool.misses, self.slots(pool), self.drafts.profile)
 
-    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
+    def estimate(self, turn: Turn, pool: Pool) -> "Estimate":
         """Estimate by drafting every prompt; sends nothing."""
         from xscore.pipeline.estimating import estimate_drafted
 
@@ -213,7 +224,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         for of_turn, of_pool, found in self.forecasts:
             if of_turn is turn and of_pool is pool:
                 return found
-        work = forecast_work(self.experienced(), turn, self.packs(pool), context=self.settings.judge.context)
+        work = forecast_work(self.experienced(), turn, self.packs(pool), sees=self.settings.judge.sees)
         self.forecasts[:] = [(turn, pool, price_work(self, work, pool))]
         return self.forecasts[0][-1]
 

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from xscore.cache.judgments import untrusted_scores
 from xscore.cache.keys import FIRST_DRAW, judge_key
-from xscore.costs.call_history import best_cache_ttl_s, calls_borne, gaps_between_turns_s, latest_call_s
+from xscore.costs.call_history import best_cache_ttl_s, calls_handled, gaps_between_turns_s, latest_call_s
 from xscore.costs.ledger import learned_chars_per_token
 from xscore.pipeline.parts import find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.probe import adopt_capability
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, UnknownModel
+from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.prompts.turn_text import left_out
 from xscore.providers.catalog import model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS, LONGEST_QUESTION
@@ -27,10 +28,10 @@ from xscore.providers.spec import import_for_judging, model_name
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import claim_by_store
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import ONE_TURN_LAYOUT, JudgeModel, PromptDrafts, PromptLayout, chat_layout, decision_layout
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.lexical import fuse_ranks, lexical_priors
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs, fit_profile
 from xscore.store.store import load_pack_slots, save_pack_slots
 from xscore.store.term_vectors import TERM_EMBEDDER
@@ -65,7 +66,7 @@ async def open_model_judge(
     priors: Mapping[str, float] = {}
     warnings: tuple[str, ...] = ()
     if sample == FIRST_DRAW:  # a second one asks about few, whose order is no matter
-        priors, warnings = await prior_scores(factory, resources, turn, pool)
+        priors, warnings = await factory.priors(resources, turn, pool)
         warnings = (*_remarks(factory, turn), *warnings)
     of_turn = (turn_key, factory.identity, sample)
     write, claims = resources.writer(*of_turn), resources.claims(*of_turn)
@@ -78,25 +79,27 @@ async def open_model_judge(
     return ModelJudge(
         wrapped,
         factory.drafts,
-        texts=factory.texts,
-        write=write,
-        claims=claims,
-        slots=factory.slots(pool),
-        priors=priors,
-        known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
-        concurrency=workers_for(named.concurrency),
-        context=named.settings.judge.context,
-        stop=resources.new_stop(),
-        remarks=warnings,
-        write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
-        head_starts=head_starts,
+        JudgingPlan(
+            texts=factory.texts,
+            write=write,
+            claims=claims,
+            slots=factory.slots(pool),
+            priors=priors,
+            known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
+            concurrency=workers_for(named.concurrency),
+            sees=named.settings.judge.sees,
+            stop=resources.new_stop(),
+            remarks=warnings,
+            write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
+            head_starts=head_starts,
+        ),
     )
 
 
 def _remarks(factory: "ModelJudgeFactory", turn: Turn) -> tuple[str, ...]:
     """Say what a reader of this turn's scores should know of the judge."""
-    turn_chars = factory.layout.turn_chars if factory.layout else None
-    unseen = left_out(turn, context=factory.settings.judge.context, turn_chars=turn_chars)
+    turn_chars = _layout(factory).turn_chars
+    unseen = left_out(turn, sees=factory.settings.judge.sees, turn_chars=turn_chars)
     unsteady = ""
     if factory.capability is not None and factory.capability.has_no_steady_name:
         unsteady = (
@@ -119,7 +122,7 @@ async def with_probed_host(
         named.provider,
         model=named.spec.model,
         concurrency=named.concurrency,
-        borne=calls_borne(connection, host=named.host, model=model, now=named.clock()),
+        handled=calls_handled(connection, host=named.host, model=model, now=named.clock()),
         stated=named.stated_limits,
     )
     try:
@@ -189,7 +192,8 @@ def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
         chars_per_token=learned or tokens.MIXED,
     )
     reasons_from = judge.reasons_from if judge.reasons == "relevant" else 0.0
-    if factory.layout is not None:
+    layout = _layout(factory)
+    if layout.is_independent:
         declared = DECISION_HOSTS[factory.spec.provider]
         packing = PackProfile(
             tokens=judge.pack_tokens or declared.fill_tokens,
@@ -197,13 +201,20 @@ def draft_prompts(factory: "ModelJudgeFactory") -> PromptDrafts:
             longest_piece=min(LONGEST_QUESTION, declared.fill_tokens),
             is_independent=True,
         )
-        return PromptDrafts(model, packing, factory.store.secret, reasons_from, factory.layout)
+        return PromptDrafts(model, packing, factory.store.secret, reasons_from, layout)
     packing = fit_profile(
         judge.pack_tokens or traits.pack_tokens,
         judge.pack_size or traits.pack_size,
         context_tokens=stated or traits.context_tokens,
     )
-    return PromptDrafts(model, packing, factory.store.secret, reasons_from)
+    return PromptDrafts(model, packing, factory.store.secret, reasons_from, layout)
+
+
+def _layout(factory: "ModelJudgeFactory") -> PromptLayout:
+    """Return how its requests are made and read."""
+    if factory.form is not None:
+        return decision_layout(factory.form, DECISION_HOSTS[factory.spec.provider].state_chars, factory.rubric)
+    return ONE_TURN_LAYOUT if factory.rubric is CODE_RUBRIC else chat_layout(factory.rubric)
 
 
 def assign_pool(factory: "ModelJudgeFactory", pool: Pool) -> Mapping[str, tuple[str, int]]:

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from xscore.extension import implementations
 from xscore.platform.paths import RepositoryRoot
 from xscore.records.calls import RateLimits
+from xscore.records.events import Observer
 from xscore.records.memory import IndexReport
-from xscore.records.receipt import Latency, TurnFigures
-from xscore.records.reports import Observer
+from xscore.records.receipt import Answer, Latency, TurnFigures
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 
@@ -111,6 +111,8 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """Write one JSON line for each candidate here."""
     ranked: "Callable[[Turn, Ranking], None] | None" = None
     """Called with the completed turn and the ranking, before the receipt is made."""
+    deliver: Callable[[Answer], None] | None = None
+    """Called with the receipt before it is saved: shows what was chosen at once."""
     judged: AbstractSet[str] = frozenset()
     """Contents just judged in prompts shared with other turns; they count as judged, not as cached."""
     started: float | None = None

@@ -26,9 +26,9 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted, one_line
-from xscore.records.judgment import Judgment, Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Memory, MemoryStatus
-from xscore.records.receipt import Answer, Selected
+from xscore.records.receipt import NEAR_THRESHOLD, Answer, Selected
 from xscore.records.reports import Explanation
 from xscore.records.turn import ChangedFile, Turn
 from xscore.store import turns
@@ -129,7 +129,9 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
             said = f"It was not chosen: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
         else:
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
-        outcome, said = "selected" if is_kept else "near_miss", said + _carried_words(shown, connection)
+        missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
+        outcome = "selected" if is_kept else missed
+        said += _carried_words(shown, connection)
         return _explained(receipt, shown.id, outcome, said, memory=shown, rank=place)
     return None
 
@@ -264,7 +266,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
     fits = _if_its_judge(own, past)
     if fits is not None:
         if parts.judge.identity != own.judge.identity:
-            parts.observer.note(f"turn {past.turn.id} goes on with its own judge, {past.judge_name}")
+            parts.observer.note(f"turn {past.turn.id} continues with its own judge, {past.judge_name}")
         return fits
     who = f"by {past.judge_name}" if past.judge_name else "otherwise"
     if not pool.known_judgments(parts.store, past.turn_key, past.judge):
@@ -273,7 +275,7 @@ def _with_its_models(parts: PipelineParts, past: PastTurn) -> PipelineParts:
     raise UsageError(
         f"turn {past.turn.id} was judged {who}, and not with this model, host, order and packing: nothing would be"
         " carried over",
-        hint="Go on with the judge and the options of the turn, or ask again with `xscore ask`.",
+        hint="Use the turn's own judge and options, or ask again with `xscore ask`.",
     )
 
 

@@ -24,7 +24,7 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     """What earlier turns of the thread said of contents that this wording's cache lacks; all by content hash."""
 
     way: str
-    """As of `CarriedOver.way`."""
+    """See `CarriedOver.way`."""
     because: str
     carried: Mapping[str, Judgment] = {}
     """Taken over: they are not sent."""
@@ -115,7 +115,7 @@ def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Can
     named = [("", scope.within), ("--glob", scope.paths), ("--type", scope.kinds), ("--layer", scope.layers)]
     asked = " ".join(one_line(f"{flag} {word}".lstrip()) for flag, words in named for word in words)
     hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
-    raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` names those there are.")
+    raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` lists them.")
 
 
 def _path_test(scope: Scope) -> Callable[[str], bool]:
@@ -168,7 +168,7 @@ def known_or_taken_over(
     Raises StoreDamaged, StoreError.
     """
     known = known_judgments(store, turn_key, judge)
-    missing = [one.content_hash for one in candidates if one.layer in FILE_LAYERS and one.content_hash not in known]
+    missing = [one.content_hash for one in candidates if one.content_hash not in known and one.layer in FILE_LAYERS]
     stores = store.siblings() if missing else []
     taken = sum(
         take_over_judgments(store.connection, (turn_key, judge, draw), missing, stores)

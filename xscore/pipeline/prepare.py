@@ -1,6 +1,6 @@
 """Make a turn ready: index, session, pool, and what the cache knows. Sends nothing.
 
-It also confirms a costly turn, the last moment before money is spent. Completing the task itself is `uncommitted`'s.
+Completing the task itself is `uncommitted`'s, confirming its cost `turn_estimate`'s.
 Trade-off: the whole pool is read before anything is known of its cost.
 
 The type of a task is found by keywords, which can be wrong; it sets the share of the bundle that each layer may take,
@@ -8,7 +8,7 @@ never what is judged, and the receipt names the keyword.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,19 +21,17 @@ from xscore.extension import implementations
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.pool import (
     Pool,
-    known_judgments,
     known_or_taken_over,
     narrow_to_scope,
     pool_among,
     refuse_empty_scope,
 )
 from xscore.pipeline.uncommitted import complete_turn, uncommitted_work
-from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.errors import StoreError
 from xscore.platform.git_folder import earlier_branch_names, working_branch
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.prompts.turn_text import turn_block
 from xscore.records.memory import Candidate, IndexReport, Layer
-from xscore.records.reports import Estimate, JudgeEstimate
 from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, SessionInfo, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from xscore.pipeline.model_factory import ModelJudgeFactory
 
 INDEX_SHARE, LEAST_INDEX_S = 1 / 2, 0.2
-"""Share of the time before the deadline that the index may take; at least so many seconds, or a slow start has none."""
+"""Share of the time before the deadline that the index may take, and its least seconds after a slow start."""
 
 
 class OpenedTurn(Struct, frozen=True):
@@ -96,10 +94,11 @@ def open_turn(
     parts.observer.stage("index")
     with stopwatch.stage("index"):
         report = parts.index(index_until)
+        parts.observer.on(report)
         ready = _completed(parts, turn, now=now)
     parts.observer.stage("pool")
     with gc_paused(), stopwatch.stage("pool"):
-        key = turn_key(turn_block(ready, context=settings.judge.context))
+        key = turn_key(turn_block(ready, sees=settings.judge.sees))
         session = _session(parts, turn, now=now, takes_up=takes_up)
         fetched = parts.store.fetch(
             tests=settings.judge.tests,
@@ -120,7 +119,7 @@ def open_turn(
         rejudge_all=not turn.may_carry,
         checkpoint=checkpoint.name if checkpoint else "",
     )
-    pool = _with_thread(parts, ready, pool, key, judge)
+    pool = with_thread_plan(parts, ready, pool, key, judge)
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
 
 
@@ -145,7 +144,7 @@ def _looked_up(
     return pool_among(everything, inside, known_or_taken_over(parts.store, key, name, inside, note=parts.observer.note))
 
 
-def _with_thread(
+def with_thread_plan(
     parts: PipelineParts, turn: Turn, pool: Pool, key: str, judge: "LexicalJudgeFactory | ModelJudgeFactory"
 ) -> Pool:
     """Return the pool with what the thread of a follow-up has judged. The lexical judge keeps no judgments."""
@@ -189,7 +188,7 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
             renamed_from=renamed_from,
             process=process_identity(),
         )
-        parts.observer.session(session)
+        parts.observer.on(session)
         return session
     if not (turn.fresh or thread):
         found = session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
@@ -202,68 +201,20 @@ def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) ->
     for layer in layers:
         if layer.problem and strict:
             raise StoreError(
-                f"the {layer.layer} layer cannot be read: {layer.problem}", hint="Leave --strict out to go on without."
+                f"the {layer.layer} layer cannot be read: {layer.problem}",
+                hint="Leave out --strict to continue without it.",
             )
 
 
-def unreadable_layers(opened: OpenedTurn) -> list[str]:
-    """Return a warning for each layer that could not be read and is left out."""
-    return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
-
-
-def unfinished_index(opened: OpenedTurn) -> list[str]:
-    """Return a warning if the deadline left files that are in no memory yet."""
+def opening_warnings(opened: OpenedTurn) -> list[str]:
+    """Return a warning for each layer that is left out, and one if the deadline left files that are in no memory."""
+    unread = [one for one in opened.routing.layers if one.problem]
+    warnings = [f"the {one.layer} layer took no part: {one.problem}" for one in unread]
     left, seen = opened.index.files_left, opened.index.files.seen
-    if not left:
-        return []
-    return [f"the index is still being built: {left:,} of {left + seen:,} files left. `xscore index` finishes it."]
-
-
-def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:
-    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines.
-
-    answers: the turn ends with a call to the answering model.
-    """
-    spends = answers or (parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay)
-    if not (spends and parts.observer.can_confirm):
-        return
-    estimate = _estimate_opened(parts, opened, answers=answers)
-    cost = estimate.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
-        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --glob, or pass --yes.")
-
-
-def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
-    """Estimate a turn; sends nothing and opens or continues no session."""
-    for said in parts.warnings if parts.settings.judge.replay else ():  # names the default judge
-        parts.observer.note(said)
-    opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
-    found = _estimate_opened(parts, opened, answers=parts.answerer is not None)
-    return replace(found, ways=(*found.ways, *_other_ways(parts, opened))) if found.ways else found
-
-
-def _other_ways(parts: PipelineParts, opened: OpenedTurn) -> Iterator[JudgeEstimate]:
-    """Estimate the same candidates through the model's other wire, with what its own cache lacks, and by words."""
-    from xscore.pipeline.factories import judge_factory, other_wire
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-
-    pool, spec = opened.pool, other_wire(parts.judge.spec, parts.settings)
-    if spec is not None:
-        other = judge_factory(spec, parts.settings, store=parts.store, clock=parts.clock)
-        known = known_judgments(parts.store, opened.key, judge_key(other.identity))
-        theirs = pool_among(pool.all_candidates, pool.candidates, known)
-        yield from other.estimate(opened.turn, _with_thread(parts, opened.turn, theirs, opened.key, other)).ways
-    yield LexicalJudgeFactory(settings=parts.settings, store=parts.store).forecast(opened.turn, pool)
-
-
-def _estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
-    from xscore.costs.caps import Caps, cap_status
-    from xscore.pipeline.factories import answer_estimate
-
-    judging = parts.judge.estimate(opened.turn, opened.pool)
-    left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
-    answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None
-    return replace(judging, primary=answering, caps=left)
+    if left:
+        count = f"{left:,} of {left + seen:,} files left"
+        warnings.insert(0, f"the index is still being built: {count}. `xscore index` finishes it.")
+    return warnings
 
 
 _TASK_WORDS: Mapping[TaskType, str] = {

@@ -29,10 +29,11 @@ from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_
 from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
 from xscore.prompts.turn_text import turn_block
+from xscore.records.events import ForwardingObserver, Observer
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer
-from xscore.records.reports import CapLeft, Estimate, Observer
+from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope, Turn
 
 QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
@@ -146,7 +147,7 @@ def prepare_questions(
             turn = complete_turn(asked, parts.root, work=work, allow_pii=settings.memory.allow_pii)
         except UsageError as error:
             raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
-        key = turn_key(turn_block(turn, context=settings.judge.context))
+        key = turn_key(turn_block(turn, sees=settings.judge.sees))
         with gc_paused():
             known = kept.known_or_taken_over(parts.store, key, name, found.candidates) if judge.is_model else {}
             pool = pool_among(found.everything, found.candidates, known)
@@ -170,20 +171,18 @@ def confirm_list_cost(parts: PipelineParts, estimate: Estimate) -> None:
         )
 
 
-class ConfirmedObserver(Observer):
+class ConfirmedObserver(ForwardingObserver):
     """Forwards to another observer and always confirms, since the user has confirmed the whole list."""
 
-    def __init__(self, observer: Observer) -> None:
-        passed_on = ("stage", "forecast", "progress", "note", "session", "answer_text")
-        vars(self).update({name: getattr(observer, name) for name in passed_on})
+    can_confirm = False
 
 
 class TurnList(Struct):
     """A running list."""
 
     parts: PipelineParts
-    with_judge: Callable[[PipelineParts], PipelineParts] = lambda parts: parts
-    """Replaces the judge of the parts by that of the list."""
+    shares_prompts: bool = False
+    """Whether its questions are judged by prompts that several of them can share."""
     answers: list[Answer] = field(default_factory=list)
     charged: dict[str, Decimal] = field(default_factory=dict)
     """Dollars by what they were charged to: turns, and prompts that turns shared."""
@@ -194,7 +193,10 @@ class TurnList(Struct):
     def __post_init__(self) -> None:
         self.parts.observer.stage("index")
         report = self.parts.index()
-        self.parts = replace(self.with_judge(self.parts), index=lambda until=None: report)
+        self.parts = replace(self._with_judge(self.parts), index=lambda until=None: report)
+
+    def _with_judge(self, parts: PipelineParts) -> PipelineParts:
+        return replace(parts, judge=parts.judge.with_shared_prompts()) if self.shares_prompts else parts
 
     @property
     def spent(self) -> Decimal:
@@ -206,7 +208,7 @@ class TurnList(Struct):
         parts, cap = self.parts, self.parts.settings.budget.max_usd
         if cap is None or parts.with_cap is None or not self.charged:
             return parts
-        capped = self.with_judge(parts.with_cap(max(Decimal(0), cap - self.spent)))
+        capped = self._with_judge(parts.with_cap(max(Decimal(0), cap - self.spent)))
         return replace(capped, observer=parts.observer, index=parts.index, with_cap=parts.with_cap)
 
     def charge(self, period: str) -> None:

@@ -13,7 +13,7 @@ from heapq import nlargest, nsmallest
 from msgspec import Struct
 
 from xscore.pipeline import receipt
-from xscore.pipeline.boosts import boost
+from xscore.pipeline.boosts import BoostRules, boost
 from xscore.pipeline.parts import PipelineParts
 from xscore.records.judgment import (
     SCORE_TOLERANCE,
@@ -86,7 +86,8 @@ def select(
 def is_about_tests(turn: Turn) -> bool:
     """Return whether a task mentions tests or is asked from a test file."""
     name = turn.file.rpartition("/")[2]
-    in_test = name.startswith(("test_", "tests.")) or bool(re.search(r"(?:_test|\.test|\.spec|Tests?)\.\w+$", name))
+    endings = r"(?:_test|\.test|\.spec|Tests?)\.\w+$"
+    in_test = name.startswith(("test_", "tests.")) or bool(name and re.search(endings, name))
     return in_test or bool(re.search(_ABOUT_TESTS, turn.task))
 
 
@@ -166,7 +167,7 @@ def rank(
     ranked = boosted(parts, outcomes, turn, thresholds=thresholds, now=now)
     selection = select(
         ranked,
-        unjudged=tuple(receipt.unjudged_pairs(outcomes)),
+        unjudged=receipt.unjudged_pairs(outcomes),
         thresholds=thresholds,
         settings=parts.settings.selection,
         about_tests=is_about_tests(turn),
@@ -180,19 +181,9 @@ def boosted(
     """Boost what was judged, reading only the links of candidates that can be boosted."""
     settings = parts.settings.boosts
     floor = settings.floor
-    near = [
-        candidate.id
-        for candidate, judgment, _ in outcomes
-        if isinstance(judgment, Judgment) and judgment.score >= floor
-    ]
+    near = [each.id for each, judgment, _ in outcomes if isinstance(judgment, Judgment) and judgment.score >= floor]
     edges = parts.store.edges_touching(near)
-    return boost(
-        outcomes,
-        edges=edges,
-        degrees=parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)}),
-        turn=turn,
-        settings=settings,
-        thresholds=thresholds,
-        now=parts.clock() if now is None else now,
-        boosters=parts.boosters,
-    )
+    degrees = parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)})
+    now = parts.clock() if now is None else now
+    rules = BoostRules(settings=settings, thresholds=thresholds, boosters=parts.boosters, now=now)
+    return boost(outcomes, turn, rules, edges=edges, degrees=degrees)

@@ -62,7 +62,7 @@ async def give_reasons(run: "TurnRun") -> None:
     chosen, parts = run.ranking.selection, run.parts
     near = [one for one in chosen.near_misses if chosen.came_near(one)]
     without = [one for one in (*chosen.kept, *near) if not reason_of(one, run.reasons)][:MOST_ASKED]
-    if not without or parts.settings.judge.reason_model == "none":
+    if not without:
         return
     if run.resources is None or not run.opened.pool.misses or run.interrupted:
         run.reasons_account = ReasonsAccount(absent="none were given when these memories were judged")
@@ -117,7 +117,7 @@ async def _asked(
     ]
     drafts = replace(chat.drafts, reasons_from=0.0)
     prompt = PackPrompt("reasons", tuple(pieces))
-    request, codes = drafts.request(prompt, turn_block(turn, context=parts.settings.judge.context))
+    request, codes = drafts.request(prompt, turn_block(turn, sees=parts.settings.judge.sees))
     completion = await resources.metered_provider(chat.provider).complete(replace(request, stage=Stage.REASON))
     said = drafts.layout.read(completion.text, frozenset(codes)).reasons
     named = {piece.content_hash: said.get(code, "") for code, piece in zip(codes, pieces, strict=True)}

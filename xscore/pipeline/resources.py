@@ -42,7 +42,6 @@ async def open_resources(
     *,
     answerer: Answerer | None,
     turn_id: str,
-    price_of: PriceFunction | None = None,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> "AsyncIterator[TurnResources]":
@@ -52,44 +51,35 @@ async def open_resources(
     """
     await ensure_event_loop()
     async with GroupCommit(store.path, store.keys) as commits:
-        here = SpendingStores(
-            StoredJudgments(commits, clock=clock),
-            turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock),
+        own = TurnResources(
+            store=store,
+            settings=settings,
+            answerer=answerer,
+            spending=SpendingStores(
+                StoredJudgments(commits, clock=clock),
+                turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock),
+            ),
+            usage=UsageTotals(Ledger(commits).record),
+            turn_id=turn_id,
+            price_of=PriceList(settings.provider.price),
+            clock=clock,
+            note=note,
         )
-        usage = UsageTotals(Ledger(commits).record)
-        async with resources_over(
-            here, usage, settings, turn_id, store=store, answerer=answerer, price_of=price_of, clock=clock, note=note
-        ) as resources:
+        async with joined_resources(own) as resources:
             yield resources
 
 
 @asynccontextmanager
-async def resources_over(
-    spending: "SpendingStores",
-    usage: UsageTotals,
-    settings: Settings,
-    turn_id: str,
-    *,
-    store: Store | None = None,
-    answerer: Answerer | None = None,
-    price_of: PriceFunction | None = None,
-    clock: Callable[[], float] = time.time,
-    note: Callable[[str], None] = lambda _: None,
-) -> "AsyncIterator[TurnResources]":
-    """Open the resources, joined to those of other machines by `extensions.shared`.
-
-    store: None if no memory of the user's own store is judged.
-    """
-    async with AsyncExitStack() as stack:
-        if store is not None:
-            _note_sharing(store, settings)
-        for open_shared in implementations("shared_resources", settings):
-            with_others = open_shared(
-                settings.shared, judgments=spending.judgments, budget=spending.budget, note=note, clock=clock
-            )
-            spending = await stack.enter_async_context(with_others)
-        price_of = price_of or PriceList(settings.provider.price)
-        resources = TurnResources(store, settings, answerer, spending, stack, usage, turn_id, price_of, clock, note)
+async def joined_resources(resources: "TurnResources") -> "AsyncIterator[TurnResources]":
+    """Join the resources to those of other machines by `extensions.shared`; close them and their models at the end."""
+    shared, clock = resources.settings.shared, resources.clock
+    async with resources.stack:
+        if resources.store is not None:
+            _note_sharing(resources.store, resources.settings)
+        for open_shared in implementations("shared_resources", resources.settings):
+            judgments, budget = resources.spending.judgments, resources.spending.budget
+            with_others = open_shared(shared, judgments=judgments, budget=budget, note=resources.note, clock=clock)
+            resources.spending = await resources.stack.enter_async_context(with_others)
         try:
             yield resources
         finally:
@@ -120,21 +110,21 @@ class SpendingStores(Struct):
         return ()
 
 
-class TurnResources(Struct):
+class TurnResources(Struct, kw_only=True):
     """What a turn spends through: a ledger, a budget, writers of judgments, and the models behind them."""
 
-    store: Store | None
+    store: Store | None = None
     """None if no memory of the user's own store is judged."""
     settings: Settings
-    answerer: Answerer | None
+    answerer: Answerer | None = None
     spending: SpendingStores
-    stack: AsyncExitStack
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closed with the resources."""
     usage: UsageTotals
     turn_id: str
     price_of: PriceFunction
     clock: Callable[[], float]
-    note: Callable[[str], None]
+    note: Callable[[str], None] = lambda _: None
     opened: list[Provider] = field(default_factory=list)
     judging_lines: list[tuple[Provider, Provider]] = field(default_factory=list)
     """Unwrapped providers, each with its limiter."""
@@ -179,12 +169,12 @@ class TurnResources(Struct):
         *,
         model: str,
         concurrency: int | None = None,
-        borne: int = 0,
+        handled: int = 0,
         stated: RateLimits | None = None,
     ) -> Provider:
         """Wrap a judging provider, once each, with retries, limits, budget and ledger.
 
-        model: its limits may be shared with others. borne: calls that its host has just answered at once. stated:
+        model: its limits may be shared with others. handled: calls that its host has just answered at once. stated:
         limits that its host named in earlier runs.
         """
         for connected, line in self.judging_lines:
@@ -197,7 +187,7 @@ class TurnResources(Struct):
         burst_s = SECOND_BURST_S if provider.name in DECISION_HOSTS else BURST_S
         own = LocalRates(rpm=limits.rpm, tpm=limits.tpm, remembered=stated, burst_s=burst_s)
         rates = self.spending.rates(own, bucket=bucket_name(provider, model=model))
-        line = self._retrying(provider, concurrency=concurrency, start=borne, rates=rates)
+        line = self._retrying(provider, concurrency=concurrency, start=handled, rates=rates)
         self.judging_lines.append((provider, line))
         return line
 

@@ -42,18 +42,16 @@ def save_turn(
         "unjudged": len(selection.unjudged),
     }
     is_new = turns.is_answered_first(parts.store.connection, answer.turn_id)
-    turns.finish_turn(
-        parts.store.connection,
-        answer.turn_id,
+    end = turns.TurnEnd(
         state=_state(answer),
         receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
         answer=answer.answer,
         figures=figures,
         verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
-        now=parts.clock(),
         has_evidence=any(entry.candidate.kind is not Kind.EXCHANGE for entry in selection.kept),
         isolated=isolated,
     )
+    turns.finish_turn(parts.store.connection, answer.turn_id, end, now=parts.clock())
     if isolated:
         return ()
     try:
@@ -108,7 +106,7 @@ def check_scores_path(path: Path, *, store_dir: Path) -> None:
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(f"--all-scores: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if not path.name or path.is_dir() or not folder.is_dir():
-        raise UsageError(f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first.")
+        raise UsageError(f"--all-scores: {path} is not in an existing folder", hint="Make the folder first.")
     is_replaced = not path.exists() or path.is_file()
     if not os.access(path.resolve().parent if is_replaced else path, os.W_OK):
         raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")

@@ -29,6 +29,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
     def count(table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
+    by_language = grouped("memory", "language")
     return StoreStatus(
         root=str(store.root.path),
         branch=redact(head_branch(git_dir)).text if git_dir else "",
@@ -42,8 +43,8 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         memories=count("memory"),
         by_layer=grouped("memory", "layer"),
         by_kind=grouped("memory", "kind"),
-        by_language=grouped("memory", "language"),
-        without_grammar=tuple(read_meta(connection, GRAMMARS_MISSING).split()),
+        by_language=by_language,
+        without_grammar=tuple(one for one in read_meta(connection, GRAMMARS_MISSING).split() if one in by_language),
         edges=grouped("edge", "relation"),
         judgments=count("judgment"),
         turns=count("turn"),

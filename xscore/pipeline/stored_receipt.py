@@ -36,9 +36,9 @@ def receipt_body(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise StoreDamaged(f"the receipt is torn: {error}", hint=_HINT) from error
+        raise StoreDamaged(f"the receipt is damaged: {error}", hint=_HINT) from error
     if not isinstance(body, dict):
-        raise StoreDamaged("the receipt is torn: it is no object", hint=_HINT)
+        raise StoreDamaged("the receipt is damaged: it is no object", hint=_HINT)
     return body
 
 
@@ -48,7 +48,7 @@ def read_receipt(text: str) -> StoredReceipt:
     try:
         answer = msgspec.convert(_as_record(body), Answer)
     except msgspec.ValidationError as error:
-        raise StoreDamaged(f"the receipt is not whole: {_fault(error)}", hint=_HINT) from error
+        raise StoreDamaged(f"the receipt is incomplete: {_fault(error)}", hint=_HINT) from error
     except BrokenReceipt as error:
         raise StoreDamaged(f"the receipt is damaged: {error.message}", hint=_HINT) from error
     return StoredReceipt(answer, body)

@@ -6,7 +6,6 @@ cancellation, is taken back here, and ends in a receipt like any other end.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,41 +13,26 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import receipt
-from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
+from xscore.pipeline.judging import Deadline, known_outcomes, take_back_cancellation
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnOptions
-from xscore.pipeline.prepare import (
-    OpenedTurn,
-    confirm_cost,
-    deadline_at,
-    index_until,
-    open_turn,
-    unfinished_index,
-    unreadable_layers,
-)
+from xscore.pipeline.prepare import OpenedTurn, deadline_at, index_until, open_turn, opening_warnings
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
-from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, XscoreError
+from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
 from xscore.platform.event_loop import ensure_event_loop
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
-from xscore.records.calls import Stage
-from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, Unjudged, UnjudgedCause
+from xscore.records.events import JudgeEstimate, Kept
+from xscore.records.judgment import JudgeIdentity, Judgment, Outcome, Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import Answer, ReasonsAccount, SecondDraws, TurnFigures
-from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.store import turns
 
 if TYPE_CHECKING:
     from xscore.pipeline.fusion import RenderedContext
-    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
-    from xscore.pipeline.model_factory import ModelJudgeFactory
-    from xscore.pipeline.pool import Pool
     from xscore.pipeline.resources import TurnResources
-    from xscore.scorer.judge import Judge
 
-FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
-"""Announce judging that will take this long, or cost this much."""
 NEAREST_BY_WORDS = 5
 """How many memories are named where words alone ranked and none reached the threshold."""
 
@@ -70,33 +54,44 @@ async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> An
         index_until=index_until(parts, options, stopwatch),
     )
     answers = options.answer and parts.answerer is not None
-    confirm_cost(parts, opened, answers=answers)
-    turn_id = turns.begin_turn(
-        parts.store.connection,
-        opened.turn,
-        turn_key=opened.key,
-        judge=judge_key(parts.judge.identity),
-        judge_name=str(parts.judge.spec),
-        primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
-        now=parts.clock(),
-        process=process_identity(),
-        command=options.command,
-        isolated=options.isolated,
-    )
-    warnings = [*parts.warnings, *unfinished_index(opened), *unreadable_layers(opened)]
+    if parts.observer.can_confirm:
+        from xscore.pipeline.turn_estimate import confirm_cost
+
+        confirm_cost(parts, opened, answers=answers)
+    opened = _begin_turn(parts, opened, options)
+    warnings = [*parts.warnings, *opening_warnings(opened)]
     if answers or (opened.pool.misses and parts.judge.is_model):
         from xscore.pipeline.budget_messages import announce_budget  # most fully cached turns spend nothing
 
         warnings += announce_budget(parts, opened, answers=answers, isolated=options.isolated)
-    run = TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, stopwatch, warnings)
+    run = TurnRun(parts, opened, options, stopwatch, warnings)
     try:
         finished = await run.go()
     except BaseException as error:
-        turns.abandon_turn(parts.store.connection, turn_id)
+        if isinstance(error, XscoreError):
+            from xscore.pipeline.turn_judging import receipt_of_failed
+
+            error.receipt = receipt_of_failed(run)
+        turns.abandon_turn(parts.store.connection, opened.turn.id)
         await run.close(error=error)
         raise
     warning = await run.close(exit_code=finished.exit_code)
     return replace(finished, warnings=(*finished.warnings, warning)) if warning else finished
+
+
+def _begin_turn(parts: PipelineParts, opened: OpenedTurn, options: TurnOptions) -> OpenedTurn:
+    """Store that the turn begins, and return it with its id."""
+    start = turns.TurnStart(
+        turn_key=opened.key,
+        judge=judge_key(parts.judge.identity),
+        judge_name=str(parts.judge.spec),
+        primary=f"{parts.answerer.provider}:{parts.answerer.model}" if parts.answerer else "",
+        process=process_identity(),
+        command=options.command,
+        isolated=options.isolated,
+    )
+    turn_id = turns.begin_turn(parts.store.connection, opened.turn, start, now=parts.clock())
+    return replace(opened, turn=replace(opened.turn, id=turn_id))
 
 
 class TurnRun(Struct):
@@ -151,7 +146,8 @@ class TurnRun(Struct):
 
                     take_earlier(self)
                 self._rank()
-                if self.parts.judge.identity.is_decision and not (self.ranked_by or self.options.isolated):
+                asks = self.parts.judge.identity.is_decision and self.parts.settings.judge.reason_model != "none"
+                if asks and not (self.ranked_by or self.options.isolated):
                     from xscore.pipeline.reasons import give_reasons
 
                     await give_reasons(self)
@@ -159,9 +155,11 @@ class TurnRun(Struct):
                 await self._call_primary()
         assert self.ranking is not None
         finished = receipt.make_receipt(self, self.ranking)
+        if self.options.deliver is not None:
+            self.options.deliver(finished)
         with self._answer_comes_first():
-            ranked = () if self.ranked_by else self.ranking.ranked
-            scores = (entry.score for entry in ranked if entry.candidate.content_hash not in self.taken_over)
+            ranked, others = () if self.ranked_by else self.ranking.ranked, self.taken_over
+            scores = [entry.score for entry in ranked if not others or entry.candidate.content_hash not in others]
             self.figures = receipt.turn_figures(finished, scores, command=self.options.command, forecast=self.forecast)
             said = save_turn(self.parts, finished, self.ranking.selection, self.figures, isolated=self.options.isolated)
             finished = replace(finished, warnings=(*finished.warnings, *said))
@@ -215,83 +213,13 @@ class TurnRun(Struct):
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
         with self.stopwatch.stage("judge"):
-            if self.resources is None or not opened.pool.misses:
-                self.outcomes = await self.judge_by(NoJudge(UnjudgedCause.REPLAY), opened.pool)
+            if not opened.pool.misses:
+                with gc_paused():
+                    self.outcomes = tuple(filter(None, known_outcomes(opened.pool, opened.turn)))
                 return
-            deadline = self.deadline
-            self.resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
-            judge = await self._open_judge(self.resources)
-            self.outcomes = await self.judge_by(judge, opened.pool)
-            if not isinstance(judge, NoJudge) and judge.identity.is_decision:
-                from xscore.pipeline.judging_again import draw_again
+            from xscore.pipeline.turn_judging import judge_missing  # a turn that is all cached needs none of it
 
-                drawn = await draw_again(self.parts, self.resources, (opened.turn, opened.key), self.outcomes, deadline)
-                self.outcomes, self.second_draws = drawn.outcomes, drawn.counts
-                self.interrupted = self.interrupted or drawn.interrupted
-                self.warnings += drawn.warnings
-            if any(isinstance(one.result, Unjudged) for one in self.outcomes):
-                from xscore.pipeline.judging_again import take_over
-
-                await take_over(self)
-            lost = {one.result.cause for one in self.outcomes if isinstance(one.result, Unjudged)}
-            if UnjudgedCause.DEADLINE in lost and (why := self.resources.why_unanswered()):
-                self.warnings.append(why)
-            self.remember_host(parts.judge)
-        if not isinstance(judge, NoJudge):
-            self.warnings += (*judge.warnings(), *self.resources.warnings())
-
-    async def judge_by(self, judge: "Judge | NoJudge", pool: "Pool") -> tuple[Outcome, ...]:
-        """Give every candidate of a pool an outcome, within the deadline."""
-        parts = self.parts
-        bounds = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
-        if self.resources is not None:
-            usage = self.resources.usage
-            bounds = replace(bounds, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
-        judged: JudgedPool = await judge_pool(pool, judge, self.opened.turn, bounds)
-        self.interrupted = judged.interrupted
-        return judged.outcomes
-
-    def remember_host(self, judge: "LexicalJudgeFactory | ModelJudgeFactory") -> None:
-        """Store what replies have shown of a judge's host, or warn: it can be probed again."""
-        try:
-            judge.close()
-        except StoreError as error:  # the judgments are worth more
-            self.warn(f"what the host can do was not remembered: {error.message}", error.hint)
-
-    async def _open_judge(self, resources: "TurnResources") -> "Judge | NoJudge":
-        """Open the judge; probe its host first if needed.
-
-        A host that refuses is an error only if nothing is cached, since there is nothing to report then; if it cannot
-        be reached, the lexical judge ranks.
-        """
-        import asyncio
-
-        opened, parts = self.opened, self.parts
-        forecast = parts.judge.forecast(opened.turn, opened.pool)
-        self.forecast = forecast if parts.judge.is_model else None
-        if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
-            parts.observer.forecast(forecast)
-        try:
-            async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):
-                judge = await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
-        except TimeoutError:
-            return NoJudge(UnjudgedCause.DEADLINE)
-        except asyncio.CancelledError:
-            take_back_cancellation(asyncio.current_task())
-            return NoJudge(UnjudgedCause.INTERRUPTED)
-        except (ProviderError, NoUsableModel) as error:
-            from xscore.pipeline.judging_again import can_go_on
-
-            if len(opened.pool.misses) == len(opened.pool.candidates) and not can_go_on(self, error):
-                raise
-            self.warn(f"the judge could not be asked: {error.message}", error.hint)
-            return NoJudge(UnjudgedCause.PROVIDER, error.message)
-        if parts.judge.is_model and judge.identity != parts.judge.identity:
-            # the turn names the judge that its first contact found to answer under the name it was asked by
-            self.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
-            self.opened = replace(opened, pool=replace(opened.pool, thread=None))  # its thread was told by another
-            turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
-        return judge
+            await judge_missing(self)
 
     def _rank(self) -> None:
         parts, turn, outcomes, thresholds = self.parts, self.opened.turn, self.outcomes, self.parts.judge.thresholds
@@ -307,25 +235,25 @@ class TurnRun(Struct):
                 outcomes = lexical_outcomes(parts, turn, self.opened.pool.candidates)
             self.ranking = rank(parts, outcomes, turn, thresholds=thresholds)
             if self.ranked_by:
-                unjudged = tuple(receipt.unjudged_pairs(self.outcomes))
+                unjudged = receipt.unjudged_pairs(self.outcomes)
                 self.ranking = replace(self.ranking, selection=replace(self.ranking.selection, unjudged=unjudged))
             chosen = self.ranking.selection
             self.reasons = receipt.find_reasons(self, (*chosen.kept, *chosen.near_misses))
+        self.parts.observer.on(Kept(chosen.kept))
         if self.options.ranked is not None:
             self.options.ranked(turn, self.ranking)
 
     def _why_lexical_ranks(self) -> str:
         if not self.nothing_judged or self.left_by:  # an earlier judgment says more than words
             return ""
-        from xscore.pipeline.judging_again import why_lexical_ranks
+        from xscore.pipeline.turn_judging import why_lexical_ranks
 
         return why_lexical_ranks(self)
 
     @property
     def found_nothing(self) -> bool:
         """Whether words alone ranked, and no memory reached the threshold: that says little of what there is."""
-        nothing = bool(self.outcomes) and self.ranking is not None and not self.ranking.selection.kept
-        return nothing and self._ranked_by_words
+        return bool(self._ranked_by_words and self.outcomes and self.ranking and not self.ranking.selection.kept)
 
     @property
     def _ranked_by_words(self) -> bool:
@@ -341,20 +269,18 @@ class TurnRun(Struct):
         """Render the bundle if anyone will see it."""
         if not (self.options.answer or self.options.bundle):
             return
-        from xscore.pipeline.fusion import build_context
+        from xscore.pipeline.fusion import ContextForm, build_context
 
         assert self.ranking is not None
+        wanted = ContextForm(
+            form=self.options.bundle or "xml",
+            ceilings=self.opened.routing.plan.ceilings,
+            max_tokens=self.options.max_tokens,
+            nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0,
+        )
         with self.stopwatch.stage("select"):
-            self.context = build_context(
-                self.parts,
-                self.ranking.selection,
-                self.opened.turn,
-                form=self.options.bundle or "xml",
-                reasons=self.reasons,
-                nearest=NEAREST_BY_WORDS if self._ranked_by_words else 0,
-                max_tokens=self.options.max_tokens,
-                ceilings=self.opened.routing.plan.ceilings,
-            )
+            selection, turn = self.ranking.selection, self.opened.turn
+            self.context = build_context(self.parts, selection, turn, wanted, reasons=self.reasons)
 
     async def _call_primary(self) -> None:
         """Call the answering model, unless there is nothing to answer from."""
@@ -366,7 +292,7 @@ class TurnRun(Struct):
             self.warn("no memory reached the threshold, so no model was asked", "--answer-anyway asks it.")
             return
         if self.ranking is not None and not self.ranking.selection.kept:
-            self.warn("nothing was chosen, so the answer rests on the task alone")
+            self.warn("nothing was chosen, so the answer is based on the task alone")
         import asyncio
 
         from xscore.pipeline.answering import ask_primary

@@ -20,6 +20,7 @@ from xscore.indexer.discovery import AdmissionRules
 from xscore.platform.errors import UsageError
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
+from xscore.platform.text import encodable_text
 from xscore.records.turn import ChangedFile, Scope, Turn
 from xscore.store.index_rows import file_languages
 from xscore.store.personal_data import redact_said
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
 
 MAX_TASK_CHARS = 100_000
 MAX_FILE_CHARS = 60_000
+MAX_CONTEXT_CHARS = 4_000
+"""Longest line of the context."""
 MAX_DIFF_CHARS = 20_000
 SCREENED_FACTOR = 4
 """Scan this many times the shown length for secrets."""
 MAX_RECENT_DAYS = 30.0
 SECONDS_PER_DAY = 86_400.0
-_SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
-_NAMES = re.compile(r'^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$', re.MULTILINE)
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+_SECTION = r"(?m)^(?=diff --git )"
+_NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
+_HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
 
 
 class UncommittedWork(Struct, frozen=True):
@@ -55,18 +58,27 @@ def uncommitted_work(
     """Ask git for the change since HEAD and for the files of recent commits. now: Unix seconds."""
     if not (settings.git and root.is_git):
         return UncommittedWork()
-    known, rules = file_languages(connection), AdmissionRules(settings)
+    diff = working_diff(root.path)
+    if diff:
+        known, rules = file_languages(connection), AdmissionRules(settings)
 
-    def is_admitted(path: str) -> bool:
-        is_deleted = not (root.path / native_name(path)).exists()
-        return path in known or (is_deleted and not rules.refusal_by_path(path))
+        def is_admitted(path: str) -> bool:
+            is_deleted = not (root.path / native_name(path)).exists()
+            return path in known or (is_deleted and not rules.refusal_by_path(path))
 
-    diff = sections_among(working_diff(root.path), is_admitted)
+        diff = sections_among(diff, is_admitted)
     ages = {portable_name(path): max(0.0, now - at) / SECONDS_PER_DAY for at, path in recent_commits(root.path)}
     lines = edited_lines(diff)
     edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
     recent = [ChangedFile(path, days) for path, days in ages.items() if days <= MAX_RECENT_DAYS and path not in lines]
     return UncommittedWork(shown_diff(diff), (*edited, *recent))
+
+
+def _redacted_line(name: str, value: str, *, allow_pii: bool) -> tuple[str, str]:
+    """Redact name and value as one line, since a name such as `password` says that its value is a secret."""
+    line = " ".join(encodable_text(f"{name}: {value}").split())[: SCREENED_FACTOR * MAX_CONTEXT_CHARS]
+    name, _, value = redact_said(line, allow_pii=allow_pii).text[:MAX_CONTEXT_CHARS].partition(": ")
+    return name, value
 
 
 def shown_diff(diff: str) -> str:
@@ -76,12 +88,14 @@ def shown_diff(diff: str) -> str:
 
 def sections_among(diff: str, is_admitted: Callable[[str], bool]) -> str:
     """Keep the files of a unified diff whose names, old and new, are all admitted; a part without a name is dropped."""
-    return "".join(part for part in _SECTION.split(diff) if (names := _names(part)) and all(map(is_admitted, names)))
+    return "".join(
+        part for part in re.split(_SECTION, diff) if (names := _names(part)) and all(map(is_admitted, names))
+    )
 
 
 def _names(section: str) -> list[str]:
     head = section.partition("\n@@")[0]
-    return [portable_name(name) for name in _NAMES.findall(head) if name != "/dev/null"]
+    return [portable_name(name) for name in re.findall(_NAMES, head) if name != "/dev/null"]
 
 
 def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
@@ -90,7 +104,7 @@ def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
     Lines that were only removed count as an edit of the two lines around them.
     """
     found: dict[str, list[tuple[int, int]]] = {}
-    for section in _SECTION.split(diff):
+    for section in re.split(_SECTION, diff) if diff else ():
         names, (_, *hunks) = _names(section), re.split(r"^(?=@@ )", section, flags=re.MULTILINE)
         if names and hunks and "\n+++ /dev/null" not in section.partition("\n@@")[0]:
             found[names[-1]] = [span for hunk in hunks for span in _edits_of(hunk.split("\n"))]
@@ -99,7 +113,7 @@ def edited_lines(diff: str) -> Mapping[str, list[tuple[int, int]]]:
 
 def _edits_of(hunk: Iterable[str]) -> list[tuple[int, int]]:
     header, *lines = hunk
-    begins = _HUNK.match(header)
+    begins = re.match(_HUNK, header)
     if begins is None:
         return []
     at, spans = int(begins[1]), list[tuple[int, int]]()
@@ -136,7 +150,7 @@ def complete_turn(
     work: what the turn does not bring itself. allow_pii: leave e-mail addresses and the like in what the user asks
     and pastes. indexed: the paths among which an error finds those nearest to a file that is not there.
     """
-    task = turn.task.strip()
+    task = encodable_text(turn.task).strip()
     if not task:
         raise UsageError(
             "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
@@ -154,6 +168,7 @@ def complete_turn(
         turn,
         task=redact_said(task, allow_pii=allow_pii).text,
         errors=redact_said(errors, prose=False, allow_pii=allow_pii).text[-MAX_TASK_CHARS:].strip(),
+        about=tuple(_redacted_line(name, value, allow_pii=allow_pii) for name, value in turn.about),
         file=file,
         scope=_scope_in_root(turn.scope, root, indexed) if turn.scope.within else turn.scope,
         file_text=_file_text(file, root) if file else "",

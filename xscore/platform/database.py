@@ -102,12 +102,14 @@ def lock_wait_until(connection: sqlite3.Connection, until: float | None) -> Iter
 
 @contextmanager
 def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several reads see the same state, whatever others write meanwhile."""
-    connection.execute("BEGIN")
+    """Let several reads see the same state, whatever others write meanwhile; an open transaction is one already."""
+    is_within = connection.in_transaction
+    if not is_within:
+        connection.execute("BEGIN")
     try:
         yield
     finally:
-        if connection.in_transaction:
+        if not is_within and connection.in_transaction:
             connection.execute("ROLLBACK")
 
 

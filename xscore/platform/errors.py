@@ -10,6 +10,7 @@
     │   ├── SharedUnavailable         6  the shared server cannot be asked
     │   ├── StoreUntrusted            6  it was made elsewhere
     │   └── StoreDamaged              6  its bytes are wrong
+    ├── SourceFailed                  1  the caller's own iterator raised
     ├── BrokenReceipt                70  the candidates do not add up
     └── ProviderError                 3  a model call failed
         ├── NotSent                      the run was stopped first
@@ -34,7 +35,7 @@ This module does not format for the terminal and knows no SDK; adapters translat
 """
 
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 INSTALL_FROM = "."
 """What hints give to `pip install`: the checkout, until the package is published under a name of our own."""
@@ -65,6 +66,10 @@ class XscoreError(Exception):
 
     exit_code: ClassVar[int] = ExitCode.INTERNAL
     kind: ClassVar[str] = "internal"
+    receipt: Any = None
+    """What was done and spent before the error; None: nothing was sent."""
+    judged: Any = None
+    """What `xscore.judge` had judged before the error, as it would have returned it."""
 
     def __init_subclass__(cls, *, kind: str, exit_code: int | None = None, **facts: bool) -> None:
         cls.kind = kind
@@ -84,6 +89,14 @@ class NothingMatched(XscoreError, kind="nothing_matched", exit_code=ExitCode.PAR
 
 class UsageError(XscoreError, kind="usage", exit_code=ExitCode.USAGE):
     """The command line, a setting or an argument cannot be used as given."""
+
+
+def require_kind(*kinds: Any, **given: object) -> None:
+    """Raise UsageError unless each argument, given by its name, is of one of these types; None is `type(None)`."""
+    for name, value in given.items():
+        if not isinstance(value, kinds):
+            wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
+            raise UsageError(f"`{name}` is a `{type(value).__name__}`", hint=f"Give a {wanted}.")
 
 
 class NoUsableModel(XscoreError, kind="no_usable_model", exit_code=ExitCode.NOTHING_JUDGED):
@@ -112,6 +125,10 @@ class StoreUntrusted(StoreError, kind="store_untrusted"):
 
 class StoreDamaged(StoreError, kind="store_damaged"):
     """The database fails its own integrity check or has an unknown schema."""
+
+
+class SourceFailed(XscoreError, kind="source", exit_code=ExitCode.PARTLY):
+    """The iterator of items that the caller gave raised an error (`__cause__`); `judged` holds what came before."""
 
 
 class BrokenReceipt(XscoreError, kind="broken_receipt"):

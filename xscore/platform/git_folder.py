@@ -86,20 +86,22 @@ def _stays_within(home: Path, own: Path, *_changed: int) -> bool:
     if any(_own_text(objects, f"info/{name}").strip() for name in ("alternates", "http-alternates")):
         return False
     try:
-        folders = [home, own, home / "info", home / "refs", home / "refs" / "heads", objects]
-        folders += [Path(entry) for entry in os.scandir(objects) if entry.is_dir(follow_symlinks=False)]
+        folders = list(map(str, (home, own, home / "info", home / "refs", home / "refs" / "heads", objects)))
+        with os.scandir(objects) as entries:
+            folders += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         return not any(_has_link_out(folder, home) for folder in folders)
     except OSError:
         return False
 
 
-def _has_link_out(folder: Path, home: Path) -> bool:
-    if not folder.is_dir():
+def _has_link_out(folder: str, home: Path) -> bool:
+    """Whether an entry of a folder is a link out of `home`. Plain strings: a repository may have 256 folders."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    with os.scandir(folder) as entries:
-        return any(
-            entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(home) for entry in entries
-        )
+    return any(not Path(os.path.realpath(link)).is_relative_to(home) for link in links)
 
 
 def other_worktrees(root: Path) -> tuple[Path, ...]:

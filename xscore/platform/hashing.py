@@ -19,12 +19,11 @@ def digest(*fields: str) -> str:
 
     Lone surrogates (from file names that are not UTF-8) are hashed as their surrogate escape bytes.
     """
-    state = blake2b(digest_size=DIGEST_BYTES)
+    parts: list[bytes] = []
     for field in fields:
         data = field.encode("utf-8", "surrogatepass")
-        state.update(len(data).to_bytes(8, "big"))
-        state.update(data)
-    return state.hexdigest()
+        parts += len(data).to_bytes(8, "big"), data
+    return blake2b(b"".join(parts), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def file_digest(data: bytes) -> str:

@@ -21,6 +21,9 @@ from xscore.platform.text import one_line
 MAX_BYTES = 50_000_000
 MAX_LINE_BYTES = 8_000_000
 STDIN = "-"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+"""Matches an escape, or two that are a surrogate pair; the group is a surrogate without its partner."""
 _NAME_ONE = "Name a file of JSON lines, or - for standard input."
 
 
@@ -34,6 +37,7 @@ class HasId(Protocol):
 
 
 Line = TypeVar("Line", bound=HasId)
+Shape = TypeVar("Shape")
 
 
 def read_lines_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
@@ -78,6 +82,19 @@ def parse_lines(data: bytes, name: str, shape: type[Line], *, hint: str, first: 
             )
         found[read.id] = number, read
     return tuple(read for _, read in found.values())
+
+
+def decode_agent_json(data: bytes, shape: type[Shape]) -> Shape:
+    """Decode what an agent sent; half an emoji that it cut, a lone surrogate, becomes U+FFFD.
+
+    Raises ValueError or RecursionError.
+    """
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.DecodeError:
+        if not _SURROGATE.search(data):
+            raise
+    return msgspec.json.decode(_ESCAPE.sub(lambda one: rb"\ufffd" if one[1] else one[0], data), type=shape)
 
 
 def without_values(error: Exception) -> str:

@@ -58,7 +58,7 @@ def find_root(start: Path) -> RepositoryRoot:
     inside = path / STORE_DIR
     effective = os.access in os.supports_effective_ids
     read_only = not os.access(inside if inside.is_dir() else path, os.W_OK | os.X_OK, effective_ids=effective)
-    store_dir = _users("cache") / "stores" / digest("root", str(path)) if read_only else inside
+    store_dir = user_cache_dir() / "stores" / digest("root", str(path)) if read_only else inside
     return RepositoryRoot(path, git_dir is not None, git_dir, store_dir, read_only)
 
 
@@ -79,6 +79,11 @@ def user_config_file() -> Path:
     return _users("config") / "config.toml"
 
 
+def user_cache_dir() -> Path:
+    """The user's cache folder, whether or not it exists."""
+    return _users("cache")
+
+
 _USERS_FOLDERS = {
     "data": ("XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support"),
     "config": ("XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support"),
@@ -97,6 +102,8 @@ def _users(kind: Literal["data", "config", "cache"]) -> Path:
 
 def portable_name(name: str | bytes) -> str:
     """Return a file name as UTF-8 text: other bytes become `%XX`, a `%` that could be mistaken for one `%25`."""
+    if isinstance(name, str) and name.isascii() and "%" not in name:
+        return name
     data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
     text = _AMBIGUOUS.sub("%25", data.decode("utf-8", "surrogateescape"))
     return _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)

@@ -8,7 +8,6 @@ Trade-off: a wall clock that jumps by more than the lease makes a live runner lo
 
 import gc
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -61,7 +60,7 @@ def process_place() -> str:
     space = ""
     with suppress(OSError):
         space = str(Path("/proc/self/ns/pid").readlink())
-    return f"{socket.gethostname()} {space}".rstrip()
+    return f"{os.uname().nodename} {space}".rstrip()
 
 
 def process_identity() -> str:

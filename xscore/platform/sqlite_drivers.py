@@ -33,9 +33,13 @@ _REASONS = {
     sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
+    sqlite3.SQLITE_INTERRUPT: ("was not written in time", "Run it again with more time."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
-_UNUSABLE = "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
+_UNUSABLE = (
+    r"no such (table|column)|table \S+ has (no column|\d+ columns)"
+    "|malformed|unsupported file format|unknown function"
+)
 """Generic SQLite errors that mean damage, since our statements and schema are tested."""
 _TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")
 
@@ -82,7 +86,9 @@ def _translating_connection(driver: Any) -> Any:
             try:
                 return method(*arguments)
             except failures as error:
-                _translate(error, getattr(arguments[0].connection, "place", None))
+                place = getattr(arguments[0].connection, "place", None)
+                arguments[0].close()  # or the statement waits at the row that failed, and its database stays locked
+                _translate(error, place)
 
         return translated
 

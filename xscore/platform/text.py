@@ -12,9 +12,10 @@ from math import isfinite
 
 _BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
 _NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
-_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
-_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
-_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
+_UNSAFE = f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]"
+_UNSAFE_IN_LINE = f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]"
+_UNSAFE_IN_JSON = f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]"
+"""Patterns, compiled at first use: each takes a third of a millisecond."""
 
 KEY_TAIL = 4
 SHORTEST_KEY_SHOWN = 12
@@ -23,12 +24,12 @@ SHORTEST_KEY_SHOWN = 12
 
 def escape_controls(text: str) -> str:
     """Escape the control characters of a block of text; line ends and tabs stay."""
-    return _UNSAFE.sub(_escape, text)
+    return re.sub(_UNSAFE, _escape, text)
 
 
 def one_line(text: str) -> str:
     """Show a path, name or reason on one line, whatever it contains."""
-    return _UNSAFE_IN_LINE.sub(_escape, " ".join(text.split("\n")))
+    return re.sub(_UNSAFE_IN_LINE, _escape, " ".join(text.split("\n")))
 
 
 def ellipsize(text: str, limit: int) -> str:
@@ -49,7 +50,7 @@ def safe_json(value: object, *, ascii_only: bool = False) -> str:
     import json
 
     text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -165,6 +166,11 @@ def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, safe for a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines
+
+
+def encodable_text(text: str) -> str:
+    """Return text without lone surrogates, which neither a store nor a request can hold; each becomes `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def readable_text(text: str) -> str:

@@ -16,9 +16,11 @@ from msgspec import Struct
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.fences import escape_attribute, escape_tags, lines_around, shorten_middle, well_formed
+from xscore.prompts.turn_text import about_block
 from xscore.records.calls import Request, Stage
 from xscore.records.memory import Memory
 from xscore.records.turn import Checkpoint, Turn
+from xscore.settings import PrimarySettings
 
 SESSION_TOKENS = 3_200
 """Most tokens of the session block."""
@@ -93,9 +95,10 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 
 
 @cache
-def answer_system_text() -> str:
-    """Return the system text of the answering call."""
-    return Path(__file__).with_name("answer_system.md").read_text("utf-8").strip()
+def answer_system_text(*, is_general: bool = False) -> str:
+    """Return the system text of the answering call. is_general: the memories are of any kind, and no code."""
+    name = "answer_general.md" if is_general else "answer_system.md"
+    return Path(__file__).with_name(name).read_text("utf-8").strip()
 
 
 def answer_request(
@@ -104,15 +107,18 @@ def answer_request(
     *,
     conversation: SessionContext = EMPTY_SESSION_CONTEXT,
     model: str,
-    max_output_tokens: int,
-    reasoning: str = "",
-    timeout_s: float = 300.0,
+    settings: PrimarySettings,
+    is_general: bool = False,
 ) -> Request:
-    """Build the one request of the primary model."""
-    parts = [session_block(conversation), _context(bundle), checkpoint_block(conversation), _editor_blocks(turn)]
+    """Build the one request of the primary model. model: its own name, which the settings give after the provider's.
+
+    is_general: see `answer_system_text`.
+    """
+    context = _general_context(bundle) if is_general else _context(bundle)
+    parts = [session_block(conversation), context, checkpoint_block(conversation), _editor_blocks(turn)]
     tone = PERSONAS.get(conversation.persona)
-    system = f"{answer_system_text()}\n- {tone}" if tone else answer_system_text()
-    asked = f"Task:\n{well_formed(turn.task)}\n\nGenerate solution with full context."
+    system = answer_system_text(is_general=is_general) + (f"\n- {tone}" if tone else "")
+    asked = f"Task:\n{well_formed(turn.task)}" + ("" if is_general else "\n\nGenerate solution with full context.")
     content = (*(part for part in parts if part), asked)
     chars = tokens.size(system, *content) + 2 * len(content)
     return Request(
@@ -120,11 +126,11 @@ def answer_request(
         model=model,
         system=system,
         content=content,
-        max_output_tokens=max_output_tokens,
+        max_output_tokens=settings.max_output_tokens,
         input_tokens=tokens.estimate(chars, kind="answer"),
         reserved_input_tokens=tokens.upper_bound(chars),
-        reasoning=reasoning,
-        timeout_s=timeout_s,
+        reasoning=settings.reasoning,
+        timeout_s=settings.timeout_s,
     )
 
 
@@ -145,8 +151,12 @@ def _context(bundle: Bundle) -> str:
     return f"Relevant code context:\n{bundle.text}"
 
 
+def _general_context(bundle: Bundle) -> str:
+    return f"Relevant memories:\n{bundle.text}" if bundle.text else "No memory was judged relevant enough."
+
+
 def _editor_blocks(turn: Turn) -> str:
-    parts = []
+    parts = [f"Context:\n{about_block(turn)}"] if turn.about else []
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         text = escape_tags(lines_around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")

@@ -103,7 +103,7 @@ def render_xml(layout: BundleLayout) -> str:
             fenced = "\n".join(map(_xml_piece, run))
             blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>"))
         parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
-    for name, lines in (("governance", layout.governance()), ("omitted", _names(layout))):
+    for name, lines in (("governance", layout.governance()), ("left_out", _names(layout))):
         if lines:
             parts.append("\n".join([f"<{name}>", *lines, f"</{name}>"]))
     return "\n".join(parts)

@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 ANSWER_TAGS = (
-    "code memory file header omitted session exchange current_file diff errors task answer system"
+    "code memory file header left_out session exchange current_file diff errors task answer system"
     " system_context evidence past_answers governance facts session_summary checkpoint"
 )
 

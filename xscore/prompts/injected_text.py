@@ -32,7 +32,8 @@ _OURS = {
     "header": r"<header file=\"[^\"\n]*\">",
     "past_answers": r"<past_answers>(?=\n[\[<])",
     "governance": rf"<governance>(?=\n(?:{FAILURES_HEADING}|{DECISIONS_HEADING})\n)",
-    "omitted": rf"<omitted>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",
+    "omitted": rf"<omitted>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",  # its name before 0.1.0
+    "left_out": rf"<left_out>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",
     "current_file": r"<current_file path=\"[^\n]*\">",
     "session_summary": r"<session_summary>(?=\n)",
     "session": r"<session>(?=\n<)",
@@ -41,17 +42,16 @@ _OURS = {
     "errors": r"(?<=Errors:\n)<errors>",
     "xscore_context": r"<xscore_context>(?=\n)",
 }
-_OPENING = re.compile(
-    "|".join(
-        [
-            *(rf"(?P<{tag}>{opening})" for tag, opening in _OURS.items()),
-            rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})(?:\s[^<>\n]{{0,400}})?>",
-        ]
-    )
+# Patterns are compiled where they are first needed: most prompts need none, and a hook waits for each.
+_OPENING = "|".join(
+    [
+        *(rf"(?P<{tag}>{opening})" for tag, opening in _OURS.items()),
+        rf"<(?P<foreign>{'|'.join(sorted(_FOREIGN, key=len, reverse=True))})(?:\s[^<>\n]{{0,400}})?>",
+    ]
 )
-_CAPTION = re.compile(rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b")
+_CAPTION = rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b"
 """The line above each memory of a bundle."""
-_BUNDLE_LINE = re.compile(
+_BUNDLE_LINE = (
     r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$"
     rf"|\d+ more passed |{'|'.join([FAILURES_HEADING, DECISIONS_HEADING, *HEADINGS.values()])}|\s*$"
 )
@@ -60,15 +60,15 @@ _BUNDLE_HEADS = (
     *("# System context", "# Evidence", "# Past answers", "# Governance", "# Left out", "## Semantic Memory Context"),
     *("## Known Failure Patterns", "## Decision History"),
 )
-_LABEL = re.compile(
-    r"^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?|Earlier in this session:"
-    r"|Saved state to go on from:|Current file:|Uncommitted change:|Errors:|You were working on .{0,300}ago\))$",
-    re.MULTILINE,
+_LABEL = (
+    r"(?m)^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?"
+    r"|Earlier in this session:|Saved state to go on from:|Current file:|Uncommitted change:|Errors:"
+    r"|You were working on .{0,300}ago\))$"
 )
 _CLOSING_WORDS = "Generate solution with full context."
-_BUNDLE_JSON = re.compile(r'\{\s*"schema": 1,\s*"(?:headers|memories)": ')
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_WRAP = re.compile(rf"</?(?:{_WRAPPED})>")
+_BUNDLE_JSON = r'\{\s*"schema": 1,\s*"(?:headers|memories)": '
+_ANSI = r"\x1b\[[0-?]*[ -/]*[@-~]"
+_WRAP = rf"</?(?:{_WRAPPED})>"
 _CONTINUED = "This session is being continued from a previous conversation"
 _REQUEST_LABEL = "## My request for Codex:"
 """An editor injects text before it."""
@@ -91,10 +91,10 @@ def spoken_text(text: str) -> str:
     is_prompt = "Relevant code context:" in text and _CLOSING_WORDS in text
     is_ours = is_prompt or "[m_" in text
     text = without_recall(text)
-    text = _LABEL.sub("", text).strip() if is_ours else text
+    text = re.sub(_LABEL, "", text).strip() if is_ours else text
     if is_prompt:
         text = _task_of(text)
-    return _WRAP.sub("", text).strip()
+    return re.sub(_WRAP, "", text).strip()
 
 
 def without_recall(text: str) -> str:
@@ -110,13 +110,13 @@ def without_recall(text: str) -> str:
 
 def cleaned_text(text: str) -> str:
     """Remove colours; replace control characters and lone surrogates, which no store can hold."""
-    return well_formed(_ANSI.sub("", text) if "\x1b" in text else text)
+    return well_formed(re.sub(_ANSI, "", text) if "\x1b" in text else text)
 
 
 def _without_fences(text: str) -> str:
     """Cut from each opening to its closing tag. Our own tags that never close cut to the end."""
-    kept, place, unclosed = list[str](), 0, set[str]()
-    while opening := _OPENING.search(text, place):
+    kept, place, unclosed, pattern = list[str](), 0, set[str](), re.compile(_OPENING)
+    while opening := pattern.search(text, place):
         tag = opening["foreign"] or str(opening.lastgroup)
         closing = f"</{tag}>"
         end = -1 if tag in unclosed else text.find(closing, opening.end())
@@ -138,14 +138,15 @@ def _without_markdown(text: str) -> str:
         elif inside and line.startswith("```"):
             fence = "`" * (len(line) - len(line.lstrip("`")))
         else:
-            inside = line in _BUNDLE_HEADS or bool(_CAPTION.match(line)) or (inside and bool(_BUNDLE_LINE.match(line)))
+            goes_on = inside and re.match(_BUNDLE_LINE, line) is not None
+            inside = goes_on or line in _BUNDLE_HEADS or re.match(_CAPTION, line) is not None
             if not inside:
                 kept.append(line)
     return "\n".join(kept)
 
 
 def _without_json(text: str) -> str:
-    found = _BUNDLE_JSON.search(text)
+    found = re.search(_BUNDLE_JSON, text)
     if found is None:
         return text
     try:

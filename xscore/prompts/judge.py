@@ -10,16 +10,16 @@ probability is the score, or a rating on five levels, each with a rubric in a fi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from math import ceil
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
+from xscore.prompts.rubric import CODE_RUBRIC, Rubric
 from xscore.prompts.turn_text import MEMORY_TAGS
 from xscore.records.calls import DecisionForm, Request, Stage
 
@@ -37,12 +37,6 @@ class PackEntry(NamedTuple):
     """Empty: the memory belongs to no file."""
     entity: str
     text: str
-
-
-@cache
-def judge_rubric() -> str:
-    """Return the frozen system text."""
-    return Path(__file__).with_name("judge_rubric.md").read_text("utf-8").strip()
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
@@ -83,14 +77,17 @@ class PromptOptions(Struct, frozen=True, kw_only=True):
     chars_per_token: float = tokens.MIXED
 
 
-def judging_request(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
+def judging_request(
+    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions, *, rubric: Rubric = CODE_RUBRIC
+) -> Request:
     """Build the request that judges these entries against a rendered turn."""
+    system = rubric.text()
     memory_first = options.order == "memory_first"
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
     content = (first, f"{last}\n\n{_asked(len(entries), options.reasons_from)}")
-    frame = tokens.size(judge_rubric(), turn_text)
+    frame = tokens.size(system, turn_text)
     return make_judging_request(
-        entries, judge_rubric(), content, options, is_stable=memory_first and options.is_kept, frame_chars=frame
+        entries, system, content, options, is_stable=memory_first and options.is_kept, frame_chars=frame
     )
 
 
@@ -143,32 +140,20 @@ def _memory(entry: PackEntry, name: str) -> str:
     return f"{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
 
-DECISION_VERSION = "decision-1"
-"""Part of every judgment's key, with the form. Change it with a rubric or the layout."""
 LEVELS = (("unrelated", 0.05), ("nearby", 0.25), ("background", 0.55), ("needed", 0.80), ("edited", 0.95))
-"""Level -> the middle of its band of scores (0-9, 10-39, 40-69, 70-89, 90-100), as the rubric describes them."""
-STATEMENTS = {
-    DecisionForm.PREDICATE: "This memory is needed for the task:",
-    DecisionForm.SCORE: "How much does the task need this memory?",
-}
-
-
-@cache
-def decision_rubric(form: DecisionForm) -> str:
-    """Return the frozen first part of the state."""
-    return Path(__file__).with_name(f"decision_{form.value}.md").read_text("utf-8").strip()
+"""Level of the rubric for code -> the middle of its band of scores (0-9, 10-39, 40-69, 70-89, 90-100)."""
 
 
 def question_names(size: int) -> tuple[str, ...]:
-    """Return the names of so many questions, in their order."""
+    """Return the names of this many questions, in order."""
     return tuple(f"m{number}" for number in range(1, size + 1))
 
 
-def question_text(entry: PackEntry, form: DecisionForm) -> str:
+def question_text(entry: PackEntry, statement: str) -> str:
     """Render the question about one memory: a statement, and the memory as data within its fence."""
     name = f' name="{escape_attribute(entry.entity)}"' if entry.entity else ""
     head = f'<memory kind="{entry.kind}"{_place(entry.path)}{name}>'
-    return f"{STATEMENTS[form]}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
+    return f"{statement}\n{head}\n{escape_tags(entry.text, tags=MEMORY_TAGS)}\n</memory>"
 
 
 @lru_cache(maxsize=1024)
@@ -178,28 +163,34 @@ def _place(path: str) -> str:
 
 
 def decision_request(
-    entries: Sequence[PackEntry], turn_text: str, options: PromptOptions, *, form: DecisionForm, turn_chars: int
+    entries: Sequence[PackEntry],
+    turn_text: str,
+    options: PromptOptions,
+    *,
+    form: DecisionForm,
+    turn_chars: int,
+    rubric: Rubric = CODE_RUBRIC,
 ) -> Request:
     """Build the request that judges these entries against a rendered turn.
 
     `content` is the turn and then one question for each entry, in the order of `reply_ids`.
     turn_chars: a longer turn (a pasted log) is shortened in the middle.
     """
-    rubric, state = decision_rubric(form), shorten_middle(turn_text, turn_chars)
-    questions = [question_text(entry, form) for entry in entries]
-    chars, ratio = tokens.size(rubric, state, *questions), options.chars_per_token
+    system, state = rubric.text(form), shorten_middle(turn_text, turn_chars)
+    questions = [question_text(entry, rubric.statement(form)) for entry in entries]
+    chars, ratio = tokens.size(system, state, *questions), options.chars_per_token
     return Request(
         stage=Stage.JUDGE,
         model=options.model,
-        system=rubric,
+        system=system,
         content=(state, *questions),
         reply_ids=tuple(entry.code_id for entry in entries),
         decision=form,
-        levels=tuple(name for name, _ in LEVELS) if form is DecisionForm.SCORE else (),
+        levels=(*[name for name, _ in LEVELS[:-1]], rubric.best_level) if form is DecisionForm.SCORE else (),
         max_output_tokens=0,  # answers are no text, and free
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         candidates=len(entries),
-        frame_tokens=ceil(tokens.size(rubric, state) / ratio),
+        frame_tokens=ceil(tokens.size(system, state) / ratio),
         timeout_s=options.timeout_s,
     )

@@ -12,7 +12,8 @@ from math import ceil
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_tags
-from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, make_judging_request, pack_block
+from xscore.prompts.judge import PackEntry, PromptOptions, make_judging_request, pack_block
+from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.records.calls import Request
 
 QUESTIONS_VERSION = "questions-2"
@@ -49,7 +50,7 @@ _TURN, _END = "<turn>\n", "\n</turn>"
 @cache
 def questions_rubric() -> str:
     """Return the frozen system text."""
-    rubric = judge_rubric()
+    rubric = CODE_RUBRIC.text()
     for of_one_turn, of_questions in IN_WORDS_OF_QUESTIONS:
         rubric = rubric.replace(of_one_turn, of_questions)
     return rubric

@@ -17,34 +17,41 @@ CONTEXT_CHARS = 16_000
 MEMORY_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
-def turn_block(turn: Turn, *, context: str = "task") -> str:
+def about_block(turn: Turn) -> str:
+    """Render what else a task is about, a line each; empty if there is nothing."""
+    lines = "\n".join(f"{name}: {value}" for name, value in turn.about)
+    shown = escape_tags(shorten_middle(lines, CONTEXT_CHARS), tags=f"{MEMORY_TAGS} current_context")
+    return f"<current_context>\n{shown}\n</current_context>" if lines else ""
+
+
+def turn_block(turn: Turn, *, sees: str = "task") -> str:
     """Render what the judge sees of the turn; the turn key is derived from it.
 
-    context: `task` shows task and errors; `full` adds the current file, the diff and the recently opened files.
+    sees: `task` shows task, what it is about and errors; `full` adds the current file, the diff and the recent files.
     """
-    parts = [_fenced("task", turn.task)]
+    parts = [_fenced("task", turn.task), *filter(None, [about_block(turn)])]
     if turn.errors:
         parts.append(_fenced("errors", shorten_middle(turn.errors, ERROR_CHARS)))
-    if context == "full":
+    if sees == "full":
         parts.extend(_editor_blocks(turn))
     return "\n".join(["<turn>", *parts, "</turn>"])
 
 
-def left_out(turn: Turn, *, context: str = "task", turn_chars: int | None = None) -> str:
+def left_out(turn: Turn, *, sees: str = "task", turn_chars: int | None = None) -> str:
     """Say what of a long turn the judge does not see; empty: it sees all. turn_chars: what its request holds of it."""
     whole = [("errors", turn.errors, ERROR_CHARS)]
-    if context == "full":
+    if sees == "full":
         whole += [("diff", turn.diff, CONTEXT_CHARS), ("file", turn.file_text, CONTEXT_CHARS)]
     if turn_chars is not None:
-        whole.append(("turn", turn_block(turn, context=context), turn_chars))
+        whole.append(("turn", turn_block(turn, sees=sees), turn_chars))
     cut = [f"{most:,} of {len(text):,} characters of the {name}" for name, text, most in whole if len(text) > most]
     return f"the judge saw {', '.join(cut)}; the middle was left out" if cut else ""
 
 
-def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
+def shown_turn_parts(turn: Turn, *, sees: str = "task") -> tuple[str, ...]:
     """Return the names of the parts that `turn_block` shows, for the receipt."""
-    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if context == "full" else ()
-    return ("task", *(name for name, value in (("errors", turn.errors), *more) if value))
+    more = (("file", turn.file), ("diff", turn.diff), ("recent", turn.recent)) if sees == "full" else ()
+    return ("task", *(name for name, value in (("about", turn.about), ("errors", turn.errors), *more) if value))
 
 
 def _editor_blocks(turn: Turn) -> Iterable[str]:

@@ -8,7 +8,7 @@ is not noticed, and blocks that are not text (thinking) are dropped unread.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -67,7 +67,7 @@ class AnthropicStream(StreamReader):
         match event.get("type"):
             case "message_start":
                 message = sub_object(event, "message")
-                self.model = str(message.get("model") or self.model)
+                self.model: str = str(message.get("model") or self.model)
                 self._count(sub_object(message, "usage"))
             case "content_block_start":
                 self.show(_text_of(event.get("content_block")))
@@ -77,12 +77,12 @@ class AnthropicStream(StreamReader):
             case "message_delta":
                 self._count(sub_object(event, "usage"))
                 reason = sub_object(event, "delta").get("stop_reason")
-                self.finish = _finish_of(reason) if reason else self.finish
+                self.finish: Finish | None = _finish_of(reason) if reason else self.finish
 
     def _count(self, usage: Mapping[str, object]) -> None:
         """Keep the counts that are stated: later events repeat some cumulatively and leave others out."""
         self._counts |= {name: value for name, value in usage.items() if value is not None}
-        self.usage = reported_usage(self._counts)
+        self.usage: Usage | None = reported_usage(self._counts)
 
 
 class AnthropicProvider(WireProvider):
@@ -90,10 +90,10 @@ class AnthropicProvider(WireProvider):
 
     name = "anthropic"
     profile = ANTHROPIC
-    forms = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
-    longest_unstreamed_tokens = LONGEST_UNSTREAMED_TOKENS
-    stream_reader = AnthropicStream
-    cached_count = ("", "cache_read_input_tokens")
+    forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
+    longest_unstreamed_tokens: int | None = LONGEST_UNSTREAMED_TOKENS
+    stream_reader: type[StreamReader] = AnthropicStream
+    cached_count: tuple[str, str] = ("", "cache_read_input_tokens")
 
     def load(self, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
@@ -176,7 +176,7 @@ class AnthropicProvider(WireProvider):
         return None
 
 
-connect = AnthropicProvider.connect
+connect: Final = AnthropicProvider.connect
 
 
 def reported_usage(found: object) -> Usage | None:

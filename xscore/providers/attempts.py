@@ -12,10 +12,11 @@ import random
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 from msgspec.structs import replace
 
-from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited, UnreadableResponse
+from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited, Unreachable, UnreadableResponse
 from xscore.platform.processes import random_hex
 from xscore.platform.tokens import size
 from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
@@ -26,8 +27,9 @@ from xscore.records.calls import CallRecord, Completion, Request, Usage
 
 MAX_REFUSALS = 20
 """Give up a call after this many 429s."""
-MOST_UNREADABLE = 2
-"""Give up a call after this many replies that are not in the dialect: a host of the wrong kind stays one."""
+MOST_FUTILE = 2
+"""Give up a call after this many replies not in the dialect, or connections that a host of this machine, which has not
+answered yet, refuses: a host of the wrong kind stays one, and a server that is not started does not start by itself."""
 JITTER_SHARE = 0.25
 """Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
 OUTCOME_OK = "ok"
@@ -52,8 +54,7 @@ class Retrying(ProviderWrapper):
         self._sleep = sleep
         self._jitter = jitter
         self._tell = tell
-        # On this machine a missed deadline means a slow model, not a dead one: give the next attempt more time.
-        self._time_factor = 2.0 if is_loopback(provider.host) else 1.0
+        self._is_local, self._is_up = is_loopback(provider.host), False
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make up to `attempts` attempts; raise the last one's error."""
@@ -64,21 +65,24 @@ class Retrying(ProviderWrapper):
             if on_text is not None:
                 on_text(piece)
 
-        failed = refused = unreadable = 0
+        failed = refused = futile = 0
         while True:
             try:
-                return await self.provider.complete(request, None if on_text is None else show)
+                completion = await self.provider.complete(request, None if on_text is None else show)
+                self._is_up = True
+                return completion
             except ProviderError as error:
                 refused += isinstance(error, RateLimited)
                 failed += not isinstance(error, RateLimited)
-                unreadable += isinstance(error, UnreadableResponse)
-                is_last = failed >= self._attempts or refused >= MAX_REFUSALS or unreadable >= MOST_UNREADABLE
+                is_absent = self._is_local and not self._is_up and isinstance(error, Unreachable)
+                futile += is_absent or isinstance(error, UnreadableResponse)
+                is_last = failed >= self._attempts or refused >= MAX_REFUSALS or futile >= MOST_FUTILE
                 if is_last or shown or not may_retry(error):  # a retry would show the same text twice
                     raise
                 last = error
             self._tell(last)
-            if isinstance(last, CallTimedOut):
-                request = replace(request, timeout_s=request.timeout_s * self._time_factor)
+            if isinstance(last, CallTimedOut) and self._is_local:  # a slow model, not a dead one: give it more time
+                request = replace(request, timeout_s=request.timeout_s * 2)
             await self._sleep(self._wait_s(1 if isinstance(last, RateLimited) else failed, last))
 
     def _wait_s(self, failed: int, error: ProviderError) -> float:
@@ -131,12 +135,13 @@ class Metered(ProviderWrapper):
         except CancelledError:
             self._write(request, begin, OUTCOME_CANCELLED, feared, estimated=True)
             raise
-        self._write(request, begin, OUTCOME_OK, completion.usage, estimated=not completion.usage_reported)
-        return completion
+        estimated = not completion.usage_reported
+        cost = self._write(request, begin, OUTCOME_OK, completion.usage, estimated=estimated)
+        return replace(completion, cost_usd=cost)
 
     def _write(
         self, request: Request, begin: tuple[float, float], outcome: str, usage: Usage, *, estimated: bool
-    ) -> None:
+    ) -> Decimal | None:
         self._rows += 1
         cost = self._price(self.name, request.model, self.host, usage)
         self._record(
@@ -158,3 +163,4 @@ class Metered(ProviderWrapper):
                 chars=size(request.system, *request.content),
             )
         )
+        return cost

@@ -1,13 +1,12 @@
 """How many calls may be in flight: as many as the host accepts, found by trying, and none while it answers 429.
 
-Slow start: from 16, or from what the host bore minutes ago, the limit doubles with each window (as many answers as the
-limit) up to the ceiling or the first 429. Each episode of 429s takes it to four fifths, once; after that it grows by
-an eighth a window. `STORM_REFUSALS` 429s in a row close the gate until Retry-After, or a doubling backoff, has passed;
-then one call probes, and the gate opens unless that one meets a 429 too. Broken connections in a row close it in the
-same way, the first one already where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a dead
-host costs a handful of attempts.
-Trade-off: a host that limits requests a minute without saying so is
-probed for its rate with calls that it refuses.
+Slow start: from 16, or from what the host handled minutes ago, the limit doubles with each window (as many answers as
+the limit) up to the ceiling or the first 429. Each episode of 429s takes it to four fifths, once; after that it grows
+by an eighth a window. `STORM_REFUSALS` 429s in a row close the gate until Retry-After, or a doubling backoff, has
+passed; then one call probes, and the gate opens unless that one meets a 429 too. Broken connections in a row close it
+in the same way, the first one already where the host has never answered, and `MOST_SILENT_PROBES` more end the run: a
+dead host costs a handful of attempts. Trade-off: a host that limits requests a minute without saying so is probed for
+its rate with calls that it refuses.
 """
 
 import asyncio
@@ -21,10 +20,11 @@ from xscore.records.calls import ConcurrencyStep
 
 START_LIMIT = 16
 FIRST_CALLS = 4
-"""Calls sent before a host has shown that it is there, by an answer or by `FIRST_CALLS_S` without a failure."""
+"""Calls sent before a host has shown that it is there: by what it handled minutes ago, by an answer, or by
+`FIRST_CALLS_S` without a failure."""
 FIRST_CALLS_S = 0.4
 MOST_SILENT_PROBES = 4
-"""Give up when so many calls in a row, each alone, found no connection."""
+"""Give up after this many calls in a row, each alone, that found no connection."""
 SHRINK_FACTOR = 0.8
 GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
@@ -53,10 +53,11 @@ class AdaptiveConcurrency:
     def __init__(
         self, ceiling: int | None = None, *, start: int = 0, host: str = "", jitter: Callable[[], float] = random.random
     ) -> None:
-        """ceiling: most calls at once; None: as many as the host bears. start: what it has just borne; 0: unknown."""
+        """ceiling: most calls at once; None: as many as the host takes. start: what it has just handled; 0: unknown."""
+        self._first_calls = start or FIRST_CALLS
         start = max(START_LIMIT, start)
-        self.limit = start if ceiling is None else min(start, ceiling)
-        self.in_flight = 0
+        self.limit: int = start if ceiling is None else min(start, ceiling)
+        self.in_flight: int = 0
         self._ceiling, self._host, self._jitter = ceiling, host, jitter
         self._changed = asyncio.Event()
         self._ticket = self._last_before_shrink = self._probe = 0
@@ -102,7 +103,7 @@ class AdaptiveConcurrency:
             raise self._give_up_error(self._final_error)
         may_pass = self._closed_until is None or (not self._probe and _now() >= self._closed_until)
         is_there = self._is_heard or _now() >= (self._first_at or 0.0) + FIRST_CALLS_S
-        return may_pass and self.in_flight < (self.limit if is_there else min(self.limit, FIRST_CALLS))
+        return may_pass and self.in_flight < (self.limit if is_there else min(self.limit, self._first_calls))
 
     def answered(self, ticket: int) -> None:
         """Return the ticket of a call that the host answered."""

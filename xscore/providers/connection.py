@@ -46,7 +46,7 @@ class HostRefused(Exception):
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(f"status {reply.status}")
         self.response = reply
-        self.status_code = reply.status
+        self.status_code: int = reply.status
         self.body: Any = None
         """The JSON in it; None where there was none."""
         with suppress(ValueError, RecursionError):
@@ -61,8 +61,9 @@ class HostConnection:
     profile: DialectProfile
 
     def __init__(self, base_url: str, api_key: str) -> None:
-        self.base_url, self.key = base_url.rstrip("/"), api_key
-        self.host = host_of(base_url, setting=self.profile.setting)
+        self.base_url: str = base_url.rstrip("/")
+        self.key: str = api_key
+        self.host: str = host_of(base_url, setting=self.profile.setting)
         self.caught: tuple[type[Exception], ...] = (HostRefused, OversizedReply, OSError)
         """What requests raise, once one was sent."""
         self._route = Route(self.host, None)
@@ -124,9 +125,9 @@ class HostConnection:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        session, self._session = self._session, None  # also if a cancellation comes while it closes
+        if session is not None:
+            await session.close()
 
     def _open(self) -> "ClientSession":
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector

@@ -54,7 +54,7 @@ class DecisionHost(Struct, frozen=True, kw_only=True):
 
     wire: DecisionWire
     vendor: str = ""
-    """Domain of the vendor; empty: whoever serves the base URL."""
+    """Domain of the vendor; empty: the host of the base URL."""
     base_url: str = ""
     """Empty: the user must name one."""
     path: str = ""

@@ -61,14 +61,15 @@ def connect(provider: str, model: str, settings: Settings) -> "DecisionProvider"
 class DecisionProvider(HostConnection):
     """One host of decision models. It is `Adaptable`, and takes one form only."""
 
-    forms = (ReplyForm.JSON_SCHEMA,)
+    forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = False
     """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
-        self.name, self.declared = name, DECISION_HOSTS[name]
+        self.name: str = name
+        self.declared: DecisionHost = DECISION_HOSTS[name]
         access = decision_access(name, settings)
-        self.profile = decision_profile(name, self.declared)
+        self.profile: DialectProfile = decision_profile(name, self.declared)
         host = host_of(access.base_url, setting=self.profile.setting)
         super().__init__(access.base_url, usable_key(access, host=host, model=model))
         self._capability = replace(self._capability, limits=self.declared.limits)
@@ -168,7 +169,7 @@ def decision_profile(name: str, declared: DecisionHost) -> DialectProfile:
 
 
 class _JsonObject(dict[str, Any]):
-    """A JSON object that remembers names given twice; which of the values was meant, nobody can tell."""
+    """A JSON object that remembers names given twice; which of the values was meant cannot be told."""
 
     repeated: frozenset[str] = frozenset()
 
@@ -260,7 +261,7 @@ def _is_name(value: object) -> TypeGuard[str]:
 
 
 def _is_probability(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]  # NaN is in no range
+    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]  # `type` has shown that it is a number; NaN is in no range
 
 
 def _usage(found: Mapping[str, Any]) -> Usage | None:

@@ -20,6 +20,8 @@ from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
 OUTPUT_CHARS_PER_TOKEN = 4
 MAX_COUNT = 1_000_000_000_000
 """A higher count is invalid and would not fit into the ledger."""
+UNSEEN_TOKENS = 32_768
+"""What may be charged beside what we see, each way: a gateway's own prompt and schema; thoughts beyond the cap."""
 MIN_SEEN_SHARE = 0.65
 """Share of the estimate that a whole prompt counts at least. Single texts are off by 11–23 %, and a large vocabulary
 counts a tenth fewer tokens than the one estimates are made by; a prompt of many texts is off by less."""
@@ -59,7 +61,9 @@ def json_object(data: bytes, headers: Mapping[str, str], profile: DialectProfile
 def make_completion(
     call: CallContext, text: str, finish: Finish, usage: Usage | None, *, model: str, limits: RateLimits
 ) -> Completion:
-    """Return a completion; usage is our estimate where the host reports none."""
+    """Return a completion; usage is our estimate where the host reports none, or more than the call can have used."""
+    if usage is not None and call.prompt and _is_excessive(usage, call, text):
+        usage = None
     estimate = Usage(input_tokens=call.input_tokens, output_tokens=-(-len(text) // OUTPUT_CHARS_PER_TOKEN))
     return Completion(
         text=text,
@@ -69,6 +73,12 @@ def make_completion(
         usage_reported=usage is not None,
         limits=limits,
     )
+
+
+def _is_excessive(usage: Usage, call: CallContext, text: str) -> bool:
+    """Return whether it counts more than a token for each byte of the prompt, or more output than cap and text."""
+    most_given = size(*call.prompt) * call.times_read + UNSEEN_TOKENS
+    return usage.input_tokens > most_given or usage.output_tokens > call.max_output_tokens + size(text) + UNSEEN_TOKENS
 
 
 def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int | None:

@@ -24,7 +24,7 @@ LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
-_SOLD = re.compile(r"(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)", re.IGNORECASE)
+_SOLD = r"(?i)(?:[\w-]+[./])*?(gpt-\d.*|chatgpt-.+|o[134](?:-.+)?|claude-.+|gemini-.+|grok-\d.*)"
 """Families that only their vendors serve; open weights (`gpt-oss`, Llama, Qwen, Gemma) run on any machine."""
 KEYS_OF = {"sk-ant-": "anthropic.com", "sk-or-": "openrouter.ai", "pplx-": "perplexity.ai", "fw_": "fireworks.ai"}
 """How a vendor's keys begin -> its domain."""
@@ -71,7 +71,7 @@ def is_loopback(host: str) -> bool:
 @lru_cache(maxsize=64)
 def sold_model(model: str) -> str:
     """Return the name that a paid vendor sells this model under, without a gateway's prefix; empty for open weights."""
-    found = _SOLD.fullmatch(model)
+    found = re.fullmatch(_SOLD, model)
     return found[1] if found else ""
 
 

@@ -72,7 +72,7 @@ class LlamaProvider:
 
     name = "llama"
     host = NO_HOST
-    forms = (ReplyForm.JSON_SCHEMA,)
+    forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA,)
     is_vendors_own = True
     """In the sense of `Adaptable`: there is nothing to probe."""
 

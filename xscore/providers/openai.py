@@ -9,7 +9,7 @@ not reported, so a host that silently ignores a field is not noticed.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -51,8 +51,8 @@ class OpenAIStream(StreamReader):
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take the next chunk; raise the error that it carries."""
-        self.usage = reported_usage(event.get("usage")) or self.usage
-        self.model = str(event.get("model") or self.model)
+        self.usage: Usage | None = reported_usage(event.get("usage")) or self.usage
+        self.model: str = str(event.get("model") or self.model)
         OPENAI.raise_inner(event.get("error"), self.call)
         if not event.get("choices"):
             return  # the last chunk carries usage only
@@ -61,7 +61,7 @@ class OpenAIStream(StreamReader):
         self._is_refused = self._is_refused or bool(delta.get("refusal"))
         self.show(delta.get("content"))
         self._reason = choice.get("finish_reason") or self._reason
-        self.finish = _finish_of(self._reason, refused=self._is_refused) if self._reason else None
+        self.finish: Finish | None = _finish_of(self._reason, refused=self._is_refused) if self._reason else None
 
 
 class OpenAIProvider(WireProvider):
@@ -69,9 +69,9 @@ class OpenAIProvider(WireProvider):
 
     name = "openai"
     profile = OPENAI
-    forms = tuple(ReplyForm)
-    stream_reader = OpenAIStream
-    cached_count = ("prompt_tokens_details", "cached_tokens")
+    forms: tuple[ReplyForm, ...] = tuple(ReplyForm)
+    stream_reader: type[StreamReader] = OpenAIStream
+    cached_count: tuple[str, str] = ("prompt_tokens_details", "cached_tokens")
 
     def load(self, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
@@ -119,7 +119,7 @@ class OpenAIProvider(WireProvider):
         if request.temperature is not None and "temperature" not in without:
             fields["temperature"] = request.temperature
         if self.is_vendors_own:
-            fields["store"] = False  # the vendor keeps completions unless told not to
+            fields["store"] = False  # by default the vendor keeps completions
         if stream:
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
         for name in without.intersection(OPTIONAL_FIELDS):
@@ -178,7 +178,7 @@ class OpenAIProvider(WireProvider):
         return None
 
 
-connect = OpenAIProvider.connect
+connect: Final = OpenAIProvider.connect
 
 
 def reported_usage(found: object) -> Usage | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -129,8 +129,7 @@ class PriceList(Struct, frozen=True):
         return _price_at(model, seller, batch, int((time.time() if at is None else at) // PERIOD_S), table)(usage)
 
 
-call_price = PriceList()
-batch_price = call_price.batch
+call_price: Final = PriceList()
 
 
 @lru_cache(maxsize=256)

@@ -33,8 +33,8 @@ class ProviderWrapper:
     """What every provider around a provider shares."""
 
     def __init__(self, provider: Provider) -> None:
-        self.name = provider.name
-        self.host = provider.host
+        self.name: str = provider.name
+        self.host: str = provider.host
         self.provider = provider
 
     async def aclose(self) -> None:

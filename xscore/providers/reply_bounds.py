@@ -68,7 +68,7 @@ class BoundedBody:
         self._encoding = headers.get("Content-Encoding", "").strip().lower()
         self._unpacking = zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
         self._is_foreign = self._unpacking is None and self._encoding not in PLAIN_ENCODINGS
-        self.is_over = False
+        self.is_over: bool = False
         """Whether nothing more of it is read."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:

@@ -170,7 +170,7 @@ class ScriptedProvider:
         tamper: TamperFunction | None = None,
     ) -> None:
         """`score` overrides the script's rules; `tamper` may alter any reply."""
-        self.script = script or Script()
+        self.script: Script = script or Script()
         self.requests: list[Request] = []
         """Every request, in order of arrival."""
         self._score = score

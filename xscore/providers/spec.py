@@ -1,10 +1,10 @@
 """`provider:model` or a bare model name, the provider behind it, and the import of what its calls need.
 
 Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
-(model, settings) and return a Provider. Installed packages are searched only for names that are not ours, since the
-search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import and judging's HTTP client 0.2, so they are
-imported in a daemon thread that need not be joined, and an SDK only where something is to be answered or embedded.
-Trade-off: the thread shares the interpreter, so other work is slower meanwhile.
+(model, settings) and return a Provider. Installed packages are searched only for names that are not ours. An SDK takes
+0.6 to 1.6 s of CPU to import and judging's HTTP client 0.2, so they are imported in a daemon thread that need not be
+joined, and an SDK only where something is to be answered or embedded. Trade-off: the thread shares the interpreter, so
+other work is slower meanwhile.
 """
 
 import threading
@@ -14,16 +14,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from xscore.platform.errors import UsageError
+from xscore.extension import installed, load_plugin, plugin_errors
+from xscore.platform.errors import RequestRejected, UsageError
 from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import vendor_by_family
 from xscore.providers.decision_hosts import CHAT_OF_OPENAI, DECISION_HOSTS, base_url_setting, decision_access
 from xscore.providers.hosts import host_of, usable_key, vendor_settings
-from xscore.providers.provider import Provider
+from xscore.providers.provider import OnText, Provider, ProviderWrapper
+from xscore.records.calls import Completion, Request
 from xscore.settings import HostAccess, Settings
 from xscore.settings.load import VENDORS
 
-ENTRY_POINT_GROUP = "xscore.providers"
+_MODEL_SETTINGS = "judge.model or primary.model"
+"""Where another package's model is named, as messages say it."""
 BUILT_IN = {name: f"xscore.providers.{name}:connect" for name in (*VENDORS, "scripted")}
 """Same names and places as the package's own entry points."""
 BY_HTTP = (*VENDORS, *DECISION_HOSTS)
@@ -78,7 +81,7 @@ def parse_model_spec(text: str) -> ModelSpec:
         hint = "Write provider:model, such as openai:gpt-6-luna, or lexical."
         raise UsageError(f"`{text}` names no known model", hint=hint)
     known_here = {*BUILT_IN, *DECISION_HOSTS, CHAT_OF_OPENAI}
-    if provider not in known_here and provider not in (others := _installed()):
+    if provider not in known_here and provider not in (others := installed()["providers"]):
         known = ", ".join(sorted({*known_here, *others, LEXICAL}))
         raise UsageError(f"there is no provider `{provider}`", hint=f"Known: {known}.")
     if not model:
@@ -109,21 +112,27 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
 
     Raises UsageError or AuthenticationFailed where the settings do not suffice.
     """
-    if spec.provider == "llama":
-        from xscore.providers.llama import connect as connect_llama
-
-        return connect_llama(spec.model, settings)
+    if spec.provider in BUILT_IN or spec.provider == "llama":
+        connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
+        return connect(spec.model, settings)
     if spec.is_decision:
         from xscore.providers.decisions import connect as connect_decisions
 
         return connect_decisions(spec.provider, spec.model, settings)
-    if spec.provider in BUILT_IN:
-        connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
-    elif found := _installed().get(spec.provider):
-        connect = found()
-    else:
+    if spec.provider == LEXICAL:
         raise UsageError(f"`{spec}` is not a model behind a provider", hint="Write provider:model.")
-    return connect(spec.model, settings)
+    connect = load_plugin("providers", spec.provider, setting=_MODEL_SETTINGS)
+    with plugin_errors(spec.provider, setting=_MODEL_SETTINGS):
+        return PluginProvider(connect(spec.model, settings))
+
+
+class PluginProvider(ProviderWrapper):
+    """A provider of another package: what it raises beside ProviderError fails the one call, and says who it was."""
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Make one attempt."""
+        with plugin_errors(self.name, setting=_MODEL_SETTINGS, error=RequestRejected):
+            return await self.provider.complete(request, on_text)
 
 
 def host_with_key(spec: ModelSpec, settings: Settings) -> str:
@@ -149,12 +158,6 @@ def host_access(provider: str, settings: Settings) -> HostAccess | None:
         return None
     group = vendor_settings(settings, name)
     return HostAccess(group.base_url, group.api_key, group.api_key_env)
-
-
-def _installed() -> dict[str, Callable[[], Connect]]:
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.load for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 async def import_sdk(vendor: str) -> None:

@@ -61,7 +61,7 @@ class StreamReader:
 
     def __init__(self, call: CallContext, on_text: OnText) -> None:
         self.call = call
-        self.model = call.model
+        self.model: str = call.model
         """As the host names it, once it does."""
         self.finish: Finish | None = None
         """How it ended; None: not yet."""
@@ -97,7 +97,7 @@ class WireProvider(HostConnection):
 
     def __init__(self, base_url: str, api_key: str) -> None:
         super().__init__(base_url, api_key)
-        self.is_vendors_own = is_host_within(base_url, self.profile.vendor)
+        self.is_vendors_own: bool = is_host_within(base_url, self.profile.vendor)
         self._sdk: SdkClient | None = None
         self._shortest: PromptCount | None = None
 
@@ -156,7 +156,8 @@ class WireProvider(HostConnection):
 
             self._route = route_to(self.base_url)
             self._sdk = self.load(self._route)
-            self.caught = (*self.caught, self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
+            sdk_errors = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
+            self.caught: tuple[type[Exception], ...] = (*self.caught, *sdk_errors)
         return self._sdk
 
     async def aclose(self) -> None:

@@ -30,7 +30,7 @@ from xscore.records.calls import Completion, Request
 
 KEY_PLACEHOLDER = "[key]"
 MIN_KEY_CHARS = 12
-"""A shorter key (`none`, `ollama`, `password`) is an ordinary word and would be found where nobody repeats it."""
+"""A shorter key (`none`, `ollama`, `password`) is an ordinary word and would be found where it is not the key."""
 
 
 def clean_text(text: str, *, secret: str) -> str:
@@ -183,11 +183,22 @@ class CallContext(Struct, frozen=True):
     """What was sent; no message repeats it."""
     input_tokens: int = 0
     """Our estimate of the prompt."""
+    max_output_tokens: int = 0
+    times_read: int = 1
+    """Most often that the host reads the prompt: a decision model may read it once a question."""
 
     @classmethod
     def of(cls, request: Request, *, host: str, secret: str) -> "CallContext":
         """Return the context of a model call."""
-        return cls(host, secret, request.model, (request.system, *request.content), request.input_tokens)
+        return cls(
+            host=host,
+            secret=secret,
+            model=request.model,
+            prompt=(request.system, *request.content),
+            input_tokens=request.input_tokens,
+            max_output_tokens=request.max_output_tokens,
+            times_read=max(1, len(request.reply_ids)) if request.decision else 1,
+        )
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):

@@ -184,6 +184,8 @@ class Completion(Struct, frozen=True, kw_only=True):
     usage_reported: bool = True
     """False where the host sent no usage and ours is the estimate."""
     limits: RateLimits = field(default_factory=RateLimits)
+    cost_usd: Decimal | None = None
+    """None: unpriced, or not metered."""
 
 
 class CounterfactualCost(Struct, frozen=True, kw_only=True):

@@ -204,8 +204,6 @@ class Candidate(NamedTuple):
     language: str
     tokens: int
     updated_at: float
-    importance: float = 0.5
-    confidence: float = 1.0
     duplicates: tuple[str, ...] = ()
     """Ids of memories with the same content, judged once through this one."""
 

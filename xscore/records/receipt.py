@@ -4,12 +4,10 @@
 """
 
 from decimal import Decimal
-from enum import StrEnum
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import BrokenReceipt, ExitCode
 from xscore.records.calls import Traffic, Usage
 from xscore.records.judgment import Boost
@@ -223,25 +221,40 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
     turn_id: str
+    """`t_…`, for `resume` and `explain`."""
     task: str
+    """What was asked, redacted."""
     scope: Scope
+    """Which memories were admitted."""
     threshold: float
     """Of all kinds but those in `thresholds`."""
     top_k: int
+    """Most memories that may be selected."""
     judge: JudgeInfo
     primary: PrimaryInfo | None
+    """The answering model; None: none was usable."""
     partial: bool
+    """Candidates are unjudged, or files were left out of the index."""
     warnings: tuple[str, ...]
+    """What the user should know, a sentence each."""
     coverage: Coverage
+    """Candidates by outcome; it adds up."""
     unjudged: UnjudgedAccount
+    """Why candidates have no score."""
     selected: tuple[Selected, ...]
+    """What reached its threshold, best first."""
     near_misses: tuple[Selected, ...]
+    """What came near it."""
     answer: str | None
+    """Its text; None: no model answered."""
     bundle: str | None
     """The chosen memories as text: of `context` always, of `ask` only without an answer."""
     judge_usage: StageUsage
+    """What judging cost."""
     primary_usage: StageUsage | None
+    """What the answering call cost; None: there was none."""
     latency: Latency
+    """Seconds by stage."""
     probe_usage: StageUsage | None = None
     embed_usage: StageUsage | None = None
     reason_usage: StageUsage | None = None
@@ -265,6 +278,16 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Who scored how many, the turn's judge first; they add up to the coverage. Empty: an old receipt."""
     exit_code: int = 0
     """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
+
+    def __str__(self) -> str:
+        from xscore.records.answer_form import answer_text
+
+        return answer_text(self)
+
+    def _repr_html_(self) -> str:
+        from xscore.records.answer_form import answer_html
+
+        return answer_html(self)
 
     def __post_init__(self) -> None:
         hint = "This is a bug of xscore; please report it."
@@ -333,57 +356,3 @@ class TurnFigures(Struct, frozen=True, kw_only=True):
     scores: tuple[int, ...]
     latency: Latency
     expected: Expected | None
-
-
-class AnswerState(StrEnum):
-    """Whether a turn's answer is stored."""
-
-    KEPT = "kept"
-    NONE = "none"
-    ERASED = "erased"
-
-
-class ListedTurn(Struct, frozen=True, kw_only=True):
-    """A turn as a list shows it."""
-
-    id: str
-    at: float
-    thread: str
-    state: str
-    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, `continued`."""
-    command: str
-    judge: str
-    task: str
-    task_is_erased: bool
-    answer: AnswerState
-    coverage: Coverage | None
-    kept: int
-    threshold: float
-    spent: StageUsage = field(default_factory=StageUsage)
-    total_s: float | None = None
-
-
-class EvaluationLine(Struct, frozen=True, kw_only=True):
-    """One evaluation of a judge. Raises ValueError for counts below 0 and shares outside 0..1."""
-
-    id: str
-    at: float
-    questions: str
-    judge: str
-    cases: int
-    k: int
-    recall: float
-    precision: float
-    hit: float
-    reciprocal_rank: float
-    ndcg: float
-    candidates: int
-    unjudged: int
-
-    def __post_init__(self) -> None:
-        if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
-            raise ValueError("a count is negative")
-        if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
-            raise ValueError("a share is outside 0..1")
-        if not 0 <= self.at <= LATEST_TIMESTAMP:
-            raise ValueError("its time is impossible")

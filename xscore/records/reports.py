@@ -1,58 +1,13 @@
-"""Results of the smaller commands (estimate, explain, status, doctor), and what a turn reports while it runs."""
+"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure."""
 
 from decimal import Decimal
+from enum import StrEnum
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from xscore.records.calls import RateLimits
-from xscore.records.receipt import Selected, add_costs
-from xscore.records.turn import SessionInfo
-
-
-class JudgeEstimate(Struct, frozen=True, kw_only=True):
-    """Estimate of judging a turn."""
-
-    candidates: int
-    cached: int
-    to_judge: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal | None
-    """None: unpriced. Prefix-cache discounts are not assumed."""
-    seconds: float
-    binding_limit: str
-    """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
-    host: str
-    """`-`: none, as for a script."""
-    limits: RateLimits = field(default_factory=RateLimits)
-    concurrency: int = 0
-    way: str = ""
-    """`decisions`, `chat cold` (no prefix is cached), `chat warm` (every prefix is cached) or `lexical`."""
-    cached_input_tokens: int = 0
-    """Part of the input that a warm prefix cache serves."""
-    judge: str = ""
-    """`provider:model`."""
-    carried: int = 0
-    """Judgments of earlier turns of the thread that this one takes over; `candidates = to_judge + cached + carried`."""
-    tariff: str = ""
-    """Row of the price tables that it is priced by, `vendor/model`; empty: free or unpriced."""
-
-    @property
-    def sends_to(self) -> str:
-        """The host that memories go to; empty if none are sent."""
-        return self.host if self.calls and self.host != "-" else ""
-
-    def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
-        """Sum counts, dollars and seconds; keep the limits of the slower one."""
-        counts = ("candidates", "cached", "carried", "to_judge", "calls")
-        summed = (*counts, "input_tokens", "cached_input_tokens", "output_tokens", "seconds")
-        return replace(
-            max(self, other, key=lambda one: one.seconds),
-            **{name: getattr(self, name) + getattr(other, name) for name in summed},
-            cost_usd=add_costs(self.cost_usd, other.cost_usd),
-        )
+from xscore.platform.clock import LATEST_TIMESTAMP
+from xscore.records.events import JudgeEstimate
+from xscore.records.receipt import Coverage, Selected, StageUsage, add_costs
 
 
 class PrimaryEstimate(Struct, frozen=True, kw_only=True):
@@ -106,7 +61,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path: str
     entity: str
     outcome: str
-    """`selected`, `near_miss`, `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope` or
+    """`selected`, `near_miss` (within 0.1), `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope` or
     `not_a_candidate`."""
     cause: str
     memory: Selected | None
@@ -160,7 +115,7 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     by_kind: dict[str, int]
     by_language: dict[str, int]
     without_grammar: tuple[str, ...] = ()
-    """Languages whose files are read as text, because their grammar is not installed."""
+    """Languages whose files are read as text, because their grammar is missing or broken."""
     edges: dict[str, int]
     judgments: int
     turns: int
@@ -197,29 +152,6 @@ class EffectiveSetting(Struct, frozen=True):
     origin: str
 
 
-class Leader(Struct, frozen=True):
-    """A provisional best candidate."""
-
-    path: str
-    entity: str
-    score: float
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    """Where the judging stands."""
-
-    candidates: int
-    cached: int
-    judged: int
-    unjudged: int
-    calls: int
-    cost_usd: Decimal | None
-    elapsed_s: float
-    seconds_left: float | None
-    leaders: tuple[Leader, ...]
-    """The provisional best by raw score, best first, at most K; cached ones among them."""
-
-
 class ErasureRequest(Struct, frozen=True, kw_only=True):
     """What a shared server is to erase: it knows contents and turns by hash alone."""
 
@@ -242,32 +174,55 @@ class ServerErasure(Struct, frozen=True, kw_only=True):
     """Why it erased nothing; empty: it did."""
 
 
-class Observer:
-    """Watches a turn; this one ignores everything and confirms. Only `confirm` may block."""
+class AnswerState(StrEnum):
+    """Whether a turn's answer is stored."""
 
-    @property
-    def can_confirm(self) -> bool:
-        """Whether `confirm` may be called; if not, only `max_usd` limits the turn."""
-        return False
+    KEPT = "kept"
+    NONE = "none"
+    ERASED = "erased"
 
-    def stage(self, name: str) -> None:
-        """A stage begins: `index`, `pool`, `judge`, `select` or `primary`."""
 
-    def forecast(self, forecast: JudgeEstimate) -> None:
-        """Judging is about to begin and will take a while."""
+class ListedTurn(Struct, frozen=True, kw_only=True):
+    """A turn as a list shows it."""
 
-    def progress(self, progress: Progress) -> None:
-        """Some judgments arrived."""
+    id: str
+    at: float
+    thread: str
+    state: str
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`, `continued`."""
+    command: str
+    judge: str
+    task: str
+    task_is_erased: bool
+    answer: AnswerState
+    coverage: Coverage | None
+    kept: int
+    threshold: float
+    spent: StageUsage = field(default_factory=StageUsage)
+    total_s: float | None = None
 
-    def note(self, message: str) -> None:
-        """Something the user should know."""
 
-    def session(self, session: SessionInfo) -> None:
-        """This working session continues."""
+class EvaluationLine(Struct, frozen=True, kw_only=True):
+    """One evaluation of a judge. Raises ValueError for counts below 0 and shares outside 0..1."""
 
-    def answer_text(self, piece: str) -> None:
-        """A piece of the answer arrived."""
+    id: str
+    at: float
+    questions: str
+    judge: str
+    cases: int
+    k: int
+    recall: float
+    precision: float
+    hit: float
+    reciprocal_rank: float
+    ndcg: float
+    candidates: int
+    unjudged: int
 
-    def confirm(self, estimate: Estimate) -> bool:
-        """Ask whether to continue although the estimate is above the confirmation limit."""
-        return True
+    def __post_init__(self) -> None:
+        if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
+            raise ValueError("a count is negative")
+        if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
+            raise ValueError("a share is outside 0..1")
+        if not 0 <= self.at <= LATEST_TIMESTAMP:
+            raise ValueError("its time is impossible")

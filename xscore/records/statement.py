@@ -47,6 +47,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     source: MemorySource = MemorySource.EXPLICIT
     allow_pii: bool = False
     evidence_count: int = 1
+    at: float | None = None
+    """Its own time in Unix seconds; None: when it is stored."""
 
     @property
     def weight(self) -> float:

@@ -34,6 +34,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     task: str
     errors: str = ""
     """Error output or stack traces, as pasted; part of the turn key after normalisation."""
+    about: tuple[tuple[str, str], ...] = ()
+    """What else the task is about, by name, such as `("customer", "Ann")`; part of the turn key."""
     file: str = ""
     line: int = 0
     recent: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from xscore.records.memory import Candidate, Kind
-from xscore.store.term_vectors import FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
+from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,8 +49,9 @@ KIND_WEIGHTS = {
     Kind.BLOCK: (0.8, "constant constants global import imports module"),
 }
 """Weight of evidence by kind, unless the task has one of these words. Tests and documents repeat the words of the code
-they are about, and a class those of its members, which have their own memories. Windows of text count in full: they
-are the code of languages that have no grammar here."""
+they are about, and a class those of its members, which have their own memories; documents count in full where there is
+no code. Windows of text count in full: they are the code of languages that have no grammar here."""
+CODE = frozenset({Kind.CLASS, Kind.FUNCTION, Kind.METHOD})
 IMAGINED = 50
 """Number of imagined memories without any of the words, so that idf works in a small pool."""
 
@@ -68,7 +69,7 @@ class LexicalEvidence(Struct, frozen=True):
     amounts: Floats
     """Evidence of each candidate, in units of idf; 0 without a word of the task."""
     asked: float
-    """Total idf of the task's words, including those missing from the pool."""
+    """Total idf of the task's words, including those missing from the pool, everyday words excepted."""
     strange: float
     """Share of `asked` missing from the pool, 0..1."""
     pool: int
@@ -99,12 +100,14 @@ def weigh_candidates(
     repeats = np.array([1 + REPEATED * math.log(weighed.term.count) for weighed in terms])
     weights = repeats * [weighed.weight for weighed in terms]
     have = np.bincount(hits.term, minlength=len(terms))
+    everyday = np.array([weighed.term.word in EVERYDAY for weighed in terms], dtype=bool)
+    counted = ~joined & ~(everyday & (have == 0))
     idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
-    asked = float(idf[~joined].sum())
-    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int((~joined).sum()))
+    asked = float(idf[counted].sum())
+    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int(counted.sum()))
     amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
-    amounts *= _breadth(hits, joined, len(candidates)) * _by_kind(candidates, terms)
-    strange = float(idf[~joined & (have == 0)].sum()) / asked if asked else 0.0
+    amounts *= _breadth(hits, counted, len(candidates)) * _by_kind(candidates, terms)
+    strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
     return LexicalEvidence(amounts, asked, strange, pool, hits)
 
 
@@ -161,11 +164,11 @@ def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Fl
     return np.where(has_file, covered[file], 0.0)
 
 
-def _breadth(hits: TermHits, joined: NDArray[np.bool_], pool: int) -> Floats:
+def _breadth(hits: TermHits, counted: NDArray[np.bool_], pool: int) -> Floats:
     import numpy as np
 
-    words = _summed(hits.row, ~joined[hits.term], pool)
-    enough = max(1, min(ENOUGH_WORDS, int((~joined).sum())))
+    words = _summed(hits.row, counted[hits.term], pool)
+    enough = max(1, min(ENOUGH_WORDS, int(counted.sum())))
     breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
     return breadth
 
@@ -175,6 +178,8 @@ def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> F
 
     asked = {weighed.term.word for weighed in terms}
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
+    if CODE.isdisjoint(candidate.kind for candidate in candidates):
+        worth.pop(Kind.DOC, None)
     return np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
 
 

@@ -1,8 +1,8 @@
 """Share a turn with other processes on the same store: claim packs before they are sent.
 
-Packs are claimed a few at a time, fewer toward the end, so that processes split the work. A pack that another process
-is judging is deferred and checked again when nothing else is left. Judgments of the user's own memories stay in the
-user's store. Trade-off: the last packs end up to `PAUSE_S` later.
+Packs are claimed a few at a time, so that processes split the work; once no more are left than there are workers, all
+at once. A pack that another process is judging is deferred and checked again when nothing else is left. Judgments of
+the user's own memories stay in the user's store. Trade-off: the last packs end up to `PAUSE_S` later.
 """
 
 import asyncio
@@ -24,9 +24,7 @@ PAUSE_S = 0.1
 LOOK_AT = 4
 """Packs checked in one transaction, per worker."""
 AHEAD = 16
-"""Most packs claimed at a time, and no more than half the workers."""
-AHEAD_SHARE = 4
-"""At most one in this many of the remaining packs is claimed at a time."""
+"""Most packs claimed at a time, and no more than half the workers, while more packs than workers are left."""
 
 
 class NoClaims:
@@ -133,8 +131,9 @@ class PackQueue:
         return (CLAIM_NEXT,) if self._line or self._aside else ()
 
     def _most(self, taken: int = 0) -> int:
-        """Return how many packs to claim at a time; fewer toward the end."""
-        return max(1, min(AHEAD, self._workers // 2, (len(self._line) + taken) // AHEAD_SHARE))
+        """Return how many packs to claim at a time."""
+        left = len(self._line) + taken
+        return max(1, left if left <= self._workers else min(AHEAD, self._workers // 2))
 
     def leave(self) -> list[Pack]:
         """Remove and return all remaining packs."""

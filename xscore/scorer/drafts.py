@@ -16,16 +16,14 @@ from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.judge import (
-    DECISION_VERSION,
     LEVELS,
     PackEntry,
     PromptOptions,
     decision_request,
-    decision_rubric,
-    judge_rubric,
     judging_request,
     question_names,
 )
+from xscore.prompts.rubric import CODE_RUBRIC, Rubric
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.calls import DECLINED, DecisionForm, Request
 from xscore.records.judgment import DECISION_ORDER, JudgeIdentity
@@ -47,8 +45,8 @@ class PromptLayout(Struct, frozen=True):
     only_order: str = ""
     """The only order it supports; empty: the model's."""
     name_questions: Callable[[int], tuple[str, ...]] | None = None
-    """Names so many independent questions; None: memories share a prompt and get shuffled ids."""
-    system: Callable[[], str] = judge_rubric
+    """Number of independent questions -> their names; None: memories share a prompt and get shuffled ids."""
+    system: Callable[[], str] = CODE_RUBRIC.text
     """The text that every request repeats beside the turn."""
     turn_chars: int | None = None
     """The longest turn that it shows whole."""
@@ -247,14 +245,21 @@ def _score(value: object) -> float | None:
     return round(100 * value, SCORE_DIGITS - 2) if isinstance(value, int | float) else None
 
 
-def decision_layout(form: DecisionForm, turn_chars: int) -> PromptLayout:
+def chat_layout(rubric: Rubric) -> PromptLayout:
+    """Return how chat prompts with this rubric are made and read."""
+    return PromptLayout(
+        rubric.version(), partial(judging_request, rubric=rubric), replies.parse_reply, system=rubric.text
+    )
+
+
+def decision_layout(form: DecisionForm, turn_chars: int, rubric: Rubric = CODE_RUBRIC) -> PromptLayout:
     """Return how requests of this form are made and read. turn_chars: a longer turn is shortened in the middle."""
     return PromptLayout(
-        version=f"{DECISION_VERSION}/{form.value}",
-        render=partial(decision_request, form=form, turn_chars=turn_chars),
+        version=rubric.version(form),
+        render=partial(decision_request, form=form, turn_chars=turn_chars, rubric=rubric),
         turn_chars=turn_chars,
         read=parse_answers,
         only_order=DECISION_ORDER,
         name_questions=question_names,
-        system=partial(decision_rubric, form),
+        system=partial(rubric.text, form),
     )

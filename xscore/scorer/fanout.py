@@ -32,7 +32,7 @@ class StopSignal:
     def __init__(self, halt: Callable[[], None] = lambda: None) -> None:
         """halt: called once, to stop requests that wait to be sent."""
         self.cause: UnjudgedCause | None = None
-        self.detail = ""
+        self.detail: str = ""
         self._halt = halt
 
     def set(self, cause: UnjudgedCause, detail: str = "") -> None:

@@ -20,7 +20,8 @@ MOST_LARGE_REJECTED = 5
 
 
 MORE_AFTER_AN_ANSWER = 8
-"""A host that has answered takes so many times more rejections in a row: the halves of some bad memories' requests."""
+"""A host that has answered is allowed this many times the rejections in a row: one bad memory rejects each half of its
+request in turn."""
 
 
 class GiveUpRule(Struct):
@@ -57,7 +58,7 @@ class OneAtATime:
     """Counts the requests in flight, and holds the next one back while it is in doubt whether the host takes any."""
 
     def __init__(self, rule: GiveUpRule) -> None:
-        self.in_flight = 0
+        self.in_flight: int = 0
         self._rule = rule
         self._ended = asyncio.Event()
 

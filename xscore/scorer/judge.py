@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Protocol
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
@@ -26,6 +27,11 @@ class Judge(Protocol):
     @property
     def judged_elsewhere(self) -> AbstractSet[str]:
         """Contents among the results so far that another process judged."""
+        ...
+
+    @property
+    def paid(self) -> Mapping[str, Decimal | None]:
+        """Each memory's share in dollars of the calls that asked about it, by content hash; None: unpriced."""
         ...
 
     def warnings(self) -> tuple[str, ...]:

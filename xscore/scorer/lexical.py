@@ -6,15 +6,17 @@ on the whole pool and are never stored. Trade-off: it knows words, not meaning.
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
+from typing import ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm, weigh_candidates
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
-from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, query_terms
+from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, query_terms, split_word
 
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
@@ -72,16 +74,28 @@ FIRST_LINE = 1.0
 """Weight of a word in the first line of the task, which says what is wanted."""
 REST = 0.7
 """Weight of a word in the rest of the task, or in the error text without its frames."""
+OWN_NAME = 0.5
+"""Weight of the repository's own name, which its documents bear in their titles and paths."""
 MOST_TERMS = 400
 """Terms read of one task; a pasted log has no more to say."""
 
+_FRAME = re.compile(
+    r"(\bhow\b[^.?!\n]*?)(?<!\bthe)\s+work(?:s|ed|ing)?(?=\s*(?:[.?!,;:]|$)|\s+(?:when|if|in|inside|on|for|with|under)\b)",
+    re.I | re.M,
+)
+"""`how does X work?`: the verb belongs to the question, not to what it is about."""
+_FLAG = re.compile(r"(?<![\w-])--\w+(?:-\w+)+")
+"""An option of several words: `--no-ignore` is `no_ignore` in code."""
+
 STEEPNESS = 3.0
-HALF = 1.06
+HALF = 0.68
 """Scale of h; set so that the default threshold stands at 0.5."""
 HALF_BY_ASKED = 0.3
-"""h grows with this power of the idf of all the task's words."""
+"""h is the idf of all the task's words to this power, times that of a rare word to the rest: small pools, whose idf is
+small, are measured like large ones."""
 HALF_BY_STRANGE = 0.5
-"""h grows by e to the power of this times the share of the task that the pool has never seen."""
+"""h grows by e to the power of this times the square of the share of the task that the pool has never seen: one verb
+that the code lacks takes little, a question about something else nearly all."""
 
 STALE = 0.75
 """Share of its score that a stale memory keeps: about one band of the rubric less, so that certainty passes still."""
@@ -93,6 +107,7 @@ class LexicalJudge:
 
     is_model = False
     judged_elsewhere: frozenset[str] = frozenset()
+    paid: ClassVar[Mapping[str, Decimal | None]] = {}
 
     def __init__(
         self,
@@ -160,7 +175,7 @@ class _ScoredPool:
         self.candidates = candidates
         self.stale = stale
         self.likeness = likeness or {}
-        self.terms = _terms(turn)
+        self.terms = _terms(turn, own=_own_name(candidates))
         self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms)
         found = find_mentions(turn.task, turn.errors)
         self.named: Mapping[str, NamedInTask] = find_named(found, candidates) if found != Mentions() else {}
@@ -212,18 +227,26 @@ def _field(marks: int) -> str:
     return "path matches" if marks & (FILE | FOLDER) else "text has"
 
 
-def _terms(turn: Turn) -> list[WeighedTerm]:
-    task = turn.task.strip()
+def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
+    """Return the task's terms by weight. own: hashes of the repository's own name."""
+    task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
-    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in whole]
+    weights = ((FIRST_LINE if term.hash in first else REST) * (OWN_NAME if term.hash in own else 1) for term in whole)
+    return [WeighedTerm(term, weight) for term, weight in zip(whole, weights, strict=True)]
+
+
+def _own_name(candidates: Iterable[Candidate]) -> Set[int]:
+    """Return the terms of the README's title where that is one word, as a repository's name is."""
+    titles = (one.entity.partition(" > ")[0] for one in candidates if one.path.upper().startswith("README"))
+    return {term for title in titles if len(title.split()) == 1 for _, term in split_word(title)}
 
 
 def _scores(
     evidence: LexicalEvidence, candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
 ) -> list[float]:
-    half = HALF * evidence.asked**HALF_BY_ASKED * math.sqrt(math.log1p(evidence.pool))
-    half *= math.exp(HALF_BY_STRANGE * evidence.strange)
+    half = HALF * evidence.asked**HALF_BY_ASKED * math.log1p(evidence.pool) ** (1 - HALF_BY_ASKED)
+    half *= math.exp(HALF_BY_STRANGE * evidence.strange**2)
     cubes = evidence.amounts**STEEPNESS
     scores: list[float] = (cubes / (cubes + max(half, 1e-9) ** STEEPNESS)).tolist()
     for row, candidate in enumerate(candidates if found else ()):

@@ -30,7 +30,7 @@ NEAR = 0.5
 NEAR_LIKENESS = 0.8
 """Share of letters in common, from 0 to 1, from which a name counts as misspelt."""
 MOST_MISSPELT = 5
-"""Look up the nearest of so many names of a task: each is compared with every name of the repository."""
+"""Most names of a task whose nearest name is looked up: each is compared with every name of the repository."""
 MOST_BEARERS = 12
 """A name borne by more memories than this points at none of them."""
 
@@ -160,6 +160,13 @@ def _in_frame(frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]) -> 
         spans = inside.start_line <= frame.line <= inside.end_line
         if spans or (frame.function and inside.entity.rpartition(".")[2] == frame.function):
             yield inside, frame.strength, f"error passes {path}:{frame.line}"
+
+
+def traced_line(found: Mentions, path: str, first: int, last: int) -> int | None:
+    """Return the line of the innermost frame that points between these lines of a file; None: none does."""
+    enough = min(2, path.count("/") + 1)
+    frames = (one for one in found.frames if first <= one.line <= last and _shared(path, one.path) >= enough)
+    return next((one.line for one in frames), None)
 
 
 def _frames(text: str) -> Iterator[StackFrame]:

@@ -7,6 +7,7 @@ Trade-off: valid scores of a reply are kept and only the rest is asked again, am
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from decimal import Decimal
 from math import inf
 
 from msgspec import Struct, field
@@ -20,11 +21,13 @@ from xscore.platform.errors import (
     RequestRejected,
     XscoreError,
 )
+from xscore.platform.text import counted
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.provider import Provider
 from xscore.records.calls import Completion, Request
-from xscore.records.judgment import ClaimResult, Judgment, Unjudged, UnjudgedCause
+from xscore.records.judgment import ClaimResult, JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate
+from xscore.records.receipt import add_costs
 from xscore.records.turn import Turn
 from xscore.scorer import repair
 from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
@@ -44,7 +47,7 @@ ALIKE = 0.75
 class ReplyFaults(Struct):
     """What was wrong with replies so far; for the receipt's warnings."""
 
-    mended: int = 0
+    repaired: int = 0
     """Replies that were not JSON as they stood."""
     foreign: int = 0
     """Scores for ids that were not asked for."""
@@ -55,15 +58,19 @@ class ReplyFaults(Struct):
 
     def count(self, reply: ParsedReply) -> None:
         """Add what was wrong with one reply."""
-        self.mended += reply.mended
+        self.repaired += reply.repaired
         self.foreign += reply.foreign
         self.void += reply.void
 
     def in_words(self) -> str:
-        """`2 replies mended, 1 scores void; 3 prompts asked again`; empty where nothing was wrong."""
-        counts = ((self.mended, "replies mended"), (self.foreign, "scores for unknown ids"), (self.void, "scores void"))
-        wrong = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-        again = f"{self.asked_again:,} prompts asked again" if self.asked_again else ""
+        """`2 replies repaired, 1 score void; 3 prompts asked again`; empty if nothing was wrong."""
+        counts = (
+            (self.repaired, "reply repaired", "replies repaired"),
+            (self.foreign, "score for unknown ids", "scores for unknown ids"),
+            (self.void, "score void", "scores void"),
+        )
+        wrong = ", ".join(counted(*one) for one in counts if one[0])
+        again = f"{counted(self.asked_again, 'prompt')} asked again" if self.asked_again else ""
         return "; ".join(part for part in (wrong, again) if part)
 
 
@@ -114,58 +121,51 @@ KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 WorkUnit = ClaimNext | ClaimedPack | PackPrompt
 
 
+class JudgingPlan(Struct, frozen=True, kw_only=True):
+    """What a judge is given to judge one turn with."""
+
+    texts: Texts
+    write: WriteJudgments
+    slots: Mapping[str, tuple[str, int]]
+    """Memory id -> pack and position, of the whole pool."""
+    priors: Mapping[str, float]
+    """Memory id -> lexical prior, 0..1."""
+    known_parts: KnownParts = lambda _: {}
+    claims: Claims = NoClaims()
+    """The default: no other process can be at work on the same store."""
+    concurrency: int = 32
+    sees: str = "task"
+    stop: StopSignal = field(default_factory=StopSignal)
+    """Shared by judges that share a provider, so that what ends one ends all."""
+    remarks: tuple[str, ...] = ()
+    """What there was to say before it began."""
+    write_as: Callable[[str], WriteJudgments] | None = None
+    """Name of a model -> writer of its judgments, for replies of another model than expected."""
+    head_starts: Mapping[str, float] = {}
+    """Content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned imports, and more
+    for what a follow-up judges first."""
+
+
 class ModelJudge:
     """Judges memories of one turn in packs. See `scorer.judge.Judge`."""
 
     is_model = True
 
-    def __init__(
-        self,
-        provider: Provider,
-        drafts: PromptDrafts,
-        *,
-        texts: Texts,
-        write: WriteJudgments,
-        slots: Mapping[str, tuple[str, int]],
-        priors: Mapping[str, float],
-        known_parts: KnownParts = lambda _: {},
-        claims: Claims | None = None,
-        concurrency: int = 32,
-        context: str = "task",
-        stop: StopSignal | None = None,
-        remarks: tuple[str, ...] = (),
-        write_as: Callable[[str], WriteJudgments] | None = None,
-        head_starts: Mapping[str, float] | None = None,
-    ) -> None:
-        """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
-
-        claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. write_as: name of a model -> writer of its judgments, for replies of another model than expected.
-        head_starts: content hash -> addition to the prior that only moves a pack forward: scores 0..1 of unsigned
-        imports, and more for what a follow-up judges first.
-        stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
-        """
-        self.identity = drafts.identity(provider=provider.name, host=provider.host)
-        self.faults = ReplyFaults()
+    def __init__(self, provider: Provider, drafts: PromptDrafts, plan: JudgingPlan) -> None:
+        self.identity: JudgeIdentity = drafts.identity(provider=provider.name, host=provider.host)
+        self.faults: ReplyFaults = ReplyFaults()
         self.judged_elsewhere: set[str] = set()
-        self._provider, self._drafts = provider, drafts
-        self._texts, self._write, self._known_parts = texts, write, known_parts
-        self._slots, self._priors = slots, priors
-        self._concurrency, self._context = concurrency, context
-        self._claims = claims or NoClaims()
-        self._stop = stop or StopSignal()
-        self._remarks = remarks
-        self._write_as = write_as
-        self._head_starts = head_starts or {}
+        self.paid: dict[str, Decimal | None] = {}
+        self._provider, self._drafts, self._plan = provider, drafts, plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         said = self.faults.in_words()
-        return (*self._remarks, *((f"the judge's replies had to be repaired: {said}",) if said else ()))
+        return (*self._plan.remarks, *((f"the judge's replies had to be repaired: {said}",) if said else ()))
 
     def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
-        self._stop.set(cause)
+        self._plan.stop.set(cause)
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[JudgingResult]:
         """Yield exactly one result for each distinct content hash among the candidates.
@@ -173,21 +173,21 @@ class ModelJudge:
         Raises what `write` raises: when judgments cannot be kept, none is paid for.
         """
         packs = self._packs(candidates)
-        workers = max(1, min(self._concurrency, len(candidates)))
-        line = PackQueue(packs, self._claims, workers=workers)
+        workers = max(1, min(self._plan.concurrency, len(candidates)))
+        line = PackQueue(packs, self._plan.claims, workers=workers)
         rule = GiveUpRule(MOST_LARGE_REJECTED) if self._drafts.layout.is_independent else GiveUpRule()
         priors = self._priors_by_content(packs)
-        run = JudgingRun(turn_block(turn, context=self._context), priors, line, rule, OneAtATime(rule))
+        run = JudgingRun(turn_block(turn, sees=self._plan.sees), priors, line, rule, OneAtATime(rule))
         waiting = {member.content_hash for pack in packs for member in pack.members}
         units: Iterator[WorkUnit] = iter(line.look())
         batches = fan_out(
             units,
             lambda unit: self._settle(run, unit),
             workers=workers,
-            stop=self._stop,
+            stop=self._plan.stop,
             unsent=lambda unit: self._unsent(run, unit),
         )
-        async with self._claims, aclosing(batches):
+        async with self._plan.claims, aclosing(batches):
             async for batch in batches:
                 self._give_up(run, [result.content_hash for result in batch if isinstance(result, Unjudged)])
                 for result in batch:
@@ -199,7 +199,7 @@ class ModelJudge:
     def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
         """Yield the requests that `judge` would send first, in its order, sending none."""
         return self._drafts.first_requests(
-            self._packs(candidates), turn_block(turn, context=self._context), self._texts
+            self._packs(candidates), turn_block(turn, sees=self._plan.sees), self._plan.texts
         )
 
     def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
@@ -208,15 +208,15 @@ class ModelJudge:
         candidates = list(distinct.values())
         if self._drafts.profile.is_independent:
             candidates.sort(key=self._promise, reverse=True)
-        packs = packs_to_send(candidates, self._slots, self._drafts.profile)
+        packs = packs_to_send(candidates, self._plan.slots, self._drafts.profile)
         return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        return self._priors.get(member.id, 0.0) + self._head_starts.get(member.content_hash, 0.0)
+        return self._plan.priors.get(member.id, 0.0) + self._plan.head_starts.get(member.content_hash, 0.0)
 
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
-        return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}
+        return {member.content_hash: self._plan.priors.get(member.id, 0.0) for pack in packs for member in pack.members}
 
     async def _settle(self, run: JudgingRun, unit: WorkUnit) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         match unit:
@@ -233,7 +233,7 @@ class ModelJudge:
         if not packs:
             settled = await run.waiting.look_aside()
             return self._found_judged(run, settled), run.waiting.look()
-        texts = self._texts([member for pack in packs for member in pack.members])
+        texts = self._plan.texts([member for pack in packs for member in pack.members])
         found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
         opened = [OpenedPack(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
         ours = await run.waiting.claim(opened)
@@ -247,7 +247,7 @@ class ModelJudge:
         self.judged_elsewhere.update(memories)
         parts = set(run.with_parts(memories)).difference(memories)
         if parts:
-            self._claims.release(parts)
+            self._plan.claims.release(parts)
         return found
 
     async def _settle_pack(
@@ -272,11 +272,11 @@ class ModelJudge:
 
     def _give_up(self, run: JudgingRun, memories: Iterable[str]) -> None:
         """Release the claims on memories, and on their parts, that will have no judgment of ours."""
-        self._claims.release(run.with_parts(memories))
+        self._plan.claims.release(run.with_parts(memories))
 
     def _known(self, found: Sequence[MemoryPart]) -> Mapping[str, Judgment]:
         parts = [piece.content_hash for piece in found if piece.is_part]
-        return self._known_parts(parts) if parts else {}
+        return self._plan.known_parts(parts) if parts else {}
 
     async def _send(self, run: JudgingRun, ask: PackPrompt) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         request, codes = self._drafts.request(ask, run.turn_text)
@@ -286,11 +286,11 @@ class ModelJudge:
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         try:
             async with run.sends.sending():
-                if self._stop.cause is not None:
+                if self._plan.stop.cause is not None:
                     return self._unsent(run, ask), ()
                 completion = await self._provider.complete(request)
         except BudgetExhausted as error:
-            self._stop.set(UnjudgedCause.BUDGET, error.message)
+            self._plan.stop.set(UnjudgedCause.BUDGET, error.message)
             return run.lose(ask.pieces, UnjudgedCause.BUDGET, error.message), ()
         except NotSent:
             return self._unsent(run, ask), ()
@@ -298,7 +298,13 @@ class ModelJudge:
             self.faults.asked_again += ask.is_again
             return self._after_error(run, ask, error, tokens=request.input_tokens)
         self.faults.asked_again += ask.is_again
+        self._share_cost(ask, completion.cost_usd)
         return await self._after_reply(run, ask, codes, completion)
+
+    def _share_cost(self, ask: PackPrompt, cost_usd: Decimal | None) -> None:
+        share = None if cost_usd is None else cost_usd / len(ask.pieces)
+        for piece in ask.pieces:
+            self.paid[piece.memory] = add_costs(self.paid[piece.memory], share) if piece.memory in self.paid else share
 
     async def _after_reply(
         self, run: JudgingRun, ask: PackPrompt, codes: Sequence[str], completion: Completion
@@ -322,9 +328,9 @@ class ModelJudge:
         """Stop: another model answers under this name. What it was paid for is stored as its own judgments."""
         name = self._drafts.model
         detail = f"`{name.name}` now answers as {model}, no longer as {name.answered_by}: ask again to judge with it"
-        if judged and self._write_as is not None:
-            await self._write_as(model)([judgment for _, judgment in judged])
-        self._stop.set(UnjudgedCause.PROVIDER, detail)
+        if judged and self._plan.write_as is not None:
+            await self._plan.write_as(model)([judgment for _, judgment in judged])
+        self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
         return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail)
 
     def _after_error(
@@ -336,7 +342,7 @@ class ModelJudge:
             return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         if run.rule.is_over_after(error, in_flight=run.sends.in_flight):
             # no prompt would fare better: an empty account may say so in prose
-            self._stop.set(UnjudgedCause.PROVIDER, detail)
+            self._plan.stop.set(UnjudgedCause.PROVIDER, detail)
         elif isinstance(error, RequestRejected):
             return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))
         return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail), ()
@@ -348,20 +354,20 @@ class ModelJudge:
             return [], []
         again, lost = repair.next_prompts(ask, missing, trouble, is_independent=self._drafts.layout.is_independent)
         if run.rule.is_over_after_unscored(len(lost)):
-            self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
+            self._plan.stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again
 
     def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
-        assert self._stop.cause is not None
+        assert self._plan.stop.cause is not None
         if isinstance(unit, PackPrompt):
-            return run.lose(unit.pieces, self._stop.cause, self._stop.detail)
+            return run.lose(unit.pieces, self._plan.stop.cause, self._plan.stop.detail)
         packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.leave()
         members = [member for pack in packs for member in pack.members]
-        return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in members]
+        return [Unjudged(member.content_hash, self._plan.stop.cause, self._plan.stop.detail) for member in members]
 
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:
-            await self._write(judgments)
+            await self._plan.write(judgments)
 
 
 def _mark_settled(waiting: set[str], result: JudgingResult) -> None:

@@ -1,8 +1,8 @@
 """Read a model's reply without trust: a valid integer for an id of this pack, or nothing. Pure.
 
-Strict JSON first. A reply that is not JSON is mended by json-repair and believed only where the raw text plainly states
-the same score, because a mender invents: it turns a score that was cut off into a lower one. Nothing is clamped or
-rounded. Trade-off: `92.0` is void, because a model that scores 0..1 would pass its `1.0` off as the lowest score.
+Strict JSON first. A reply that is not JSON is repaired by json-repair, and a score counts only if the raw text plainly
+states the same one, because a repair may turn a truncated score into a lower one. Nothing is clamped or rounded. Trade-
+off: `92.0` is void, because otherwise the `1.0` of a model that scores 0..1 would pass as the lowest score.
 """
 
 import json
@@ -20,8 +20,8 @@ from xscore.store.redaction import redact
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
-MAX_MENDED_CHARS = 30_000
-"""Longer replies are not mended, nor are those with more brackets than scores and reasons need: mending takes time
+MAX_REPAIRED_CHARS = 30_000
+"""Longer replies are not repaired, nor are those with more brackets than scores and reasons need: repairing takes time
 quadratic in both, and half a minute of it was provoked by 100,000 braces."""
 MAX_REASON_CHARS = 240
 
@@ -41,7 +41,7 @@ class ParsedReply(Struct, frozen=True):
     """Ids that were not asked for; void."""
     void: int = 0
     """Values that are no integer 0..100, or ids given twice with different values."""
-    mended: bool = False
+    repaired: bool = False
     """The reply was not JSON as it stood."""
     refused: frozenset[str] = frozenset()
     """Ids that the model declined to score, of a reply that scores others."""
@@ -64,10 +64,10 @@ class ReplyObject(NamedTuple):
     """The object of a reply, before anything in it is believed."""
 
     data: object
-    mended: bool = False
+    repaired: bool = False
     """The reply was not JSON as it stood."""
     damaged: str = ""
-    """What the object was mended out of; empty: it stood there whole."""
+    """What the object was repaired out of; empty: it stood there whole."""
 
 
 class ValidScores(Struct):
@@ -82,7 +82,7 @@ EMPTY_REPLY = ParsedReply({}, {})
 
 
 def find_object(text: str, *, scores: int) -> ReplyObject | None:
-    """Find the object of a reply that should hold so many scores: as it stands, in prose, or mended; None: none."""
+    """Find the object of a reply, bare, in prose, or repaired; None: there is none. scores: how many it should hold."""
     if len(text) > MAX_REPLY_CHARS:
         return None
     strict = _strict(text)
@@ -94,11 +94,11 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
         return None
     inner = _strict(body[start : end + 1])
     if inner is not None:
-        return ReplyObject(inner, mended=True)
+        return ReplyObject(inner, repaired=True)
     damaged = body[start:]
-    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
+    if len(damaged) > MAX_REPAIRED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
         return None
-    return ReplyObject(_repaired(damaged), mended=True, damaged=damaged)
+    return ReplyObject(_repaired(damaged), repaired=True, damaged=damaged)
 
 
 def valid_scores(scores: Mapping[str, object], ids: Collection[str]) -> ValidScores:
@@ -115,7 +115,7 @@ def valid_scores(scores: Mapping[str, object], ids: Collection[str]) -> ValidSco
 
 
 def stated_scores(scores: Mapping[str, int], text: str) -> dict[str, int]:
-    """Return the mended scores that this damaged text states in full, and states nowhere otherwise."""
+    """Return the repaired scores that this damaged text states in full, and states nowhere otherwise."""
     found: dict[str, set[str]] = {}
     for match in _WRITTEN.finditer(text):
         id_, value, closed = match.groups()
@@ -168,7 +168,7 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
     data = found.data if isinstance(found.data, dict) and not has_conflict(found.data, "scores") else {}
     scores = data.get("scores")
     if not isinstance(scores, dict):
-        return ParsedReply({}, {}, mended=found.mended)
+        return ParsedReply({}, {}, repaired=found.repaired)
     return believed_scores(scores, ids, dict(_reasons(data.get("reasons"))), found)
 
 
@@ -179,7 +179,7 @@ def believed_scores(
     valid = valid_scores(given, ids)
     kept = stated_scores(valid.scores, found.damaged) if found.damaged else valid.scores
     said = {id_: reason for id_, reason in reasons.items() if id_ in kept}
-    return ParsedReply(kept, said, valid.foreign, valid.void + len(valid.scores) - len(kept), found.mended)
+    return ParsedReply(kept, said, valid.foreign, valid.void + len(valid.scores) - len(kept), found.repaired)
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Settings from defaults, files, the environment and flags: validated once, then passed down."""
 
-from xscore.settings.load import (  # noqa: I001  one statement a module
+from xscore.settings.load import (  # noqa: I001  the sorter would write a statement for each name
     LoadedSettings as LoadedSettings,
     environment_variable as environment_variable,
     load_settings as load_settings,
@@ -24,6 +24,7 @@ from xscore.settings.model import (
     IndexSettings as IndexSettings,
     JudgeSettings as JudgeSettings,
     MemorySettings as MemorySettings,
+    PluginSettings as PluginSettings,
     PrimarySettings as PrimarySettings,
     ProviderSettings as ProviderSettings,
     RoutingSettings as RoutingSettings,

@@ -91,10 +91,12 @@ def load_settings(
     user_file: Path | None,
     environ: Mapping[str, str],
     flags: Mapping[str, object] | None = None,
+    flag_names: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
     """Merge all sources, lowest first.
 
-    flags: `section.name` -> value; a value of None is a flag not given.
+    flags: `section.name` -> value; a value of None is a flag not given. flag_names: `section.name` -> what the user
+    wrote to set it, such as `--max-usd` or `max_usd=`, for error messages.
     Raises UsageError for an unreadable file, an unknown name or a value out of range; the message names the source.
     """
     given: dict[str, dict[str, object]] = {}
@@ -112,7 +114,7 @@ def load_settings(
             given.setdefault(section, {})[field] = value
             origins[name] = f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
     warnings += _misspelt_variables(environ)
-    groups = {section: _validate(section, values, origins) for section, values in given.items()}
+    groups = {section: _validate(section, values, origins, flag_names or {}) for section, values in given.items()}
     settings = replace(Settings(), **groups)
     settings = replace(settings, decisions=replace(settings.decisions, hosts=_decision_hosts(environ)))
     return LoadedSettings(settings, origins, tuple(warnings))
@@ -157,17 +159,20 @@ def _from_outside(kind: type, value: object) -> object:
     return kind(value)
 
 
-def _validate(section: str, values: Mapping[str, object], origins: Mapping[str, str]) -> object:
+def _validate(
+    section: str, values: Mapping[str, object], origins: Mapping[str, str], flag_names: Mapping[str, str]
+) -> object:
     try:
         return validate_group(type(getattr(Settings(), section)), values)
     except ValueError as error:
         message, _, path = str(error).partition(" - at ")
         field = re.search(r"\$\.(\w+)", path)
         name = f"{section}.{field[1]}" if field else section
-        raise UsageError(
-            f"{origins.get(name, 'settings')}: {name}: {message}",
-            hint="Correct or remove it; `xscore config show` then shows what is in force.",
-        ) from error
+        origin, hint = origins.get(name, "settings"), "Correct or remove it"
+        if origin == "flag" and name in flag_names:
+            raise UsageError(f"{flag_names[name]}: {message}", hint=f"{hint}; it sets {name}.") from error
+        shown = "`xscore config show` then shows what is in force."
+        raise UsageError(f"{origin}: {name}: {message}", hint=f"{hint}; {shown}") from error
 
 
 def _sources(

@@ -48,8 +48,10 @@ class JudgeSettings(SettingsGroup, frozen=True):
     """Target tokens of a pack; unset: 5,000 for models known by name, 2,500 for others."""
     order: Literal["memory_first", "turn_first"] | None = None
     """Unset: as declared for the model. `memory_first` lets provider prefix caches serve the pack."""
-    context: Literal["task", "full"] = "task"
+    sees: Literal["task", "full"] = "task"
     """What the judge sees of the turn: task and errors, or also file, diff and recent files (then part of the key)."""
+    rubric: Fixed[str] = "code"
+    """What the judge looks for: `code`, `general` for entries of any kind (tickets, notes), or a text of yours within the general one. `xscore.open` sets it."""
     reasons: Literal["relevant", "all"] = "relevant"
     """Ask for reasons of scores from 0.3 up, or of all."""
     reason_model: str = "auto"
@@ -151,8 +153,6 @@ class SelectionSettings(SettingsGroup, frozen=True):
 class BoostSettings(SettingsGroup, frozen=True):
     """What links and recency may add to a raw score."""
 
-    boosters: tuple[str, ...] = ("dependency", "test_link", "recency", "locality")
-    """Boosts in use; a name beside these four is an entry point `xscore.boosters` of a package you installed."""
     cap: RepoMay[Fraction] = 0.15
     """Most that all boosts together may add."""
     floor: RepoMay[Fraction] = 0.4
@@ -209,7 +209,7 @@ class IndexSettings(SettingsGroup, frozen=True):
     include: RepoMay[Globs] = ()
     """Globs (gitignore syntax) to index, at most 1,000; empty: everything textual."""
     exclude: RepoMay[Globs] = ()
-    """Globs (gitignore syntax) to exclude beside the built-in ones, at most 1,000."""
+    """Globs (gitignore syntax) to exclude, at most 1,000. Copies of other projects, lockfiles, data, and built, minified or generated files stay out unless a glob such as `!vendor/` takes them in."""
     max_file_bytes: RepoMay[Annotated[int, Meta(ge=1, le=1_000_000_000)]] = 1_000_000
     """Larger files are excluded."""
     max_line_chars: Fixed[int] = 5_000
@@ -356,6 +356,13 @@ class AgentSettings(SettingsGroup, frozen=True):
     """Most bytes of UTF-8 that join a prompt. Above 10,000, agents show their model a short preview instead."""
 
 
+class PluginSettings(SettingsGroup, frozen=True):
+    """What packages that you installed may add; a model or embedder of theirs is named where ours are."""
+
+    enabled: tuple[str, ...] = ()
+    """Names of entry points in `xscore.boosters`, `xscore.languages` and `xscore.sources` to use."""
+
+
 class TelemetrySettings(SettingsGroup, frozen=True):
     """What leaves this machine beside the model calls: nothing, unless set."""
 
@@ -387,4 +394,5 @@ class Settings(SettingsGroup, frozen=True):
     cache: CacheSettings = CacheSettings()
     store: StoreSettings = StoreSettings()
     agents: AgentSettings = AgentSettings()
+    plugins: PluginSettings = PluginSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

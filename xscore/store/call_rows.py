@@ -16,17 +16,21 @@ MOST_PICODOLLARS = 2**50
 MOST_SECONDS = 10**6
 TOKEN_COLUMNS = Usage.__struct_fields__
 """Columns of `call`, called like the fields, in the order that `usage_from_row` takes them."""
-_WHOLE = "typeof({name}) = 'integer' AND {name} >= 0 AND {name} < {most}"
-_TIMES = {"duration_s": MOST_SECONDS, "started_at": LATEST_TIMESTAMP}
-VALID_CALL_SQL = " AND ".join(
-    f"({each})"
-    for each in (
-        *(_WHOLE.format(name=name, most=MOST_TOKENS) for name in (*TOKEN_COLUMNS, "estimated")),
-        f"cost IS NULL OR {_WHOLE.format(name='cost', most=MOST_PICODOLLARS)}",
-        *(f"typeof({name}) = 'real' AND {name} >= 0 AND {name} <= {most}" for name, most in _TIMES.items()),
-    )
+_COUNTS = (*TOKEN_COLUMNS, "estimated")
+_COSTS = tuple(
+    f"coalesce({name}, 0)" for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 )
-"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have. It needs all those columns."""
+VALID_CALL_SQL = f"""
+    typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
+    AND min({", ".join(_COUNTS + _COSTS)}) >= 0
+    AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
+    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
+"""
+"""SQL: whether tokens, dollars and times of a row of `call` are what a call can have: whole numbers within bounds.
+
+To SQLite text is greater than any number, so the upper bounds refuse it."""
+AMOUNT_SQL = f"typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
+"""SQL: whether a column holds the dollars of a call, as a template."""
 
 
 def usage_from_row(counts: Sequence[object]) -> Usage:

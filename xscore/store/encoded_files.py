@@ -1,19 +1,19 @@
 """Turn a parsed file into database rows in the parsing process, so that the writing process only has to store them.
 
 Making rows and vectors is a third of the work on a file, so the parsing processes do it in parallel, and the result
-crosses to the writer without further conversion. Mentions stay JSON until links are resolved. Nothing is redacted here.
+crosses to the writer without further conversion. Mentions stay packed until links are resolved. Nothing is redacted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 from xscore.records.memory import FileStamp, IndexedFile, Mention, Relation
-from xscore.store.memory_rows import ROW_COLUMNS, memory_row
+from xscore.store.file_bodies import compress, decompress, encode_bodies
+from xscore.store.memory_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
 
-_ID, _ENTITY, _TEXT_HASH = map(ROW_COLUMNS.index, ("id", "entity", "text_hash"))
+_ID = ROW_COLUMNS.index("id")
 _PROSE_HINTS = ("doc:", "path:")
 
 
@@ -22,47 +22,87 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
 
     stamp: FileStamp
     rows: list[tuple[Any, ...]]
-    """Rows of table `memory` (`memory_rows.ROW_COLUMNS`), each id once."""
-    vectors: list[bytes]
-    """The term vector of each row."""
+    """Rows of table `memory` (`memory_rows.ROW_COLUMNS`), each id once; what they say is in the body."""
+    body: bytes
+    """Attributes, cards and texts (`file_bodies`)."""
     imports: tuple[tuple[str, str], ...] = ()
     """Name and hint of what the file imports."""
-    bases: str = "{}"
-    """`Uses` of base classes, as JSON: relation, name, hint."""
-    uses: str = "{}"
-    """`Uses` of everything else."""
-    names: str = ""
-    """All names mentioned, one a line."""
+    mentions: bytes
+    """`FileMentions`, compressed."""
+    names: list[int]
+    """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
 
-    def identities(self) -> dict[str, tuple[str, str]]:
-        """Return entity and text hash by id, in the order of the rows."""
-        return {row[_ID]: (row[_ENTITY], row[_TEXT_HASH]) for row in self.rows}
+
+BATCH_MEMORIES = 20_000
+"""Memories from which on a batch takes no further file, since a batch is held in memory."""
+
+
+def in_batches(files: Iterable[EncodedFile], size: int) -> Iterator[list[EncodedFile]]:
+    """Yield files in lists of `size`, or fewer that hold many memories."""
+    batch, memories = list[EncodedFile](), 0
+    for file in files:
+        batch.append(file)
+        memories += len(file.rows)
+        if len(batch) == size or memories >= BATCH_MEMORIES:
+            yield batch
+            batch, memories = [], 0
+    if batch:
+        yield batch
 
 
 Uses = dict[str, list[tuple[Relation, str, str]]]
 """Memory id -> relation, name and hint of its mentions."""
 
 
-def encode_file(file: IndexedFile) -> EncodedFile:
-    """Turn the memories of a parsed file into rows, and its mentions into JSON."""
-    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
+class FileMentions(Struct, frozen=True, array_like=True):
+    """What a file mentions, as it is stored."""
 
+    imports: tuple[tuple[str, str], ...] = ()
+    """Name and hint of what it imports."""
+    bases: Uses = {}
+    """Of base classes."""
+    uses: Uses = {}
+    """Of everything else."""
+
+    def names(self, path: str) -> list[int]:
+        """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
+        used = (one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given)
+        found = {tested_name(path)}
+        for name, hint in (*self.imports, *used):
+            found.add(name)
+            found |= module_names(hint)
+        return sorted({name_crc(name) for name in found})
+
+
+_MENTIONS = msgpack.Decoder(FileMentions)
+
+
+def encode_file(file: IndexedFile) -> EncodedFile:
+    """Turn the memories of a parsed file into rows and their body, and its mentions into a compressed record."""
     memories = {memory.id: memory for memory in file.memories}.values()
-    ordered = sorted(set(file.mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
-    uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
-    bases = [one for one in uses if _is_base(one)]
+    parts = [without_body(memory_row(memory)) for memory in memories]
+    mentions = _recorded(file.mentions)
     return EncodedFile(
         stamp=file.stamp,
-        rows=[memory_row(memory) for memory in memories],
-        vectors=[memory_vector(memory) for memory in memories],
-        imports=tuple([(one.name, one.hint) for one in ordered if one.relation is Relation.IMPORTS]),
-        bases=_encode_uses(bases),
-        uses=_encode_uses(one for one in uses if not _is_base(one)),
-        names="\n".join(dict.fromkeys([one.name for one in ordered])),
+        rows=[row for row, _ in parts],
+        body=encode_bodies({row[_ID]: body for row, body in parts}),
+        imports=mentions.imports,
+        mentions=compress(msgpack.encode(mentions)),
+        names=mentions.names(file.stamp.path),
         secrets_redacted=file.secrets_redacted,
         note=file.note,
+    )
+
+
+def _recorded(mentions: Iterable[Mention]) -> FileMentions:
+    ordered = sorted(set(mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
+    uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
+    return FileMentions(
+        tuple([(one.name, one.hint) for one in ordered if one.relation is Relation.IMPORTS]),
+        _by_source(one for one in uses if _is_base(one)),
+        _by_source(one for one in uses if not _is_base(one)),
     )
 
 
@@ -70,14 +110,18 @@ def _is_base(mention: Mention) -> bool:
     return mention.relation is Relation.REFERENCES and not mention.hint.startswith(_PROSE_HINTS)
 
 
-def _encode_uses(mentions: Iterable[Mention]) -> str:
+def _by_source(mentions: Iterable[Mention]) -> Uses:
     found: Uses = {}
     for one in mentions:
         found.setdefault(one.source, []).append((one.relation, one.name, one.hint))
-    return msgspec.json.encode(found).decode()
+    return found
 
 
-def decode_uses(written: str) -> dict[str, list[Mention]]:
-    """Return mentions by the memory that has them. Raises msgspec.DecodeError."""
-    found = msgspec.json.decode(written, type=Uses)
-    return {source: [Mention(source, *one) for one in uses] for source, uses in found.items()}
+def decode_mentions(written: bytes) -> FileMentions:
+    """Return the mentions of a file. Raises ValueError."""
+    return _MENTIONS.decode(decompress(written))
+
+
+def mentions_by_source(uses: Uses) -> dict[str, list[Mention]]:
+    """Return mentions by the memory that has them."""
+    return {source: [Mention(source, *one) for one in given] for source, given in uses.items()}

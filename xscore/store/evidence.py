@@ -55,7 +55,7 @@ class FileLines:
 
     def __init__(self, data: bytes) -> None:
         """Split a file's bytes. Raises ValueError for a binary file."""
-        self.lines = _split_lines(data)
+        self.lines: list[bytes] = _split_lines(data)
         self._starts: dict[str, list[int]] = {}
 
     def hash(self, span: LineSpan) -> str:

@@ -11,6 +11,7 @@ import sqlite3
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database
@@ -56,6 +57,21 @@ def failure_signature(text: str) -> str:
     return digest("failure", text.strip().lower())[:20]
 
 
+class Occurrence(Struct, frozen=True, kw_only=True):
+    """One occurrence of a failure."""
+
+    text: str
+    """The error as it was shown."""
+    details: MemoryDetails = _NO_DETAILS
+    """`rationale` says why it happened, `resolution` what fixed it."""
+    seen_at: float
+    """Unix seconds."""
+    name: str = ""
+    """Of this occurrence, which is counted once; empty: always count."""
+    source_exchange: str = ""
+    """Id of the exchange it was read in; erasing that reverts the count."""
+
+
 def record_failure(
     store: "Store",
     *,
@@ -65,67 +81,54 @@ def record_failure(
     occurrence: str = "",
 ) -> Failure:
     """Count one occurrence of a failure, in a transaction of its own. See `record_failure_within`."""
-    with database.transaction(store.connection):
-        return record_failure_within(
-            store.connection,
-            text=text,
-            details=details,
-            seen_at=store.now_or_clock(seen_at),
-            occurrence=occurrence,
-            pattern_at=store.settings.pattern_at,
-            allow_pii=store.settings.allow_pii,
-        )
+    met = Occurrence(text=text, details=details, seen_at=store.now_or_clock(seen_at), name=occurrence)
+    limits = store.settings
+    with database.transaction(store.connection) as connection:
+        return record_failure_within(connection, met, pattern_at=limits.pattern_at, allow_pii=limits.allow_pii)
 
 
 def record_failure_within(
     connection: sqlite3.Connection,
+    met: Occurrence,
     *,
-    text: str,
-    details: MemoryDetails = _NO_DETAILS,
-    seen_at: float,
-    occurrence: str = "",
     pattern_at: int = 3,
     allow_pii: bool = False,
     link: bool = True,
-    source_exchange: str = "",
 ) -> Failure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
 
-    text: the error as it was shown. details: `rationale` says why it happened, `resolution` what fixed it.
-    seen_at: Unix seconds. occurrence: a name for this occurrence, which is counted once; empty: always count.
-    link: link it to the code it names; bulk writers link later, all at once.
-    source_exchange: id of the exchange it was read in; erasing that reverts the count.
-    Raises UsageError for a text without words.
+    link: link it to the code it names; bulk writers link later, all at once. Raises UsageError for a text without
+    words.
     """
-    words = redact_statement(normalise_text(text), allow_pii=allow_pii)
+    words = redact_statement(normalise_text(met.text), allow_pii=allow_pii)
     if not words:
         raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
     name = failure_signature(words)
     told = replace(
-        details,
-        rationale=_clean_detail(details.rationale, allow_pii=allow_pii),
-        resolution=_clean_detail(details.resolution, allow_pii=allow_pii),
-        paths=tuple(redact_statement(path, allow_pii=allow_pii) for path in details.paths),
+        met.details,
+        rationale=_clean_detail(met.details.rationale, allow_pii=allow_pii),
+        resolution=_clean_detail(met.details.resolution, allow_pii=allow_pii),
+        paths=tuple(redact_statement(path, allow_pii=allow_pii) for path in met.details.paths),
         occurrences=1,
     )
     before = _by_name(connection, Kind.FAILURE, name)
-    memory = _make(Kind.FAILURE, name, words, told, now=seen_at)
+    memory = _make(Kind.FAILURE, name, words, told, now=met.seen_at)
     identifier = before.id if before else memory.id
-    counted_as = digest("occurrence", identifier, occurrence)
+    counted_as = digest("occurrence", identifier, met.name)
     known = "SELECT 1 FROM occurrence WHERE id = ?"
-    is_counted = not occurrence or connection.execute(known, (counted_as,)).fetchone() is None
+    is_counted = not met.name or connection.execute(known, (counted_as,)).fetchone() is None
     if before is not None:
-        memory = _met_again(before, told, is_counted=is_counted, now=seen_at)
+        memory = _met_again(before, told, is_counted=is_counted, now=met.seen_at)
         if not is_counted and memory.text == before.text:
             pattern = _by_name(connection, Kind.PATTERN, name)
             return Failure(memory=before, signature=name, is_counted=False, pattern=pattern)
-    write_memory(connection, memory, before=before, now=seen_at, link=link)
+    write_memory(connection, memory, before=before, now=met.seen_at, link=link)
     if is_counted:
-        emit_event(connection, EventName.FAILURE, at=seen_at, subject=identifier)
-        if occurrence:
-            row = (counted_as, identifier, source_exchange)
+        emit_event(connection, EventName.FAILURE, at=met.seen_at, subject=identifier)
+        if met.name:
+            row = (counted_as, identifier, met.source_exchange)
             connection.execute("INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?)", row)
-    pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=seen_at)
+    pattern, is_new = _update_pattern(connection, memory, name, pattern_at=pattern_at, now=met.seen_at)
     return Failure(memory=memory, signature=name, is_counted=is_counted, pattern=pattern, is_new_pattern=is_new)
 
 

@@ -44,7 +44,7 @@ class LineMatcher:
     """Finds lines by one word each, so that a thousand cost little more than one."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.all = frozenset(lines)
+        self.all: frozenset[str] = frozenset(lines)
         self._by_word: dict[str, list[tuple[str, str]]] = {}
         self._wordless: list[tuple[str, str]] = []
         for line in self.all:
@@ -103,5 +103,5 @@ def _search(files: Iterable[str], lines: LineMatcher) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    question = json.load(sys.stdin)
-    json.dump(_search(question["files"], LineMatcher(question["lines"])), sys.stdout)
+    _question = json.load(sys.stdin)
+    json.dump(_search(_question["files"], LineMatcher(_question["lines"])), sys.stdout)

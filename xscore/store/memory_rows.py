@@ -7,11 +7,13 @@ Trade-off: candidates are not validated, except for unknown layers and kinds.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -19,9 +21,13 @@ from msgspec.structs import asdict
 
 from xscore.platform import tokens
 from xscore.platform.database import damage_if_invalid, read_snapshot
-from xscore.platform.errors import StoreError
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records.memory import Candidate, CodeFacts, Edge, Kind, Layer, Memory, MemoryDetails, Relation
 from xscore.records.turn import LayerReport
+
+if TYPE_CHECKING:
+    from xscore.store.file_bodies import Body
 
 MEMORY_COLUMNS = (
     *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
@@ -29,13 +35,13 @@ MEMORY_COLUMNS = (
     *("superseded_by", "created_at", "accessed_at", "access_count", "title", "attrs", "card", "text"),
 )
 """Columns of a whole memory, named after its fields; `attrs` holds facts and particulars."""
-ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread")
+ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
 """Columns of a row as it is written."""
+_HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
+"""Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
 _SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
 """Columns that an upsert leaves unchanged."""
-_CANDIDATE_COLUMNS = """
-    id, {hash}, layer, kind, path, entity, start_line, end_line, language, {tokens}, updated_at, importance, confidence
-"""
+_CANDIDATE_COLUMNS = "id, {hash}, kind, path, entity, start_line, end_line, language, {tokens}, updated_at"
 TestView = Literal["cards", "full"]
 """How the judge is shown tests: as cards or in full."""
 _SHOWN = {"cards": {"hash": "content_hash", "tokens": "tokens"}, "full": {"hash": "text_hash", "tokens": "text_tokens"}}
@@ -43,6 +49,7 @@ IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 """SQL condition on a column; the parameter is a JSON list."""
 LIVE_CONDITION = "status IN ('active', 'stale')"
 """SQL condition for candidates: neither superseded nor archived."""
+_OF_LAYER = f"layer = ? AND {LIVE_CONDITION}"
 REPOSITORY_LAYERS = (Layer.SESSION, Layer.PROJECT, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR)
 """Layers of a repository's store in reading order, small ones first."""
 ALL_LAYERS = str(tuple(map(str, Layer)))
@@ -50,9 +57,10 @@ ALL_LAYERS = str(tuple(map(str, Layer)))
 
 SqlRow = tuple[Any, ...]
 
-_PATH, _LINE = itemgetter(4), itemgetter(6)
-_LAYERS = {layer.value: layer for layer in Layer}
+_HASH, _PLACE = itemgetter(1), itemgetter(4, 6)
+"""Fields of a candidate: its content; its path and line."""
 _KINDS = {kind.value: kind for kind in Kind}
+_RELATIONS = {relation.value: relation for relation in Relation}
 
 
 class FetchedPool(NamedTuple):
@@ -83,39 +91,80 @@ def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow]) -> None:
     connection.executemany(_UPSERT, rows)
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
-_HEAD = attrgetter(*MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")])
+_HEAD = attrgetter(*_HEAD_COLUMNS)
 
 
 def memory_row(memory: Memory, thread: str = "") -> SqlRow:
     """Return a memory as a row of `ROW_COLUMNS`."""
-    text_tokens, card_tokens = (
-        tokens.estimate(len(text), kind=memory.kind, language=memory.language) for text in (memory.text, memory.card)
-    )
-    attrs, shown_tokens = facts_to_json(memory.facts, memory.particulars), card_tokens if memory.card else text_tokens
-    return (*_HEAD(memory), attrs, memory.card, memory.text, shown_tokens, text_tokens, thread)
+    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
+
+    text_tokens = tokens.estimate(len(memory.text), kind=memory.kind, language=memory.language)
+    shown = memory.card or memory.text
+    shown_tokens = tokens.estimate(len(shown), kind=memory.kind, language=memory.language)
+    attrs = facts_to_json(memory.facts, memory.particulars)
+    body = (attrs, memory.card, memory.text)
+    overrides = memory.kind is Kind.METHOD and "override" in attrs.lower() and _OVERRIDES.match(attrs) is not None
+    named = name_crc(last_name(memory.entity)) if memory.layer is Layer.GRAPH else 0
+    return (*_HEAD(memory), *body, shown_tokens, text_tokens, thread, named, overrides, memory_vector(memory))
+
+
+def without_body(row: SqlRow) -> "tuple[SqlRow, Body]":
+    """Split a row of `ROW_COLUMNS` into one whose attrs, card and text are in the body of its file, and those."""
+    start = len(_HEAD_COLUMNS)
+    attrs, card, text = row[start : start + 3]
+    return (*row[:start], "{}", "", None, *row[start + 3 :]), (attrs, card, text)
+
+
+_OVERRIDES = re.compile(r'\{"signature": ?".*override', re.IGNORECASE | re.DOTALL)
+"""Facts of a method whose signature says that it overrides another."""
+
+
+def last_name(entity: str) -> str:
+    """Return the part of an entity's name that others use: `write` of `Store.write#2`."""
+    return entity.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
+
+
+def tested_name(path: str) -> str:
+    """Return the name of the file that a test of this path would test: `app` of `tests/test_app.py`."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
+
+
+def module_names(hint: str) -> set[str]:
+    """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
+    kind, _, rest = hint.partition(":")
+    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod") else ""
+    return {name, name.partition(".")[0]} - {""}
+
+
+def name_crc(name: str) -> int:
+    """Return the number by which a name is looked up; two names may share one."""
+    return crc32(name.encode("utf-8", "surrogatepass"))
 
 
 def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     """Return facts and particulars as JSON for the column `attrs`, without empty values."""
-    values = asdict(facts) | asdict(particulars)
-    return _ENCODE({name: value for name, value in values.items() if value})
+    values = asdict(facts)
+    if particulars != _NOTHING_STATED:
+        values |= asdict(particulars)
+    return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
 
 
-def edge_from_row(row: SqlRow) -> Edge:
-    """Turn a row of source, target, relation and weight into an edge. Raises StoreDamaged."""
-    source, target, relation, weight = row
+_NOTHING_STATED = MemoryDetails()
+
+
+def edges_from_rows(rows: Iterable[SqlRow]) -> list[Edge]:
+    """Turn rows of source, target, relation and weight into edges. Raises StoreDamaged."""
     with damage_if_invalid("an edge"):
-        return Edge(source, target, Relation(relation), weight)
+        return [Edge(source, target, _RELATIONS[relation], weight) for source, target, relation, weight in rows]
 
 
 def select_memories(connection: sqlite3.Connection, where: str, parameters: Iterable[object]) -> list[Memory]:
     """Read whole memories by an SQL condition (never user input), ordered by path and line."""
-    rows = connection.execute(
-        f"SELECT {', '.join(MEMORY_COLUMNS)} FROM memory WHERE {where} ORDER BY path, start_line, id",
-        tuple(parameters),
-    )
-    return [memory_from_row(row) for row in rows.fetchall()]
+    from xscore.store.file_bodies import read_with_bodies  # a turn that keeps nothing reads no memory
+
+    found = read_with_bodies(connection, ", ".join(_HEAD_COLUMNS), where, tuple(parameters))
+    return [memory_from_row(row) for row in found]
 
 
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
@@ -156,60 +205,67 @@ def fetch_pool(
     """Read every active or stale memory, except some exchanges.
 
     user: opens the user's own store, or returns None. deadline_s: a slower layer is read whole and reported as late.
-    Raises StoreDamaged if the table has fewer rows than the index used, so that a damaged page hides nothing.
+    Raises StoreDamaged if the table lacks rows that its index has, so that a damaged page hides nothing.
     """
-    rows: list[SqlRow] = []
-    reports = []
-    query = (
-        f"SELECT {_CANDIDATE_COLUMNS.format(**_SHOWN[tests])} FROM memory INDEXED BY memory_by_layer"
-        f" WHERE layer = ? AND {LIVE_CONDITION} AND NOT (kind = 'exchange' AND ({without.condition}))"
-    )
+    candidates, reports = list[Candidate](), list[LayerReport]()
+    columns = _CANDIDATE_COLUMNS.format(**_SHOWN[tests])
 
     def read(source: sqlite3.Connection | None, layer: Layer) -> None:
         started = perf_counter()
+        # Nearly all rows are of the graph: reading the table from end to end takes a fifth less than by the index.
+        way = "NOT INDEXED" if layer is Layer.GRAPH else "INDEXED BY memory_by_layer"
+        query = (
+            f"SELECT {columns} FROM memory {way} WHERE {_OF_LAYER}"
+            f" AND NOT (kind = 'exchange' AND ({without.condition}))"
+        )
         found = source.execute(query, (layer, *without.parameters)).fetchall() if source else []
         seconds = perf_counter() - started
         is_late = bool(found) and deadline_s is not None and seconds > deadline_s
-        rows.extend(found)
+        candidates.extend(_candidates(found, layer))
         reports.append(LayerReport(layer, len(found), round(seconds * 1000, 3), is_late))
 
     with read_snapshot(connection):
         for layer in REPOSITORY_LAYERS:
             read(connection, layer)
+        _check_graph_rows(connection, reports)
     try:
         read(user(), Layer.USER)
     except StoreError as error:
         reports.append(LayerReport(Layer.USER, 0, 0.0, problem=error.message))
-    return FetchedPool(candidates_from_rows(rows), tuple(reports))
+    return FetchedPool(_one_per_content(candidates), tuple(reports))
 
 
-def candidates_from_rows(rows: list[SqlRow]) -> tuple[Candidate, ...]:
-    """Turn candidate rows into candidates by path and line, one per content, with its duplicates listed."""
-    rows.sort(key=_LINE)  # two stable sorts, which compare no tuples: half the time
-    rows.sort(key=_PATH)
-    layers, kinds, new = _LAYERS, _KINDS, tuple.__new__
-    found, skipped = _duplicates(rows)
-    duplicates = found.get
-    if skipped:
-        rows = [row for row in rows if row[0] not in skipped]
+def _check_graph_rows(connection: sqlite3.Connection, reports: Iterable[LayerReport]) -> None:
+    """Raise StoreDamaged if the graph layer, which is read without the index, had other rows than the index has."""
+    counting = f"SELECT count(*) FROM memory INDEXED BY memory_by_layer WHERE {_OF_LAYER}"
+    (indexed,) = connection.execute(counting, (Layer.GRAPH,)).fetchone()
+    if indexed != sum(report.memories for report in reports if report.layer is Layer.GRAPH):
+        raise StoreDamaged("the store is damaged: memories are missing", hint=recovery_hint(None))
+
+
+def _candidates(rows: list[SqlRow], layer: Layer) -> list[Candidate]:
+    kinds, new = _KINDS, tuple.__new__
     with damage_if_invalid("a memory"):
-        return tuple(
-            [  # unpacked by hand, made with `tuple.__new__`: a quarter of the time of `Candidate(*row)`
-                new(
-                    Candidate,
-                    (i, h, layers[layer], kinds[kind], p, e, start, end, lang, t, at, imp, conf, duplicates(i, ())),
-                )
-                for i, h, layer, kind, p, e, start, end, lang, t, at, imp, conf in rows
-            ]
-        )
+        return [  # unpacked by hand, made with `tuple.__new__`: a quarter of the time of `Candidate(*row)`
+            new(Candidate, (i, hash_, layer, kinds[kind], path, name, start, end, language, tokens, at, ()))
+            for i, hash_, kind, path, name, start, end, language, tokens, at in rows
+        ]
 
 
-def _duplicates(rows: list[SqlRow]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """Return the duplicates of the first memory of each content, by its id, and the set of all duplicates."""
-    if len({row[1] for row in rows}) == len(rows):
-        return {}, set()
+def _one_per_content(candidates: list[Candidate]) -> tuple[Candidate, ...]:
+    """Return them by path and line, one per content, with its duplicates listed."""
+    with damage_if_invalid("a memory"):
+        candidates.sort(key=_PLACE)
+    if len(set(map(_HASH, candidates))) == len(candidates):
+        return tuple(candidates)
     ids: dict[str, list[str]] = {}
-    for row in rows:
-        ids.setdefault(row[1], []).append(row[0])
-    found = {first: tuple(others) for first, *others in ids.values() if others}
-    return found, {other for others in found.values() for other in others}
+    for one in candidates:
+        ids.setdefault(one.content_hash, []).append(one.id)
+    return tuple(
+        [
+            one._replace(duplicates=tuple(others)) if others else one
+            for one in candidates
+            for first, *others in [ids[one.content_hash]]
+            if one.id == first
+        ]
+    )

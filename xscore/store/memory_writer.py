@@ -9,7 +9,7 @@ written even if nothing changed.
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Required, TypedDict, Unpack
+from typing import Required, TypedDict, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -60,16 +60,16 @@ STALE_MARK = "[stale: the code this cites has changed since]\n"
 
 _QUOTES_CODE = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
 """Said by people and by models: code stands in their text. What a person asked is redacted as prose before."""
-_SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
+SETTINGS_FILES = (".ini", ".cfg", ".conf", ".properties", ".env")
+"""Endings of files that are redacted as prose, whatever their memories are."""
 _LASTING = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
 """Fields that stay when a memory is made again."""
-_WITHIN = " > "
+WITHIN = " > "
 """Separates the headings or suites of an entity."""
 _OF_KEY = "layer = ? AND scope = ? AND key = ? AND key <> ''"
 """`key <> ''` is redundant, but lets SQLite use the partial index by key."""
 _OUTDATED = """
-    DELETE FROM vec WHERE memory_id = ? AND embedder <> ?
-    AND NOT EXISTS (SELECT 1 FROM memory WHERE id = ? AND text_hash = ?)
+    DELETE FROM vec WHERE memory_id = ? AND NOT EXISTS (SELECT 1 FROM memory WHERE id = memory_id AND text_hash = ?)
 """
 
 
@@ -115,6 +115,9 @@ def make_memory(
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not from files.
     known: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
+    is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
+    if is_code and known is not None and known.is_clean:  # nearly always; the rest would take twice as long
+        return _named(parts, ordinal), 0
     raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
     facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
     names = (facts.signature, *facts.imports, *facts.dependencies)
@@ -124,24 +127,42 @@ def make_memory(
         screens=not allow_pii and (raw.kind is Kind.CONFIG or not from_file),
         cuts=not from_file,
         prose=raw.kind is Kind.CONFIG
-        or (raw.path.endswith(_SETTINGS_FILES) if from_file else raw.kind not in _QUOTES_CODE),
+        or (raw.path.endswith(SETTINGS_FILES) if from_file else raw.kind not in _QUOTES_CODE),
     )
     entity = redactor.redact_name(raw.entity)
     if entity != raw.entity:  # two headings that differ only in their secrets must not become one memory
         ordinal += (raw.start_line + 1) << 20
+    card, text = redactor.redact(raw.card), redactor.redact(raw.text)
+    shown_hash, text_hash = _hashes(raw.path, entity, text, card, status=raw.status)
     memory = replace(
         raw,
         id=memory_id(raw.layer, raw.path, raw.kind, entity, ordinal),
+        content_hash=shown_hash,
+        text_hash=text_hash,
         entity=entity,
-        card=redactor.redact(raw.card),
-        text=redactor.redact(raw.text),
+        card=card,
+        text=text,
         title=redactor.redact_name(raw.title, again=raw.title in raw.text),
         facts=redactor.redact_facts(facts),
         particulars=redactor.redact_particulars(particulars),
         key=redactor.redact_name(raw.key, again=raw.key in raw.entity),
         created_at=raw.created_at or raw.updated_at,
     )
-    return with_status(memory, raw.status), redactor.count
+    return memory, redactor.count
+
+
+def _named(parts: MemoryFields, ordinal: int) -> Memory:
+    """Name and hash an indexed memory in which nothing is to be redacted."""
+    path, entity = parts.get("path", ""), parts.get("entity", "")
+    status = parts.get("status", MemoryStatus.ACTIVE)
+    shown_hash, text_hash = _hashes(path, entity, parts["text"], parts.get("card", ""), status=status)
+    parts["created_at"] = parts.get("created_at", 0.0) or parts.get("updated_at", 0.0)
+    return Memory(
+        id=memory_id(parts["layer"], path, parts["kind"], entity, ordinal),
+        content_hash=shown_hash,
+        text_hash=text_hash,
+        **parts,
+    )
 
 
 def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tuple[Memory, int]:
@@ -149,40 +170,44 @@ def remake_memory(memory: Memory, *, allow_pii: bool, **changes: object) -> tupl
 
     Also return how many secrets and personal data were redacted.
     """
-    values = {name: getattr(memory, name) for name in MemoryFields.__annotations__}
-    made, redacted = make_memory(**{**values, **changes}, allow_pii=allow_pii)
+    made, redacted = make_memory(**fields_of(memory, **changes), allow_pii=allow_pii)
     return replace(made, **{name: getattr(memory, name) for name in _LASTING}), redacted
+
+
+def fields_of(memory: Memory, **changes: object) -> MemoryFields:
+    """Return the raw parts of a memory, with these changes."""
+    values = {name: getattr(memory, name) for name in MemoryFields.__annotations__}
+    return cast("MemoryFields", values | changes)
 
 
 def with_status(memory: Memory, status: MemoryStatus) -> Memory:
     """Return the memory with another status and new hashes, since they identify what the judge is shown."""
-    shown, text = (judge_text(memory.text, memory.card, status=status, tests=view) for view in ("cards", "full"))
-    text_hash = content_hash(memory.path, memory.entity, text)
-    shown_hash = content_hash(memory.path, memory.entity, shown) if memory.card else text_hash
+    shown_hash, text_hash = _hashes(memory.path, memory.entity, memory.text, memory.card, status=status)
     return replace(memory, status=status, content_hash=shown_hash, text_hash=text_hash)
 
 
+def _hashes(path: str, entity: str, text: str, card: str, *, status: MemoryStatus) -> tuple[str, str]:
+    """Return the hashes of what is shown by default and of the full text."""
+    shown, full = (judge_text(text, card, status=status, tests=view) for view in ("cards", "full"))
+    text_hash = content_hash(path, entity, full)
+    return content_hash(path, entity, shown) if card else text_hash, text_hash
+
+
 def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> tuple[str, ...]:
-    """Upsert memories and their vectors; return the ids they supersede. Call it inside `database.transaction`.
+    """Upsert memories; return the ids they supersede. Call it inside `database.transaction`.
 
     An active or stale memory with the same layer, scope and key is superseded. `thread` marks exchanges.
-    Vectors of other embedders are deleted only if their text changed, since they cost money.
     """
-    from xscore.store.term_vectors import memory_vector, put_vectors  # lazy: a fully cached turn writes none
-
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
     superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
     delete_outdated_vectors(connection, [(memory.id, memory.text_hash) for memory in memories])
     memory_rows.upsert_rows(connection, [memory_rows.memory_row(memory, thread) for memory in memories])
-    put_vectors(connection, ((memory.id, memory_vector(memory)) for memory in memories))
     return superseded
 
 
 def delete_outdated_vectors(connection: sqlite3.Connection, written: Iterable[tuple[str, str]]) -> None:
     """Delete the paid vectors of memories whose text hash will change; call it before the texts are written."""
-    from xscore.store.term_vectors import TERM_EMBEDDER
-
-    connection.executemany(_OUTDATED, [(id_, TERM_EMBEDDER, id_, text_hash) for id_, text_hash in written])
+    connection.executemany(_OUTDATED, written)
 
 
 def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
@@ -199,7 +224,7 @@ class _Redactor:
     ) -> None:
         self.count, self._known = 0, known
         self._screens, self._cuts, self._prose = screens, cuts, prose
-        self._clean("\n".join(names).replace(_WITHIN, "\n"))
+        self._clean("\n".join(names).replace(WITHIN, "\n"))
         self._names_are_clean, self.count = not self.count, 0
 
     def redact(self, text: str, most: int = TEXT_CHARS) -> str:
@@ -215,7 +240,7 @@ class _Redactor:
         again: the name is part of a text already redacted, so its secrets are already counted.
         """
         count = self.count
-        clean = name if self._names_are_clean else _WITHIN.join(map(self._clean, name.split(_WITHIN)))
+        clean = name if self._names_are_clean else WITHIN.join(map(self._clean, name.split(WITHIN)))
         clean = self.redact(clean, LINE_CHARS) if self._cuts and len(clean) > LINE_CHARS else clean
         self.count = count if again else self.count
         return clean

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Memory, Mention, Relation
-from xscore.store.index_rows import EntityRow, insert_mentions
+from xscore.store.link_rows import EntityRow, insert_mentions
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 
 MOST_NAMES = 50
@@ -92,7 +92,7 @@ def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Seque
     known = _Known(connection, {part for one in mentions for part in _parts(one.hint)})
     edges = {(one.source, target) for one in mentions for target in known.targets(one.hint)}
     connection.executemany(
-        "INSERT INTO edge (source, target, relation, path) VALUES (?, ?, 'references', '') ON CONFLICT DO NOTHING",
+        "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'references')",
         sorted((source, target) for source, target in edges if source != target),
     )
     return len(edges)
@@ -111,7 +111,7 @@ class _Known:
         among = f" AND rowid IN (SELECT rowid FROM memory WHERE 1{_holding('entity', few)})" if few else ""
         for id_, path, entity, kind, language in connection.execute(
             "SELECT id, path, entity, kind, language FROM memory"
-            f" WHERE layer = 'graph'{among} ORDER BY status, kind, rowid",
+            f" WHERE layer = 'graph'{among} ORDER BY status, kind, start_line, length(entity), entity",
             few,
         ):
             row = EntityRow(id_, path, entity, Kind(kind), language)

@@ -55,7 +55,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
         raise StoreUntrusted(
             f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
             " or the repository was moved",
-            hint="If you believe it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
+            hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
             " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
         )
     return connect_store(path, key_source(user_data_dir))
@@ -137,7 +137,7 @@ def refuse_busy_store(path: Path, keys: KeySource) -> None:
         if mark.lives(here=here, now=now):
             where = "" if mark.place == here else f" on {mark.place}"
             raise StoreError(
-                f"{path} is at work: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
+                f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
                 hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
             )
 

@@ -19,6 +19,9 @@ from xscore.store.secret_rules import CHECKS, SecretName, Shape, compile_rule, s
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
+_WORD_RUN = re.compile(r"[A-Za-z0-9_]+")
+_SPACED = bytes(byte if _WORD_RUN.match(chr(byte)) else 32 for byte in range(256))
+"""Turns every byte that is in no word of ASCII into a space."""
 
 
 class SecretSpan(Struct, frozen=True):
@@ -35,11 +38,24 @@ class FoundLiterals(Struct, frozen=True):
     shapes: tuple[tuple[str, bool, tuple[Shape, ...]], ...]
     """Literal, whether its case matters, and the shapes to try there."""
     names: tuple[tuple[str, SecretName], ...]
+    is_clean: bool = False
+    """The texts hold no secret, so none of them need be searched."""
 
 
-def find_literals(texts: Iterable[str]) -> FoundLiterals:
-    """Search many texts at once, which is several times faster than each alone."""
-    return _literals_among(_all_literals(), "\n".join(texts))
+def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
+    """Search many texts at once, which is several times faster than each alone. prose: see `redact`; true if any is.
+
+    Every rule stays within the text around its literal, in which a text's end and a line break are the same to it, so
+    what is clean together is clean in parts.
+    """
+    text = "\n".join(texts)
+    lowered, cores, among = _lowered(text), _cores_in(text), _all_literals()
+    known = FoundLiterals(
+        tuple([one for one in among.shapes if _core(one[0]) in cores and one[0] in (text if one[1] else lowered)]),
+        tuple([one for one in among.names if one[0] in cores]),
+    )
+    has_secret = _fence().search(text) or next(_rule_matches(text, lowered, known, prose=prose), None)
+    return known if has_secret else FoundLiterals((), (), is_clean=True)
 
 
 @cache
@@ -50,12 +66,39 @@ def _all_literals() -> FoundLiterals:
     )
 
 
-def _literals_among(known: FoundLiterals, text: str) -> FoundLiterals:
-    lowered = _lowered(text)
-    return FoundLiterals(
-        tuple([one for one in known.shapes if one[0] in (text if one[1] else lowered)]),
-        tuple([one for one in known.names if one[0] in lowered]),
+_KELVIN = "\u212a"
+"""The one character outside ASCII whose lower case is a letter of ASCII, the k."""
+_MOST_RUNS, _MOST_RUN_BYTES = 1 << 16, 64
+_clean_runs: set[bytes] = set()
+"""Runs of word characters in which no core was found. Code repeats itself: few runs of a file are new."""
+
+
+def _cores_in(text: str) -> set[str]:
+    """Return which cores of literals occur in a text, the empty one included."""
+    runs = set(text.replace(_KELVIN, "k").encode("utf-8", "replace").translate(_SPACED).split()) - _clean_runs
+    together = b" ".join(runs).decode()
+    lowered = together.lower()
+    found = [(core, minds_case) for core, minds_case in _all_cores() if core in (together if minds_case else lowered)]
+    said = [core.lower().encode() for core, _ in found if core]
+    if len(_clean_runs) > _MOST_RUNS:
+        _clean_runs.clear()
+    _clean_runs.update(
+        run for run in runs if len(run) <= _MOST_RUN_BYTES and not any(map(run.lower().__contains__, said))
     )
+    return {core for core, _ in found}
+
+
+@cache
+def _core(literal: str) -> str:
+    """Return the longest run of word characters of a literal; empty if that is a single character."""
+    core = max(_WORD_RUN.findall(literal), key=len, default="")
+    return core if len(core) > 1 else ""
+
+
+@cache
+def _all_cores() -> frozenset[tuple[str, bool]]:
+    shapes = {(_core(literal), minds_case) for literal, minds_case, _ in _all_literals().shapes}
+    return frozenset(shapes | {(word, False) for word, _ in _all_literals().names})
 
 
 def _lowered(text: str) -> str:
@@ -66,11 +109,8 @@ def _lowered(text: str) -> str:
     return lowered
 
 
-def _rule_matches(text: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
+def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
     """Yield what the rules find by these literals, in no order, overlapping where two rules agree."""
-    if not (known.shapes or known.names):
-        return
-    lowered = _lowered(text)
     for literal, minds_case, shapes in known.shapes:
         searched = text if minds_case else lowered
         if literal not in searched:  # nearly always; cheaper than an empty generator
@@ -95,6 +135,8 @@ def _places(text: str, literal: str) -> Iterator[int]:
 def _named(text: str, name: SecretName, word: tuple[int, int], *, prose: bool) -> Iterator[SecretSpan]:
     """Try the forms on a word that names a secret. The tails fail fast nearly everywhere."""
     start, stop = word
+    if compile_rule("@suffix@").match(text, stop) is None:  # `keyword`; every tail begins with this, or with `=`
+        return
     floor = max(0, start - LEAD_CHARS)
     line_break = text.rfind("\n", floor, start)
     near_line_start = line_break >= 0 or floor == 0
@@ -139,6 +181,11 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
             start, stop = _body_start(text, fence.start(), before.end() if before else 0), fence.start()
         if _PAYLOAD.search(text, start, stop):
             yield SecretSpan(*_without_edges(text, start, stop), str(fence.lastgroup))
+
+
+def _without_fences(text: str) -> str:
+    """Blank the fences of keys, whose dashes would count as part of a secret glued to them."""
+    return _fence().sub(lambda fence: "\n" * len(fence[0]), text) if "-----" in text else text
 
 
 def _body_end(text: str, start: int, limit: int) -> int:
@@ -195,8 +242,9 @@ def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None
     """
     count, types = 0, set[str]()
     known = known or _all_literals()
-    for _ in range(MAX_PASSES):
-        found = _disjoint([*_rule_matches(text, known, prose=prose), *_pem_bodies(text)])
+    for _ in range(0 if known.is_clean else MAX_PASSES):
+        searched = _without_fences(text)
+        found = _disjoint([*_rule_matches(searched, _lowered(searched), known, prose=prose), *_pem_bodies(text)])
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]

@@ -7,7 +7,8 @@ by rendering it again, so after a manual edit of it the whole text counts as wor
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from xscore.platform import database
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.git import git_user
 from xscore.platform.hashing import integer_id
@@ -73,6 +75,24 @@ def remember(
         return remember_within(connection, statement, citations=cited, now=store.now_or_clock(now))
 
 
+def entry_statement(text: str, metadata: Mapping[str, object], when: datetime | float | None) -> Statement:
+    """Return the statement of an entry of any kind: below its text one line for its time and for each of its facts.
+
+    when: Unix seconds or a time; None: of no time of its own. Raises UsageError for an impossible time.
+    """
+    is_entry = isinstance(text, str) and isinstance(metadata, Mapping)
+    if not (is_entry and isinstance(when, datetime | float | int | None)):
+        raise UsageError("that is no entry", hint="Give a text, a mapping of metadata, a datetime or Unix seconds.")
+    at = when.timestamp() if isinstance(when, datetime) else when
+    facts = {name: " ".join(str(value).split()) for name, value in metadata.items()}
+    if at is not None:
+        if not 0 < at <= LATEST_TIMESTAMP:
+            raise UsageError(f"{when} is no time of an entry", hint="Give Unix seconds, or a datetime from 1970 on.")
+        facts = {"when": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), **facts}
+    lines = "\n".join(f"{name}: {value}" for name, value in facts.items())
+    return Statement(text=f"{text}\n\n{lines}" if text.strip() and lines else text, at=at)
+
+
 def remember_within(
     connection: sqlite3.Connection,
     statement: Statement,
@@ -96,11 +116,10 @@ def remember_within(
     else:
         said = merge_particulars(statement, before.particulars, known)
         made, redacted = memory_from_statement(statement, said, now=now)
-        memory = _restated(before, made, renewed=bool(citations))
         memory = replace(
-            memory,
-            title=made.title if statement.title else memory.title,
-            scope=memory.scope if statement.scope else before.scope,
+            _restated(before, made, renewed=bool(citations)),
+            title=made.title if statement.title else before.title,
+            scope=made.scope if statement.scope else before.scope,
         )
     superseded = write_memory(connection, memory, before=before, now=now)
     if citations:
@@ -126,9 +145,7 @@ def update_memory(
     """
     there = memory_by_id(store, memory_id)
     if there.source is MemorySource.INDEX:
-        raise UsageError(
-            f"{memory_id} is what {there.path} says", hint="Edit the file; the next run has it as it is then."
-        )
+        raise UsageError(f"{memory_id} comes from {there.path}", hint="Edit the file; the next index run updates it.")
     cited = None if citations is None else tuple(citations)
     _refuse_citing(there.layer, cited)
     connection, moment = store.home_of(there.layer), store.now_or_clock(now)
@@ -149,7 +166,7 @@ def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None
     if layer is Layer.USER and citations:
         raise UsageError(
             "a memory of yours cannot cite a repository's code",
-            hint="Say it of this project: `--layer project`, or without --cite.",
+            hint="State it for this project: `--layer project`, or without --cite.",
         )
 
 
@@ -164,12 +181,11 @@ def _find_same_statement(connection: sqlite3.Connection, made: Memory) -> Memory
 def _restated(before: Memory, made: Memory, *, renewed: bool) -> Memory:
     """Return a memory that was stated again: active, with more evidence."""
     is_stale = before.status is MemoryStatus.STALE and not renewed
-    explicit = MemorySource.EXPLICIT in (before.source, made.source)
     merged = replace(
         made,
         confidence=max(before.confidence, made.confidence),
         evidence_count=before.evidence_count + made.evidence_count,
-        source=MemorySource.EXPLICIT if explicit else before.source,
+        source=MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, made.source) else before.source,
         **{name: getattr(before, name) for name in (*_KEPT, "key", "entity", "title", "importance")},
     )
     return memory_writer.with_status(merged, MemoryStatus.STALE if is_stale else MemoryStatus.ACTIVE)
@@ -179,7 +195,7 @@ def _changed(before: Memory, wanted: MemoryChange, *, now: float, renewed: bool,
     """Return the changed memory, redacted again, with its old id; and how many secrets were redacted."""
     words = statement_text(before) if wanted.text is None else normalise_text(wanted.text)
     if not words:
-        raise UsageError("a memory cannot be without words", hint="To be rid of it: `xscore memory delete ID`.")
+        raise UsageError("a memory needs text", hint="To remove it: `xscore memory delete ID`.")
     key = checked_key(before.kind, before.key if wanted.key is None else wanted.key)
     was_first_line = before.title == first_line_title(statement_text(before))
     title = before.title if wanted.title is None and not was_first_line else checked_line("title", wanted.title or "")
@@ -241,13 +257,13 @@ def layer_of_statement(statement: Statement) -> Layer:
     may = LAYERS_BY_KIND.get(statement.kind)
     if may is None:
         raise UsageError(
-            f"a memory of kind {statement.kind} is not said: it comes from files or sessions",
-            hint=f"Kinds that can be said: {', '.join(LAYERS_BY_KIND)}.",
+            f"a memory of kind {statement.kind} cannot be stated: it comes from files or sessions",
+            hint=f"Kinds that can be stated: {', '.join(LAYERS_BY_KIND)}.",
         )
     if statement.layer is not None and statement.layer not in may:
         raise UsageError(
-            f"a {statement.kind} does not stand in the {statement.layer} layer",
-            hint=f"It stands in: {', '.join(may)}. Leave the layer out to have the first.",
+            f"a {statement.kind} cannot be in the {statement.layer} layer",
+            hint=f"It may be in: {', '.join(may)}. Without a layer it is in the first.",
         )
     return statement.layer or may[0]
 
@@ -279,7 +295,7 @@ def memory_from_statement(
         confidence=statement.confidence,
         evidence_count=statement.evidence_count,
         source=statement.source,
-        updated_at=now,
+        updated_at=now if statement.at is None else statement.at,
         allow_pii=statement.allow_pii,
     )
     return memory, redacted + worded.redacted

@@ -20,16 +20,22 @@ _SHARED_WITH = "shared_with"
 """Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON list."""
 AMONG = "IN (SELECT value FROM json_each(?))"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
+_ENDS = f"IN (SELECT number FROM edge_end WHERE id {AMONG})"
 _ROWS = (
-    ("vectors", "vec", "memory_id"),
-    ("evidence", "evidence", "memory_id"),
-    ("edges", "edge", "source"),
-    ("edges", "edge", "target"),
-    ("", "pack_slot", "memory_id"),
-    ("", "mention", "source"),
-    ("memories", "memory", "id"),
+    ("vectors", "vec", f"memory_id {AMONG}"),
+    ("evidence", "evidence", f"memory_id {AMONG}"),
+    ("edges", "edge_row", f"source {_ENDS}"),
+    ("edges", "edge_row", f"target {_ENDS}"),
+    ("", "pack_slot", f"memory_id {AMONG}"),
+    ("", "mention", f"source {AMONG}"),
+    ("memories", "memory", f"id {AMONG}"),
 )
-"""What a count of them is called (empty: not counted), table, and the column that names the memory."""
+"""What a count of them is called (empty: not counted), table, and which rows are a memory's."""
+_UNTIED_FILES = """
+    DELETE FROM edge_end WHERE id GLOB 'f_*' AND substr(id, 3) NOT IN (SELECT path FROM file) AND number NOT IN (
+        SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
+"""
+"""Names of files that are not indexed, once no edge needs them."""
 _OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
 _COUNT_LESS = """
     UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
@@ -80,8 +86,10 @@ def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Me
     """Remove rows in the open transaction, with an event each; return the counts by kind of row."""
     ids = json.dumps(sorted(memories))
     removed = Counter[str]()
-    for what, table, column in _ROWS:
-        removed[what] += connection.execute(f"DELETE FROM {table} WHERE {column} {AMONG}", (ids,)).rowcount
+    for what, table, of_memory in _ROWS:
+        removed[what] += connection.execute(f"DELETE FROM {table} WHERE {of_memory}", (ids,)).rowcount
+    removed["vectors"] += removed["memories"]  # each has the vector of its words in its row
+    connection.execute(_UNTIED_FILES)
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])

@@ -36,6 +36,8 @@ CREATE TABLE memory (
     importance     REAL NOT NULL CHECK (importance BETWEEN 0 AND 1),
     confidence     REAL NOT NULL CHECK (confidence BETWEEN 0 AND 1),
     thread         TEXT NOT NULL DEFAULT '',    -- the working session an exchange belongs to
+    name_crc       INTEGER NOT NULL DEFAULT 0,  -- CRC-32 of the last part of an entity's name
+    overrides      INTEGER NOT NULL DEFAULT 0,  -- 1: a method that says it overrides another
     key            TEXT NOT NULL DEFAULT '',
     evidence_count INTEGER NOT NULL DEFAULT 1,
     source         TEXT NOT NULL CHECK (source IN ('explicit', 'inferred', 'index', 'import')),
@@ -46,10 +48,12 @@ CREATE TABLE memory (
     title          TEXT NOT NULL,
     attrs          TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(attrs)),
     card           TEXT NOT NULL DEFAULT '',
-    text           TEXT NOT NULL
+    text           TEXT,                        -- NULL: attrs, card and text are in `file_body`
+    terms          BLOB NOT NULL DEFAULT x''    -- a sparse feature hash of the words (`term_vectors`)
 );
 CREATE INDEX memory_by_layer ON memory (layer, status, kind);
 CREATE INDEX memory_by_path ON memory (path, entity);
+CREATE INDEX memory_by_name ON memory (name_crc) WHERE layer = 'graph';
 CREATE UNIQUE INDEX memory_one_active_by_key ON memory (layer, scope, key) WHERE status = 'active' AND key <> '';
 CREATE TRIGGER content_of_new_memory AFTER INSERT ON memory
 BEGIN
@@ -71,9 +75,9 @@ BEGIN
     INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
         ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
 END;
-CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory WHEN OLD.source <> 'index'
-BEGIN                                           -- the indexer cleans up after its own memories
-    DELETE FROM edge WHERE source = OLD.id OR target = OLD.id;
+CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory
+BEGIN
+    DELETE FROM edge_end WHERE id = OLD.id;
     DELETE FROM mention WHERE source = OLD.id;
 END;
 CREATE INDEX memory_by_words ON memory (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';
@@ -98,23 +102,60 @@ CREATE TABLE evidence (                         -- code that a memory cites; equ
 CREATE INDEX evidence_by_path ON evidence (path, size, mtime_ns);
 CREATE INDEX evidence_changed ON evidence (memory_id) WHERE changed;
 
-CREATE TABLE edge (                             -- ends are memory ids (m_) or file ids (f_)
-    source   TEXT NOT NULL,
-    target   TEXT NOT NULL,
+CREATE TABLE edge_end (                         -- memory ids (m_) and file ids (f_) -> integer
+    number INTEGER PRIMARY KEY,
+    id     TEXT NOT NULL UNIQUE
+);
+CREATE TRIGGER edges_of_gone_end AFTER DELETE ON edge_end
+BEGIN
+    DELETE FROM edge_row WHERE source = OLD.number;
+    DELETE FROM edge_row WHERE target = OLD.number;
+END;
+
+CREATE TABLE edge_row (                         -- read it through the view `edge`
+    source   INTEGER NOT NULL,                  -- of `edge_end`, as are target and file
+    target   INTEGER NOT NULL,
     relation TEXT NOT NULL CHECK (relation IN ('calls', 'imports', 'tests', 'belongs_to', 'references')),
     weight   REAL NOT NULL DEFAULT 1,
-    path     TEXT NOT NULL DEFAULT '',          -- the file that states the edge; re-indexing it replaces its edges
+    file     INTEGER NOT NULL DEFAULT 0,        -- the file that states the edge, or 0; re-indexing it replaces its edges
     PRIMARY KEY (source, relation, target)
 ) WITHOUT ROWID;
-CREATE INDEX edge_by_target ON edge (target, relation);
-CREATE INDEX edge_by_path ON edge (path);
+CREATE INDEX edge_by_target ON edge_row (target, relation);
+CREATE INDEX edge_by_file ON edge_row (file);
+CREATE VIEW edge AS
+    SELECT one.id AS source, other.id AS target, relation, weight,
+           coalesce((SELECT substr(id, 3) FROM edge_end WHERE number = file), '') AS path
+    FROM edge_row JOIN edge_end AS one ON one.number = source JOIN edge_end AS other ON other.number = target;
+CREATE TRIGGER edge_is_new INSTEAD OF INSERT ON edge
+BEGIN                                           -- an edge that no file states; a known one stays as it is
+    INSERT INTO edge_end (id) VALUES (NEW.source) ON CONFLICT DO NOTHING;
+    INSERT INTO edge_end (id) VALUES (NEW.target) ON CONFLICT DO NOTHING;
+    INSERT INTO edge_row (source, target, relation, weight)
+        SELECT one.number, other.number, NEW.relation, coalesce(NEW.weight, 1) FROM edge_end AS one, edge_end AS other
+        WHERE one.id = NEW.source AND other.id = NEW.target ON CONFLICT DO NOTHING;
+END;
+CREATE TRIGGER edge_is_gone INSTEAD OF DELETE ON edge
+BEGIN
+    DELETE FROM edge_row WHERE relation = OLD.relation
+        AND source = (SELECT number FROM edge_end WHERE id = OLD.source)
+        AND target = (SELECT number FROM edge_end WHERE id = OLD.target);
+END;
+
+CREATE TABLE file_body (                        -- attrs, card and text of a file's memories, compressed (`file_bodies`)
+    path     TEXT NOT NULL UNIQUE,
+    memories BLOB NOT NULL
+);
 
 CREATE TABLE file_mention (                     -- names in a file that may resolve to entities of other files
-    path    TEXT PRIMARY KEY,
-    imports TEXT NOT NULL CHECK (json_valid(imports)),  -- [[name, hint]]
-    bases   TEXT NOT NULL CHECK (json_valid(bases)),    -- of classes: {memory id: [[relation, name, hint]]}
-    uses    TEXT NOT NULL CHECK (json_valid(uses)),     -- all others, in the same form
-    names   TEXT NOT NULL                       -- each mentioned name on a line
+    number   INTEGER PRIMARY KEY,
+    path     TEXT NOT NULL UNIQUE,
+    mentions BLOB NOT NULL                      -- compressed (`encoded_files.FileMentions`)
+);
+
+CREATE TABLE mentioned_name (                   -- which files mention a name
+    name_crc INTEGER NOT NULL,                  -- CRC-32 of the name
+    file     INTEGER NOT NULL,                  -- of `file_mention`
+    PRIMARY KEY (name_crc, file)
 ) WITHOUT ROWID;
 
 CREATE TABLE mention (                          -- names in stated memories that may resolve to entities
@@ -126,7 +167,7 @@ CREATE TABLE mention (                          -- names in stated memories that
 ) WITHOUT ROWID;
 CREATE INDEX mention_by_name ON mention (name);
 
-CREATE TABLE vec (                              -- per memory and embedder; `terms-1` is a sparse feature hash
+CREATE TABLE vec (                              -- vectors of paid embedders
     memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
     embedder  TEXT NOT NULL,
     data      BLOB NOT NULL,
@@ -434,8 +475,6 @@ CREATE TABLE job_question (
     context    TEXT NOT NULL CHECK (json_valid(context)),  -- task, errors, file as judged (redacted)
     turn_key   TEXT NOT NULL,
     checksum   INTEGER NOT NULL,                -- over job, number, context and turn key
-    candidates INTEGER NOT NULL,
-    cached     INTEGER NOT NULL,
     PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 
@@ -468,9 +507,7 @@ CREATE TABLE batch (                            -- a batch at a vendor; the row 
     token      TEXT NOT NULL UNIQUE,            -- our name for it: sent to the vendor, and the start of every custom_id
     state      TEXT NOT NULL CHECK (state IN ('marked', 'created', 'ended', 'collected', 'failed')),
     marked_at  REAL NOT NULL,                   -- when it was last about to be sent
-    file_id    TEXT NOT NULL DEFAULT '',        -- of the uploaded input, if the vendor has files
     vendor_id  TEXT NOT NULL DEFAULT '',
-    created_at REAL,                            -- when the vendor returned its id
     status     TEXT NOT NULL DEFAULT '',        -- the vendor's status, as last seen
     seen_at    REAL,                            -- when the status was read
     requests   INTEGER NOT NULL,
@@ -490,7 +527,7 @@ CREATE VIEW user_patterns AS
            evidence_count, confidence, created_at AS first_seen, updated_at AS last_seen
     FROM memory WHERE layer = 'user' AND kind = 'pattern' AND status = 'active';
 CREATE VIEW vector_chunks AS
-    SELECT id, path, entity, start_line, end_line, text FROM memory WHERE layer = 'vector' AND status = 'active';
+    SELECT id, path, entity, start_line, end_line FROM memory WHERE layer = 'vector' AND status = 'active';
 CREATE VIEW nodes AS
     SELECT id, 'symbol' AS type, path, entity AS name FROM memory WHERE layer = 'graph' AND status = 'active'
     UNION ALL

@@ -10,10 +10,12 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
 
 _MARK = "unclean"
@@ -22,7 +24,6 @@ _SET_ASIDE = re.compile(r"aside-\d+")
 SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
 _SCRATCH = re.compile(rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?")
 _SIDES = ("", "-wal", "-shm", "-journal")
-_MEMORY_TEXTS = "SELECT id, title || char(10) || attrs || char(10) || card || char(10) || text FROM memory"
 _TASKS = "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM session"
 
 
@@ -32,9 +33,10 @@ def lines_still_stored(
     """Return the lines that other memories, or with `tasks` turns and sessions, still hold legitimately."""
     wanted, found = LineMatcher(lines), set[str]()
     if wanted:
-        for id_, text in connection.execute(f"{_MEMORY_TEXTS} UNION ALL {_TASKS}" if tasks else _MEMORY_TEXTS):
+        memories = read_with_bodies(connection, "id, title", "true")
+        for id_, *texts in chain(memories, connection.execute(_TASKS) if tasks else ()):
             if id_ not in but:
-                found |= wanted.found_in(text)
+                found |= wanted.found_in("\n".join(texts))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The rules of redaction, read from `secrets.toml`, and the checks that a value passes to count as a secret.
+"""The rules of redaction (`secrets.toml`, read as JSON), and the checks that a value passes to count as a secret.
 
 A check looks at the value alone, and refuses placeholders, names, examples, paths and prose. What depends on the text
 around a value is in the pattern of its rule. Trade-off: a password that is an example elsewhere
@@ -6,7 +6,6 @@ around a value is in the pattern of its rule. Trade-off: a password that is an e
 """
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -98,8 +97,7 @@ class SecretRules(Struct, frozen=True):
 @cache
 def secret_rules() -> SecretRules:
     """Read the rules, once."""
-    data = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text("utf-8"))
-    return msgspec.convert(data, SecretRules)
+    return msgspec.json.decode(Path(__file__).with_name("secrets.json").read_bytes(), type=SecretRules)
 
 
 @cache

@@ -40,7 +40,7 @@ _TURNS = (
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 _GOAL, _OPENED, _CLOSED = (
-    re.compile(rf"^[ \t]*(?:[-*][ \t]+)?{mark}[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+    rf"(?im)^[ \t]*(?:[-*][ \t]+)?{mark}[ \t]*(\S.*)$"
     for mark in (
         r"goals?[ \t]*:",
         r"(?:(?<=[ \t])\[ \]|(?:todo|fixme|next(?: steps?)?|still open|remaining)[ \t]*:)",
@@ -56,6 +56,7 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """What the store keeps of a turn besides its task, redacted; empty for an erased turn."""
 
     errors: str = ""
+    about: tuple[tuple[str, str], ...] = ()
     file: str = ""
     line: int = 0
     recent: tuple[str, ...] = ()
@@ -113,9 +114,9 @@ def session_entry(
         files=_distinct(files, MOST_FILES),
         entities=_distinct(names.values(), MOST_NAMES),
         memory_ids=_distinct(names, MOST_IDS),
-        goals=_distinct(map(_line, _GOAL.findall(task)), MOST_LINES),
-        opened=_distinct(map(_line, _OPENED.findall(said)), MOST_LINES),
-        closed=_distinct(map(_line, _CLOSED.findall(said)), MOST_LINES),
+        goals=_distinct(map(_line, re.findall(_GOAL, task)), MOST_LINES),
+        opened=_distinct(map(_line, re.findall(_OPENED, said)), MOST_LINES),
+        closed=_distinct(map(_line, re.findall(_CLOSED, said)), MOST_LINES),
     )
 
 
@@ -150,9 +151,9 @@ def names_memory(identifier: str, entity: str, said: str) -> bool:
     """Whether a text names a memory: by its id, by its whole name, or by a last part that looks like code."""
     if any(identifier.startswith(cited) for cited in _CITED.findall(said)):
         return True
-    if not entity:
-        return False
     last = re.split(r" > |\.|::", entity)[-1]
+    if not entity or last not in said:  # nearly always; each pattern below has to be compiled
+        return False
     whole, short = re.escape(entity), re.escape(last)
     if last != entity and re.search(rf"(?<!\w){whole}(?!\w)", said):
         return True

@@ -16,10 +16,10 @@ from typing import Self
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
-from xscore.platform.paths import RepositoryRoot
+from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.memory import Candidate, Edge, Layer, Memory
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, Settings
 from xscore.store import memory_rows, opening, user_secret
 from xscore.store.memory_rows import (
     IN_JSON_LIST,
@@ -56,15 +56,15 @@ class Store:
         self.user_data_dir = user_data_dir
         """Folder of the user's own store; None: do not open it."""
         self.keys = keys
-        self.settings = settings or MemorySettings()
+        self.settings: MemorySettings = settings or MemorySettings()
         self.clock = clock
         self.siblings = siblings
         """Finds the stores of other worktrees and clones that may be read (`store.siblings`)."""
         self._user: sqlite3.Connection | None = None
-        self.user_is_unreadable = False
+        self.user_is_unreadable: bool = False
         """Whether a turn found the user's own store damaged and continues without it."""
-        self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
-        self.secret = user.derive("store", self.store_id)
+        self.store_id: str = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
+        self.secret: bytes = user.derive("store", self.store_id)
         """32 bytes per user and store, for shuffles that content cannot predict."""
 
     @classmethod
@@ -107,6 +107,19 @@ class Store:
             connection.close()
             raise
 
+    @classmethod
+    def open_with(cls, root: RepositoryRoot, settings: Settings, *, create: bool, clock: Clock = time.time) -> Self:
+        """Open the root's store as the settings say. Raises what `open` raises, and UsageError for its folder."""
+        chosen = settings.store
+        return cls.open(
+            root,
+            user_data_dir=user_data_dir(chosen.user_data_dir),
+            trust=chosen.trust,
+            create=create,
+            settings=settings.memory,
+            clock=clock,
+        )
+
     @property
     def path(self) -> Path:
         """The repository's database file."""
@@ -148,7 +161,7 @@ class Store:
         if own is None:
             raise UsageError(
                 "the user layer is off: `memory.user_learning` is false here",
-                hint="Say it of this project instead (`--layer project`), or switch the setting on in your own file.",
+                hint="State it for this project (`--layer project`), or turn the setting on in your own file.",
             )
         return own
 
@@ -204,16 +217,19 @@ class Store:
         """
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
         hash_column = "text_hash" if tests == "full" else "content_hash"
-        query = f"SELECT id, {hash_column}, path, entity, status, card, text FROM memory WHERE id {IN_JSON_LIST}"
-        from xscore.store.memory_writer import judge_text  # a cached turn reads no text
+        columns, among = f"id, {hash_column}, path, entity, status", (json.dumps([*wanted]),)
+        from xscore.store.file_bodies import read_with_bodies  # a cached turn reads no text
+        from xscore.store.memory_writer import judge_text
 
         texts: dict[str, str] = {}
-        for identifier, hash_, path, entity, status, card, text in self._rows_of_a_turn(query, json.dumps([*wanted])):
-            if hash_ == wanted[identifier]:
-                shown = texts[identifier] = judge_text(text, card, status=status, tests=tests)
-                with database.damage_if_invalid("a memory"):
-                    if content_hash(path, entity, shown) != hash_:
-                        raise ValueError("its text does not fit its hash")
+        for connection in self.connections_of_a_turn():
+            rows = read_with_bodies(connection, columns, f"id {IN_JSON_LIST}", among)
+            for identifier, hash_, path, entity, status, _, card, text in rows:
+                if hash_ == wanted[identifier]:
+                    shown = texts[identifier] = judge_text(text, card, status=status, tests=tests)
+                    with database.damage_if_invalid("a memory"):
+                        if content_hash(path, entity, shown) != hash_:
+                            raise ValueError("its text does not fit its hash")
         return texts
 
     def _rows_of_a_turn(self, query: str, *given: object) -> list[memory_rows.SqlRow]:
@@ -250,7 +266,7 @@ class Store:
             f" WHERE target {IN_JSON_LIST} ORDER BY 1, 3, 2",
             (ends, ends),
         )
-        return list(map(memory_rows.edge_from_row, found.fetchall()))
+        return memory_rows.edges_from_rows(found.fetchall())
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the number of call edges of each of these memories, in either direction."""
@@ -264,6 +280,10 @@ class Store:
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Return memory id and vector of every memory of the pool with a vector of this embedder."""
+        from xscore.store.term_vectors import TERM_EMBEDDER  # a cached turn reads no vector
+
+        if embedder == TERM_EMBEDDER:
+            return self._rows_of_a_turn(f"SELECT id, terms FROM memory WHERE {memory_rows.LIVE_CONDITION}")
         query = "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id WHERE embedder = ?"
         return self._rows_of_a_turn(f"{query} AND {memory_rows.LIVE_CONDITION}", embedder)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from xscore.store.memory_rows import IN_JSON_LIST
-from xscore.store.redaction import redact
 
 MOST_WORDINGS, MOST_TURNS = 8, 100
 """How many different questions of its thread, and how many turns, a follow-up looks at."""
@@ -67,5 +66,7 @@ def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mappi
 
 def thread_of_latest_turn(connection: sqlite3.Connection, branch: str) -> str:
     """Return the thread of the latest turn on this branch; empty if there was none."""
+    from xscore.store.redaction import redact  # lazy: an index run without changes redacts nothing
+
     row = connection.execute(_OF_BRANCH, (redact(branch).text,)).fetchone()
     return str(row[0]) if row else ""

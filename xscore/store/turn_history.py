@@ -19,7 +19,8 @@ from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
 from xscore.platform.processes import is_process_at_work
 from xscore.records.memory import Memory
-from xscore.records.receipt import AnswerState, Coverage, ListedTurn, StageUsage
+from xscore.records.receipt import Coverage, StageUsage
+from xscore.records.reports import AnswerState, ListedTurn
 from xscore.records.turn import Turn
 from xscore.store import memory_rows
 from xscore.store.call_rows import (
@@ -158,7 +159,7 @@ def find_erasable_turns(
     if before is not None:
         found |= dict.fromkeys(id_ for (id_,) in connection.execute(_SAYING_BEFORE, (before,)))
     if not found:
-        raise NothingMatched("no turn was begun before then", hint="`xscore history list` lists them.")
+        raise NothingMatched("no turn began before then", hint="`xscore history list` lists them.")
     running = connection.execute(f"{_TURNS} WHERE state = 'running' AND id {IN_JSON_LIST}", (json.dumps(list(found)),))
     for row in running.fetchall():
         if _row(row, now=now).state == TurnState.RUNNING:
@@ -250,6 +251,7 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
                 thread=thread,
                 task=task,
                 errors=context.errors,
+                about=context.about,
                 file=context.file,
                 line=context.line,
                 recent=context.recent,

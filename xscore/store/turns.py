@@ -81,40 +81,42 @@ def set_judge(connection: sqlite3.Connection, turn_id: str, judge: str) -> None:
         connection.execute("UPDATE turn SET judge = ? WHERE id = ?", (judge, turn_id))
 
 
-def begin_turn(
-    connection: sqlite3.Connection,
-    turn: Turn,
-    *,
-    turn_key: str,
-    judge: str,
-    judge_name: str = "",
-    primary: str = "",
-    now: float,
-    process: str = "",
-    command: str = "",
-    isolated: bool = False,
-) -> str:
-    """Store a turn as running; return its id (`t_…`).
+class TurnStart(Struct, frozen=True, kw_only=True):
+    """What is stored of a turn that begins, besides what is asked."""
 
-    judge: judge key. judge_name: `provider:model` or `lexical`. primary: the answering model. process:
-    `processes.process_identity`. command: what asked; `BACKGROUND` changes neither the latest turn nor the session's
-    work, and the turn that it continues stays as it is until `replace_turn`.
-    isolated: not the user's work (an evaluation), so it does not become the latest turn.
-    """
+    turn_key: str
+    judge: str
+    """Judge key."""
+    judge_name: str = ""
+    """`provider:model`, or `lexical`."""
+    primary: str = ""
+    """The answering model."""
+    process: str = ""
+    """`processes.process_identity`."""
+    command: str = ""
+    """What asked; `BACKGROUND` changes neither the latest turn nor the session's work, and the turn that it continues
+    stays as it is until `replace_turn`."""
+    isolated: bool = False
+    """Not the user's work (an evaluation), so it does not become the latest turn."""
+
+
+def begin_turn(connection: sqlite3.Connection, turn: Turn, start: TurnStart, *, now: float) -> str:
+    """Store a turn as running; return its id (`t_…`)."""
     identifier = turn.id or "t_" + random_hex(8)
     task = redact(turn.task, prose=True).text
-    context = replace(_context_of(turn), process=process, command=command, judge=judge_name, primary=primary)
+    of_start = {"process": start.process, "command": start.command, "judge": start.judge_name, "primary": start.primary}
+    context = replace(_context_of(turn), **of_start)
     with database.transaction(connection):
         connection.execute(
             "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-            (identifier, turn.thread, turn_key, judge, task, context.to_json(), now),
+            (identifier, turn.thread, start.turn_key, start.judge, task, context.to_json(), now),
         )
-        if command == BACKGROUND:
+        if start.command == BACKGROUND:
             return identifier
         if turn.continues:
             connection.execute("UPDATE turn SET state = ? WHERE id = ?", (TurnState.CONTINUED, turn.continues))
-        if not isolated:
+        if not start.isolated:
             connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_turn', ?)", (identifier,))
         update_session_work(connection, turn.thread, task=task, context=context, now=now)
     return identifier
@@ -124,6 +126,7 @@ def _context_of(turn: Turn) -> TurnContext:
     """Return what is stored of a turn's surroundings, redacted."""
     return TurnContext(
         errors=redact(turn.errors).text,
+        about=turn.about,  # redacted when the turn was completed
         file=turn.file if is_safe_name(turn.file) else "",
         line=turn.line,
         recent=tuple(filter(is_safe_name, turn.recent)),
@@ -153,44 +156,43 @@ def replace_turn(connection: sqlite3.Connection, turn_id: str, by: str) -> None:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'latest_turn' AND value = ?", (by, turn_id))
 
 
-def finish_turn(
-    connection: sqlite3.Connection,
-    turn_id: str,
-    *,
-    state: TurnState,
-    receipt: str,
-    answer: str | None,
-    verdict: SelectionOutcome,
-    figures: TurnFigures | None = None,
-    now: float,
-    has_evidence: bool = True,
-    isolated: bool = False,
-) -> None:
-    """Store the receipt, the answer and the exchange, and count the use of the kept memories.
+class TurnEnd(Struct, frozen=True, kw_only=True):
+    """What is stored of a turn that has ended."""
 
-    has_evidence: the answer rests on kept memories other than past answers; without any it becomes no memory.
-    isolated: store only the receipt.
-    """
-    clean = redact(answer or "").text
+    state: TurnState
+    receipt: str
+    """JSON."""
+    answer: str | None
+    verdict: SelectionOutcome
+    figures: TurnFigures | None = None
+    has_evidence: bool = True
+    """The answer rests on kept memories other than past answers; without any it becomes no memory."""
+    isolated: bool = False
+    """Store only the receipt."""
+
+
+def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, now: float) -> None:
+    """Store the receipt, the answer and the exchange, and count the use of the kept memories."""
+    clean = redact(end.answer or "").text
     with database.transaction(connection):
-        connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (state, clean, turn_id))
+        connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (end.state, clean, turn_id))
         connection.execute(
             "INSERT OR REPLACE INTO receipt (turn_id, schema, body) VALUES (?, ?, ?)",
-            (turn_id, RECEIPT_SCHEMA, receipt),
+            (turn_id, RECEIPT_SCHEMA, end.receipt),
         )
-        if figures is not None:
-            _save_figures(connection, turn_id, figures)
-        if isolated:
+        if end.figures is not None:
+            _save_figures(connection, turn_id, end.figures)
+        if end.isolated:
             return
-        _record_use(connection, turn_id, verdict, now=now)
+        _record_use(connection, turn_id, end.verdict, now=now)
         asked = "SELECT thread, turn_key, task, context FROM turn WHERE id = ?"
         thread, turn_key, task, known = connection.execute(asked, (turn_id,)).fetchone()
         # The context is empty if the turn's exchange was erased while it ran.
-        context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", verdict.accepted)
-        context = replace(context, has_evidence=has_evidence)
+        context = _name_memories(connection, TurnContext.from_json(known), f"{task}\n{clean}", end.verdict.accepted)
+        context = replace(context, has_evidence=end.has_evidence)
         if known != "{}":
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
-        if clean and has_evidence:
+        if clean and end.has_evidence:
             exchange = _exchange(turn_key, task, clean, context, now=now)
             before = next(iter(memory_rows.select_memories(connection, "id = ?", (exchange.id,))), None)
             write_memory(connection, exchange, before=before, now=now, thread=thread)

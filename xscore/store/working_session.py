@@ -22,7 +22,7 @@ from xscore.store.session_summary import MOST_FILES, TurnContext
 IDLE_S = 15 * 60.0
 """Work after a longer pause counts as resumed."""
 
-_TICKET = re.compile(
+_TICKET = (
     r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"
 )
 _COLUMNS = (
@@ -36,7 +36,7 @@ _GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current
 
 def ticket_of(branch: str) -> str:
     """Extract a ticket from a branch name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7` -> `#7`."""
-    found = _TICKET.search(branch)
+    found = re.search(_TICKET, branch)
     return "" if found is None else found[1] or f"#{found[2]}"
 
 

@@ -1,10 +1,8 @@
-"""A repository whose judge is a loopback host of decision models, for real processes of `xscore`."""
+"""A repository whose judge is a loopback host of decision models, for real `xscore` processes."""
 
 import os
 import signal
-import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecisionServer]:
-    """A host that this environment names as the judge's."""
+    """A host set as the judge's in this environment."""
     with DecisionServer() as running:
         monkeypatch.setenv("SYSTEMONE_BASE_URL", running.url)
         monkeypatch.setenv("XSCORE_JUDGE_MODEL", "systemone:jev-1.14.0")
@@ -44,7 +42,7 @@ def flock(make_repo: MakeRepo, host: DecisionServer) -> Iterator[Path]:
 
 
 def processes_in(root: Path) -> list[int]:
-    """The processes of xscore whose current folder is this one, zombies excluded."""
+    """Return the xscore processes whose current folder is this one, zombies excluded."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -53,23 +51,6 @@ def processes_in(root: Path) -> list[int]:
             continue
         found += [int(place.name)] if is_ours else []
     return found
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait for something that another process brings about."""
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
-
-
-def query(root: Path, sql: str, *given: object) -> list[tuple[object, ...]]:
-    """Read a store as it stands."""
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True, timeout=10)
-    try:
-        return connection.execute(sql, given).fetchall()
-    finally:
-        connection.close()
 
 
 async def ask_within(

@@ -1,4 +1,4 @@
-"""Run `xscore hook` as an agent does: a process, one JSON object on its standard input."""
+"""Run `xscore hook` as an agent does: a process with one JSON object on its standard input."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ FILES = {
 
 
 def message(root: Path, event: str = "UserPromptSubmit", **fields: Any) -> dict[str, Any]:
-    """Return what Claude Code sends."""
+    """Return a message as Claude Code sends it."""
     said = {"session_id": "5f0c1b7e-1", "transcript_path": None, "cwd": str(root), "hook_event_name": event}
     return {**said, **({"prompt": QUESTION} if event == "UserPromptSubmit" else {}), **fields}
 
@@ -32,7 +32,7 @@ def run_hook(
     environ: Mapping[str, str] | None = None,
     before: Callable[[], None] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one hook to its end. before: called in the process before it starts."""
+    """Run one hook to its end. before: called in the child before it starts."""
     data = json.dumps(said) if isinstance(said, Mapping) else said
     return subprocess.run(
         [sys.executable, "-m", "xscore", "hook", event, *options],
@@ -47,7 +47,7 @@ def run_hook(
 
 
 def build_index(root: Path) -> None:
-    """Index a repository, in this process."""
+    """Index a repository in this process."""
 
     async def index() -> None:
         async with Pipeline.open(root) as pipeline:
@@ -57,13 +57,13 @@ def build_index(root: Path) -> None:
 
 
 def xscore(root: Path, *arguments: str) -> str:
-    """Run another command in the repository; return what it prints."""
+    """Run another command in the repository; return its output."""
     command = [sys.executable, "-m", "xscore", *arguments]
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def added(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the context that a hook added; empty if it added none. Holds that it ended well."""
+    """Return the context that a hook added; empty if none. Asserts that it ended well."""
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(b"\n") <= 1
     if not done.stdout.strip():

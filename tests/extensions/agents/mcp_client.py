@@ -1,4 +1,4 @@
-"""A client that writes and reads the lines of the Model Context Protocol itself, so that it can break its rules."""
+"""A client that reads and writes Model Context Protocol lines itself, so that it can break the rules."""
 
 import json
 import os
@@ -41,13 +41,13 @@ class RawClient:
     def __init__(self, write_fd: int, read_fd: int) -> None:
         self.write_fd, self.read_fd = write_fd, read_fd
         self.notices: list[dict[str, Any]] = []
-        """Notifications read while an answer was waited for."""
+        """Notifications read while waiting for an answer."""
         self._rest = b""
         self._lines: list[bytes] = []
         self._next = 0
 
     def raw(self, data: bytes) -> None:
-        """Write bytes as they are."""
+        """Write raw bytes."""
         while data:
             data = data[os.write(self.write_fd, data) :]
 
@@ -71,12 +71,12 @@ class RawClient:
     def call(
         self, arguments: Mapping[str, Any], *, meta: Mapping[str, Any] | None = None, name: str = "context"
     ) -> int:
-        """Begin a call of a tool."""
+        """Start a tool call."""
         about = {} if meta is None else {"_meta": meta}
         return self.begin("tools/call", {"name": name, "arguments": arguments, **about})
 
     def call_until_judged(self, task: str) -> int:
-        """Begin a call of `context`; return its id once the first of its judgments is there."""
+        """Start a call of `context`; return its id once its first judgment arrives."""
         id_ = self.call({"task": task}, meta={"progressToken": "first"})
         while (message := self.read()) is not None:
             if message.get("params", {}).get("progress", 0) >= 1:
@@ -84,14 +84,14 @@ class RawClient:
         raise AssertionError("nothing was judged")
 
     def initialize(self, version: str = "2025-06-18") -> dict[str, Any]:
-        """Shake hands."""
+        """Do the handshake."""
         about = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
         found = self.ask("initialize", about)
         self.send("notifications/initialized")
         return found
 
     def answer(self, id_: int | str) -> dict[str, Any]:
-        """Read until the answer to a request; every line has to be a message."""
+        """Read until a request's answer; every line must be a message."""
         while True:
             message = self.read()
             assert message is not None, "the server has left"
@@ -101,7 +101,7 @@ class RawClient:
             self.notices.append(message)
 
     def read(self, within_s: float = PATIENCE_S) -> dict[str, Any] | None:
-        """Read one message; None at the end, or where none comes in time."""
+        """Read one message; None at the end or on timeout."""
         until = time.monotonic() + within_s
         while not self._lines:
             left = until - time.monotonic()
@@ -148,7 +148,7 @@ def served(root: Path, *, everything: bool = False, **settings: object) -> Itera
 def started(
     root: Path, *arguments: str, code: str = "", **environ: str
 ) -> Iterator[tuple[RawClient, subprocess.Popen[bytes]]]:
-    """Start `xscore mcp` in a process of its own. code: what runs the command line instead."""
+    """Start `xscore mcp` in a new process. code: runs instead of the command line."""
     program = ["-c", code] if code else ["-m", "xscore"]
     process = subprocess.Popen(
         [sys.executable, "-P", *program, "mcp", *arguments],
@@ -174,7 +174,7 @@ def started(
 
 
 def script(folder: Path, **about: object) -> str:
-    """Write a script and return the name of its judge: 0.9 for the cart, nothing for the rest."""
+    """Write a script and return its judge's name: 0.9 for the cart, 0 for the rest."""
     file = folder / "script.json"
     file.write_text(json.dumps({"rules": [{"path": "shop/cart.py", "score": 0.9, "reason": "it sums"}], **about}))
     return f"scripted:{file}"

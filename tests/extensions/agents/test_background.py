@@ -1,4 +1,4 @@
-"""One background process per store finishes the turns that deadlines cut short, then exits."""
+"""One background process for each store finishes the turns that deadlines cut short, then exits."""
 
 import os
 import resource
@@ -12,37 +12,42 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.agents.conftest import ask_within, processes_in, query, wait_until
+from tests.conftest import git
+from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.servers.decision_server import DecisionServer
+from tests.waiting import rows, wait_until
 from xscore.cache.background_lease import BackgroundLease, read_background
 from xscore.extensions.agents import background_work
 from xscore.extensions.agents.background import wake_background
 from xscore.pipeline.build import Pipeline
 from xscore.platform.clock import day_of
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.reports import BackgroundStatus
 from xscore.store import opening
+from xscore.store.index_rows import write_meta
+from xscore.store.store import Store
 
 
 def wake(root: Path) -> bool:
-    """Ask for the background process of a repository."""
+    """Wake the background process of a repository."""
     return wake_background(root / ".xscore", root)
 
 
 def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:
-    """The tasks of the turns that a process would finish."""
+    """Return the tasks of the turns that a process would finish."""
     found = connection.execute(background_work._CUT_SHORT, {"now": now or time.time()}).fetchall()
     named = "SELECT task FROM turn WHERE id = ?"
     return {str(connection.execute(named, (turn,)).fetchone()[0]) for turn, _ in found}
 
 
 def status(root: Path) -> BackgroundStatus:
-    """What `xscore status` says of it."""
+    """Return what `xscore status` says about it."""
     with closing(opening.connect_store(root / ".xscore" / "memory.db")) as connection:
         return read_background(connection, now=time.time())
 
 
 async def cut_short(root: Path, host: DecisionServer, *, thread: str = "") -> str:
-    """Ask at a silent host, so that the deadline leaves all unjudged; return the turn."""
+    """Ask a silent host, so that the deadline leaves everything unjudged; return the turn."""
     host.latency_s = 30.0
     answer = await ask_within(root, 0.4, thread=thread)
     assert answer.unjudged.by_cause == {"deadline": answer.coverage.candidates}
@@ -50,14 +55,14 @@ async def cut_short(root: Path, host: DecisionServer, *, thread: str = "") -> st
 
 
 async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, host: DecisionServer) -> None:
-    """The turn is finished under its own thread, takes the place of the one cut short, and nothing is left running."""
+    """The turn is finished under its own thread, replaces the one cut short, and no process stays."""
     turn = await cut_short(flock, host, thread="agent-1")
     host.latency_s, host.requests = 0.0, 0
     host.judged.clear()
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
-    ((latest, thread, state),) = query(
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    ((latest, thread, state),) = rows(
         flock, "SELECT turn.id, thread, state FROM meta JOIN turn ON turn.id = value WHERE key = 'latest_turn'"
     )
     assert (thread, state) == ("agent-1", "done") and latest != turn
@@ -68,7 +73,7 @@ async def test_what_a_deadline_left_is_judged_and_the_process_ends(flock: Path, 
 
 
 async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, host: DecisionServer) -> None:
-    """Twelve wakes, one process; it says what it does; SIGTERM ends it, and the turn stays to be finished."""
+    """Twelve wakes start one process, which reports its work; SIGTERM ends it, and the turn remains to be finished."""
     turn = await cut_short(flock, host)
     host.latency_s = 8.0  # longer than calls in flight may take after SIGTERM
     with ThreadPoolExecutor(12) as pool:
@@ -80,12 +85,12 @@ async def test_many_who_ask_at_once_start_one_which_sigterm_ends(flock: Path, ho
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not processes_in(flock))
     assert status(flock) == BackgroundStatus()
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
-    assert query(flock, "SELECT count(*) FROM runner") == [(0,)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
+    assert rows(flock, "SELECT count(*) FROM runner") == [(0,)]
 
 
 async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: DecisionServer) -> None:
-    """After SIGKILL the status says none, the next wake starts another, and that one finishes the turn."""
+    """After SIGKILL the status shows none, the next wake starts another, and that one finishes the turn."""
     turn = await cut_short(flock, host)
     assert wake(flock)
     wait_until(lambda: "judging" in status(flock).doing)
@@ -98,12 +103,12 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
     assert wake(flock)
     assert status(flock).pid not in (None, pid)
     wait_until(lambda: not processes_in(flock))
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
 @pytest.mark.parametrize("gone", [".xscore", pytest.param(".", marks=pytest.mark.verify)], ids=["store", "repository"])
 async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer, gone: str) -> None:
-    """A store removed under it is not made again; nor is a repository."""
+    """A store or repository removed under it is not created again."""
     await cut_short(flock, host)
     assert wake(flock)
     wait_until(lambda: "judging" in status(flock).doing)
@@ -115,7 +120,7 @@ async def test_it_ends_when_its_place_is_gone(flock: Path, host: DecisionServer,
 
 
 async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer) -> None:
-    """What a deadline left of a first index is read in the background, and judged for the question."""
+    """What a deadline left of a first index is read in the background and judged for the question."""
     async with Pipeline.open(flock) as pipeline:
         assert pipeline.parts.index(until=time.monotonic()).files_left == 40
     host.latency_s = 30.0
@@ -123,13 +128,13 @@ async def test_an_index_cut_short_is_completed(flock: Path, host: DecisionServer
     host.latency_s = 0.0
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    assert query(flock, "SELECT count(*) FROM file") == [(40,)]
-    assert query(flock, "SELECT count(*) FROM judgment") == [(40,)]
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    assert rows(flock, "SELECT count(*) FROM file") == [(40,)]
+    assert rows(flock, "SELECT count(*) FROM judgment") == [(40,)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
 async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: Path, host: DecisionServer) -> None:
-    """Not what the command line asked, not an earlier question of a thread, not yesterday's; of two threads both."""
+    """Skipped: command-line turns, earlier questions of a thread, yesterday's; taken: the latest of both threads."""
     host.latency_s = 30.0
     for thread, command in (("a", "ask"), ("b", "hook"), ("b", "context"), ("c", "mcp")):
         await ask_within(flock, 0.3, task=f"Sheep {thread} {command}", thread=thread, command=command)
@@ -139,16 +144,23 @@ async def test_only_what_a_deadline_left_of_the_newest_question_is_taken(flock: 
         assert tasks_left(connection, now=time.time() + 90_000) == set()
 
 
-@pytest.mark.parametrize("cap", ["", "0.50"])
+@pytest.mark.parametrize(("cap", "place"), [("", "here"), ("0.50", "here"), ("", "worktree")])
 async def test_the_share_of_a_day_is_kept(
-    flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch, cap: str
+    flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch, cap: str, place: str
 ) -> None:
-    """Past the user's cap on a day, or a dollar of background work without one, nothing is sent; the status says so."""
-    turn = await cut_short(flock, host)
+    """Past the user's daily cap, or a dollar of background work without one, nothing is sent; the status says so.
+
+    The dollar is one for all worktrees.
+    """
+    turn, spends = await cut_short(flock, host), flock
+    if place == "worktree":
+        git(flock, "worktree", "add", "-q", "../second")
+        spends = flock.parent / "second"
+        Store.open(find_root(spends), user_data_dir=user_data_dir(None)).close()
     if cap:
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0
-    with closing(opening.connect_store(flock / ".xscore" / "memory.db")) as connection:
+    with closing(opening.connect_store(spends / ".xscore" / "memory.db")) as connection:
         now, known = time.time(), dict[str, object](provider="p", host="h", model="m", stage="judge", outcome="ok")
         row = {"id": "c1", "turn_id": "w_1", "started_at": now, "cost": 10**12, **known}
         zeros = "duration_s candidates input_tokens cached_input_tokens cache_write_tokens output_tokens"
@@ -159,11 +171,11 @@ async def test_the_share_of_a_day_is_kept(
     wait_until(lambda: not processes_in(flock))
     assert turn in status(flock).problem and "used up" in status(flock).problem
     assert not host.judged
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("partial",)]
 
 
 async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: DecisionServer) -> None:
-    """Erasing what the background did gives it no new dollar."""
+    """Erasing the background's turns gives it no new dollar."""
     await cut_short(flock, host)
     host.latency_s = 0.0
     assert wake(flock)
@@ -177,7 +189,7 @@ async def test_an_erased_turn_still_counts_against_the_day(flock: Path, host: De
 
 @pytest.mark.verify
 async def test_a_full_disk_is_nobodys_error(flock: Path, host: DecisionServer) -> None:
-    """Where nothing can be written, a wake raises nothing and nothing stays; with room again the turn is finished."""
+    """If nothing can be written, a wake raises nothing and no process stays; with free space the turn is finished."""
     turn = await cut_short(flock, host)
     host.latency_s = 0.0
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -189,11 +201,11 @@ async def test_a_full_disk_is_nobodys_error(flock: Path, host: DecisionServer) -
     wait_until(lambda: not processes_in(flock))
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
 
 async def test_a_store_made_elsewhere_wakes_nothing(flock: Path, host: DecisionServer) -> None:
-    """A copy of a repository with its store is not trusted: no process starts."""
+    """A copied repository's store is not trusted: no process starts."""
     await cut_short(flock, host)
     copy = flock.with_name("copy")
     shutil.copytree(flock, copy)
@@ -204,7 +216,7 @@ async def test_a_store_made_elsewhere_wakes_nothing(flock: Path, host: DecisionS
 async def test_the_repository_cannot_run_code_in_it(
     flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a folder `xscore` nor a `sitecustomize` is imported, even where the user's path holds an empty place."""
+    """Neither a folder `xscore` nor a `sitecustomize` is imported, even if the user's path has an empty entry."""
     turn, mark = await cut_short(flock, host), flock.with_name("ran")
     planted = f"open({str(mark)!r}, 'w')\n"
     (flock / "xscore").mkdir()
@@ -214,12 +226,12 @@ async def test_the_repository_cannot_run_code_in_it(
     host.latency_s = 0.0
     assert wake(flock)
     wait_until(lambda: not processes_in(flock))
-    assert query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
     assert not mark.exists()
 
 
 def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
-    """A heartbeat from the future is ignored, and its process finds out that it was replaced."""
+    """A heartbeat from the future is ignored, and its process notices that it was replaced."""
     with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
         before = BackgroundLease(connection, clock=lambda: 2e9)
         assert before.take()
@@ -230,3 +242,12 @@ def test_a_clock_set_back_locks_nobody_out(tmp_path: Path) -> None:
         before.end("")
         after.end("it rained\non us")
         assert read_background(connection, now=1e9) == BackgroundStatus(problem="it rained on us")
+
+
+def test_an_unreadable_holder_is_none(tmp_path: Path) -> None:
+    """An invalid row of the background process holds no lease, fails no status and is overwritten."""
+    with closing(opening.connect_store(tmp_path / "memory.db")) as connection:
+        write_meta(connection, "background", '{"runner": ')
+        assert read_background(connection, now=1e9) == BackgroundStatus()
+        assert BackgroundLease(connection, clock=lambda: 1e9).take()
+        assert read_background(connection, now=1e9).pid == os.getpid()

@@ -1,4 +1,4 @@
-"""The background process killed at any moment, asked for by many, and beside others on one store; encrypted stores."""
+"""The background process killed at any moment, woken by many, beside others on one store, and on encrypted stores."""
 
 import asyncio
 import os
@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.agents.conftest import ask_within, processes_in, query, wait_until
+from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import cut_short, status, wake
 from tests.proof.faults_processes import begin, run
 from tests.servers.decision_server import DecisionServer
+from tests.waiting import rows, wait_until
 
 pytestmark = pytest.mark.verify
 
@@ -24,7 +25,7 @@ CONCURRENCY, QUESTIONS = 2, 64
 
 @pytest.fixture
 def herd(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of 600 functions, judged in some ten requests, two at a time."""
+    """A repository of 600 functions, judged in about ten requests, two at a time."""
     monkeypatch.setenv("XSCORE_JUDGE_CONCURRENCY", str(CONCURRENCY))
     host.score = lambda _memory, _turn: 4  # far from the cut, so that nothing is drawn twice
     names = [f"cow_{n}" for n in range(600)]
@@ -33,19 +34,19 @@ def herd(make_repo: MakeRepo, host: DecisionServer, monkeypatch: pytest.MonkeyPa
 
 
 def zombies() -> list[str]:
-    """The ended children of this process that nobody has reaped."""
+    """Return the ended children of this process that have not been reaped."""
     children = [pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()]
     return [pid for pid in children if ") Z " in Path(f"/proc/{pid}/stat").read_text()]
 
 
 def dead(pid: int) -> bool:
-    """Whether a process is gone, reaped and all."""
+    """Whether a process has ended and been reaped."""
     return not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.timeout(240)
 async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> None:
-    """After each SIGKILL the next wake starts one; no judgment is lost; only what was in flight is paid again."""
+    """After each SIGKILL the next wake starts one; no judgment is lost; only calls in flight are paid again."""
     dice, before, host.latency_s = random.Random(15), 0, 0.2
     turn = (await ask_within(herd, 0.3)).turn_id
     for _ in range(20):
@@ -57,22 +58,22 @@ async def test_twenty_kills_lose_nothing(herd: Path, host: DecisionServer) -> No
             os.kill(found.pid, signal.SIGKILL)
             wait_until(partial(dead, found.pid))
         assert status(herd).pid is None
-        now = int(str(query(herd, "SELECT count(*) FROM judgment")[0][0]))
+        now = int(str(rows(herd, "SELECT count(*) FROM judgment")[0][0]))
         assert now >= before
         before = now
     host.latency_s = 0.0
     wake(herd)
     wait_until(lambda: not processes_in(herd))
-    assert query(herd, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
-    assert query(herd, "SELECT count(*) FROM turn WHERE state <> 'continued'") == [(1,)]
-    assert query(herd, "SELECT count(*) FROM judgment WHERE query_id = 1") == [(600,)]
+    assert rows(herd, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
+    assert rows(herd, "SELECT count(*) FROM turn WHERE state <> 'continued'") == [(1,)]
+    assert rows(herd, "SELECT count(*) FROM judgment WHERE query_id = 1") == [(600,)]
     for table in ("claim", "runner"):
-        assert query(herd, f"SELECT count(*) FROM {table}") == [(0,)]
+        assert rows(herd, f"SELECT count(*) FROM {table}") == [(0,)]
     assert host.judged.total() - 600 <= 20 * CONCURRENCY * QUESTIONS
 
 
 async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) -> None:
-    """Fifty threads ask at the same moment; one process runs, and all that were started are reaped."""
+    """Fifty threads wake it at once; one process runs, and all started processes are reaped."""
     await cut_short(flock, host)
     host.latency_s = 2.0
     with ThreadPoolExecutor(50) as pool:
@@ -85,7 +86,7 @@ async def test_fifty_wakes_at_once_start_one(flock: Path, host: DecisionServer) 
 
 @pytest.mark.timeout(240)
 async def test_all_at_once_on_one_store_pay_once(herd: Path, host: DecisionServer) -> None:
-    """The background process, hooks and two `ask` of the same question: no memory is judged twice, no lock is seen."""
+    """The background process, hooks and two `ask` of one question: no memory is judged twice, no lock error occurs."""
     host.latency_s = 0.3
     turn = (await ask_within(herd, 0.4)).turn_id
     assert wake(herd)
@@ -99,14 +100,13 @@ async def test_all_at_once_on_one_store_pay_once(herd: Path, host: DecisionServe
         assert "locked" not in err and "Traceback" not in err and '"unjudged": 0' in out
     wait_until(lambda: not processes_in(herd))
     cut_off = "SELECT coalesce(sum(candidates), 0) FROM call WHERE outcome <> 'ok'"  # in flight at a deadline
-    assert 600 <= host.judged.total() <= 600 + int(str(query(herd, cut_off)[0][0]))
+    assert 600 <= host.judged.total() <= 600 + int(str(rows(herd, cut_off)[0][0]))
     assert not status(herd).problem
-    assert query(herd, "SELECT state FROM turn WHERE id = ?", turn) != [("running",)]
+    assert rows(herd, "SELECT state FROM turn WHERE id = ?", turn) != [("running",)]
 
 
-async def test_an_encrypted_store_is_served(flock: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_encrypted_store_is_served(flock: Path, host: DecisionServer) -> None:
     """The process opens an encrypted store with the user's key, as every command does."""
-    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     await cut_short(flock, host)
     done = run("store", "encrypt", cwd=flock)
     assert done.returncode == 0, done.stderr

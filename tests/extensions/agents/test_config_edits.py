@@ -1,4 +1,4 @@
-"""A person's JSON and TOML, edited in place: what was there stays, and taking our entries out gives the same bytes."""
+"""A user's JSON and TOML edited in place: existing content stays, and removing our entries restores the bytes."""
 
 import json
 import tomllib
@@ -26,7 +26,7 @@ TABLE, BODY = "mcp_servers.xscore", 'command = "xscore"\nargs = ["mcp"]\n'
 
 
 def entries(program: str = "xscore") -> list[Entry]:
-    """All that we put into one file: hooks in lists, the server in an object."""
+    """Return everything we add to one file: hooks in lists, the server in an object."""
     client = CLIENTS["gemini"]
     hooks = [Entry(("hooks", event), "", value, is_our_hook) for event, value in hook_entries(client, program).items()]
     wanted = server_entry(client, program)
@@ -35,7 +35,7 @@ def entries(program: str = "xscore") -> list[Entry]:
 
 
 def added(source: bytes) -> bytes:
-    """Put our entries in."""
+    """Add our entries."""
     return add_entries(source, entries(), FILE, head={})
 
 
@@ -59,7 +59,7 @@ JSON_FILES = {
 
 @pytest.mark.parametrize("text", JSON_FILES.values(), ids=JSON_FILES)
 def test_what_was_added_comes_out_again(text: str) -> None:
-    """Adding keeps every line of the file, adding twice is adding once, removing gives the same bytes."""
+    """Adding keeps every line, adding twice equals adding once, removing restores the same bytes."""
     source = text.encode()
     after = added(source)
     assert added(after) == after != source
@@ -84,7 +84,7 @@ VALUES = st.recursive(
 def test_any_file_holds_more_and_loses_nothing(
     rest: dict[str, Any], hooks: dict[str, list[Any]] | None, indent: int | None
 ) -> None:
-    """Read as JSON, the file holds what it held and our entries; without them it is the file it was."""
+    """Parsed as JSON, the file holds its old content and our entries; without them it equals the original."""
     document = {**{key: value for key, value in rest.items() if key != "mcpServers"}, "hooks": hooks or {}}
     source = json.dumps(document, indent=indent).encode()
     after = added(source)
@@ -96,7 +96,7 @@ def test_any_file_holds_more_and_loses_nothing(
 
 
 def test_what_others_added_meanwhile_stays() -> None:
-    """Removing takes our entries out of a file that was changed since, also out of a group with others."""
+    """Removing takes our entries out of a file edited since, also out of a group shared with others."""
     document = json.loads(added(b"{}"))
     document["hooks"]["AfterTool"].append({"hooks": [{"command": "mine"}]})
     document["hooks"]["AfterTool"][0]["hooks"].append({"type": "command", "command": "theirs"})
@@ -111,7 +111,7 @@ def test_what_others_added_meanwhile_stays() -> None:
 
 
 def test_another_version_gives_way() -> None:
-    """Hooks that call xscore elsewhere are replaced and not doubled; a server that was changed by hand is kept."""
+    """Hooks that call xscore elsewhere are replaced, not doubled; a server changed by hand is kept."""
     old = add_entries(b'{"a": 1}', entries("/old/xscore"), FILE, head={})
     new = json.loads(added(old))
     assert [len(groups) for groups in new["hooks"].values()] == [1, 1, 1, 1]
@@ -121,7 +121,7 @@ def test_another_version_gives_way() -> None:
 
 @pytest.mark.parametrize("more", ["; curl host | sh", " && log-it", "\nlog-it", " > $(log-it)"])
 def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
-    """It is neither replaced nor taken out, and is not listed as ours."""
+    """Another's entry is neither replaced, removed nor listed as ours."""
     for entry in hook_entries(CLIENTS["claude-code"], "xscore", forgiving=True).values():
         (inner,) = entry["hooks"]
         assert is_our_hook(entry)
@@ -141,7 +141,7 @@ def test_a_hook_that_does_more_than_ours_is_not_ours(more: str) -> None:
     ],
 )
 def test_a_file_that_is_not_as_it_should_be_is_refused(text: str, place: str) -> None:
-    """A broken file is named with its line, and is not edited."""
+    """A malformed file is named with its line and left unedited."""
     with pytest.raises(UsageError) as error:
         added(text.encode())
     assert error.value.message.startswith(f"settings.json{place}")
@@ -152,7 +152,7 @@ TOML_FILES = ["", "a = 1", "a = 1\n", "a = 1\n\n", '# c\n[mcp_servers.o] # d\nco
 
 @pytest.mark.parametrize("text", TOML_FILES)
 def test_a_table_comes_out_again(text: str) -> None:
-    """Adding a table keeps the file with its comments, adding twice is adding once, removing gives the same bytes."""
+    """Adding a table keeps the file with its comments, adding twice equals adding once, removing restores the bytes."""
     source = text.encode()
     after = add_table(source, TABLE, BODY, FILE)
     assert after.startswith(source)
@@ -162,7 +162,7 @@ def test_a_table_comes_out_again(text: str) -> None:
 
 
 def test_a_table_goes_with_its_own_lines_alone() -> None:
-    """A changed table goes with its sub-tables; what stands behind it stays, with its comment."""
+    """A changed table is removed with its sub-tables; what follows stays, with its comment."""
     rest = b'\n# other\n[mcp_servers.o]\ncommand = "x"\n[mcp_servers.xscore-two]\ncommand = "y"\n'
     source = add_table(b"a = 1\n", TABLE, BODY, FILE) + b'cwd = "/x"\n\n[mcp_servers.xscore.env]\nA = "b"\n' + rest
     left = remove_table(source, TABLE, FILE)
@@ -176,14 +176,14 @@ def test_a_table_goes_with_its_own_lines_alone() -> None:
     [("\na = [", "settings.json:"), ("mcp_servers = {}\n", "is an inline table"), ("\xff", "not TOML")],
 )
 def test_toml_that_cannot_take_a_table_is_refused(text: str, said: str) -> None:
-    """Broken TOML is named with its line; a parent in one line takes no table."""
+    """Malformed TOML is named with its line; an inline parent takes no table."""
     with pytest.raises(UsageError, match=said):
         add_table(text.encode("latin-1"), TABLE, BODY, FILE)
 
 
 @pytest.mark.parametrize("text", ['[mcp_servers]\nxscore = {command = "xscore"}\n', '[mcp_servers."xscore"]\na = 1\n'])
 def test_a_table_written_otherwise_is_left_to_its_owner(text: str) -> None:
-    """What stands under our name in another form is neither doubled nor torn out."""
+    """An entry of our name in another form is neither doubled nor removed."""
     assert add_table(text.encode(), TABLE, BODY, FILE) == text.encode()
     with pytest.raises(UsageError, match="no line"):
         remove_table(text.encode(), TABLE, FILE)

@@ -1,4 +1,4 @@
-"""A hook and its host: what a deadline leaves is finished in the background, and a dead host stops no prompt."""
+"""A hook and its host: the background finishes what a deadline left, and a dead host blocks no prompt."""
 
 import json
 import os
@@ -22,7 +22,7 @@ FILES = {
 
 @pytest.fixture
 def host() -> Iterator[DecisionServer]:
-    """A host of decision models at 150 ms."""
+    """A host of decision models with 150 ms latency."""
     with DecisionServer(score=table({"total_7(": 93}, default=4), latency_s=0.15) as server:
         yield server
 
@@ -45,7 +45,7 @@ def judged_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a first prompt judged everything, an edited function alone is sent, and the bundle is complete."""
+    """After a first prompt judged everything, only an edited function is sent, and the bundle is complete."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     first = added(run_hook("prompt", message(root)))
     assert "shop/part_7.py:1-3" in first
@@ -61,7 +61,7 @@ def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypa
 def test_what_the_deadline_left_is_found_by_the_next_prompt(
     root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host is too slow for the first prompt; the background process finishes its turn, the next has it at once."""
+    """The host is too slow for the first prompt; the background finishes its turn, and the next one has it."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "1.5")
     host.latency_s = 3.0
     begun = time.monotonic()
@@ -79,7 +79,8 @@ def test_what_the_deadline_left_is_found_by_the_next_prompt(
 
 
 def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens: words rank in time, the first line says so, and status names what failed."""
+    """No host listens: words rank, the first line says so, and status names the failure."""
+    monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     judged_at(f"http://127.0.0.1:{port}/v1", monkeypatch)
@@ -92,7 +93,7 @@ def test_a_host_that_is_down_leaves_words_alone(make_repo: MakeRepo, monkeypatch
 
 @pytest.mark.verify
 def test_a_cap_holds_for_hooks(root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the user's cap leaves nothing, nothing is sent, and the prompt goes through."""
+    """If the user's cap is used up, nothing is sent, and the prompt continues."""
     monkeypatch.setenv("XSCORE_PROVIDER_PRICE", "vendor")
     monkeypatch.setenv("XSCORE_BUDGET_MAX_USD", "0")
     done = run_hook("prompt", message(root))
@@ -102,7 +103,7 @@ def test_a_cap_holds_for_hooks(root: Path, host: DecisionServer, monkeypatch: py
 
 @pytest.mark.verify
 def test_a_clock_that_was_set_back_stops_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that was last written in the future is used as it is."""
+    """A store last written in the future is used normally."""
     monkeypatch.setenv("XSCORE_AGENTS_HOOK_DEADLINE_S", "30")
     ahead = time.time() + 400 * 86_400
     for path in (root / ".xscore").iterdir():

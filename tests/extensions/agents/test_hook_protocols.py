@@ -1,4 +1,4 @@
-"""What agents send is recognised and answered in its form; what machines made is told from what people typed."""
+"""Agents' messages are recognised and answered in their format; machine-made prompts are told from typed ones."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def test_an_agent_is_told_by_its_fields_and_answered_in_its_form(said: dict[str,
 
 
 def test_cursor_has_a_form_of_its_own() -> None:
-    """It takes flat fields, lets a prompt go on by `continue`, and names its folders."""
+    """Cursor gets flat fields, continues a prompt by `continue`, and names its folders."""
     found = read_message(json.dumps(CURSOR).encode())
     assert (found.client, found.folder) == ("cursor", "/w")
     body = json.loads(addition("text", event="prompt", client="cursor", message=found))
@@ -65,12 +65,12 @@ def test_cursor_has_a_form_of_its_own() -> None:
     ("client", "nothing"), [("claude-code", b""), ("codex", b""), ("cursor", b""), ("gemini", b"{}\n")]
 )
 def test_nothing_is_said_as_the_protocol_wants(client: str, nothing: bytes) -> None:
-    """Where nothing is added, standard output is empty; Gemini, which always parses it, gets an empty object."""
+    """If nothing is added, standard output is empty; Gemini, which always parses it, gets an empty object."""
     assert addition("", event="prompt", client=client, message=HookMessage()) == nothing
 
 
 def test_an_answer_is_one_line_of_utf_8() -> None:
-    """Whatever the text holds, the answer can be read as JSON and says the same."""
+    """For any text the answer is valid JSON and says the same."""
     text = 'a "quoted"\n\ttab \u2028 漢 🦄 \\'
     data = addition(text, event="prompt", client="claude-code", message=HookMessage(hook_event_name="no such\nname"))
     assert data.count(b"\n") == 1
@@ -79,10 +79,24 @@ def test_an_answer_is_one_line_of_utf_8() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"a \ud83d", "a \ufffd"),
+        (r"\udE00 b \uD83D\n", "\ufffd b \ufffd\n"),
+        (r"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (r"\\ud83d \\\ud83d", "\\ud83d \\\ufffd"),
+    ],
+)
+def test_half_an_emoji_is_read(written: str, read: str) -> None:
+    """A lone surrogate becomes U+FFFD; pairs and text that looks like an escape stay."""
+    assert read_message(f'{{"prompt": "{written}"}}'.encode()).prompt == read
+
+
+@pytest.mark.parametrize(
     "data", [b"", b"[]", b"{", b'{"prompt": 3}', b"\xff", b'{"a":' * 100_000, b'{"tool_input": 1e999}']
 )
 def test_what_is_no_message_is_refused(data: bytes) -> None:
-    """A message is one JSON object with fields of their types; anything else is a usage error."""
+    """A message is one JSON object with typed fields; anything else is a usage error."""
     with pytest.raises(UsageError, match="not an agent's hook message"):
         read_message(data)
 
@@ -115,7 +129,7 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
     ],
 )
 def test_prompts_that_ask_nothing_are_skipped(prompt: str) -> None:
-    """Commands, returns of sub-agents, notifications and words that only say to go on start no turn."""
+    """Slash commands, sub-agent results, notifications and bare "continue" prompts start no turn."""
     assert spoken_task(HookMessage(prompt=prompt)) == ""
 
 
@@ -131,12 +145,12 @@ def test_prompts_that_ask_nothing_are_skipped(prompt: str) -> None:
     ],
 )
 def test_what_a_person_types_is_the_task(prompt: str, task: str) -> None:
-    """Words of a person are kept as they are, without what the agent put around them."""
+    """A person's words are kept as typed, without what the agent added around them."""
     assert spoken_task(HookMessage(prompt=prompt)) == task
 
 
 def test_a_long_prompt_keeps_both_ends_and_a_sub_agent_asks_nothing() -> None:
-    """A pasted log is shortened in its middle; prompts within a sub-agent are its caller's."""
+    """A pasted log is shortened in the middle; a sub-agent's prompts belong to its caller."""
     task = spoken_task(HookMessage(prompt="why this?\n" + "log line\n" * 5_000 + "KeyError: cart"))
     assert len(task) < 8_100
     assert task.startswith("why this?") and task.endswith("KeyError: cart")

@@ -1,4 +1,4 @@
-"""The other hooks: what a new session is told, what is remembered at its stop, which edits count."""
+"""The other hooks: what a new session is told, what is remembered when it stops, which edits count."""
 
 import json
 from collections.abc import Iterator
@@ -52,14 +52,14 @@ def store(root: Path) -> Iterator[Store]:
 
 
 def work_on(store: Store, task: str, *, thread: str = "", file: str = "", now: float = 1_700_000_000.0) -> None:
-    """Let a turn of this branch have worked on something."""
+    """Record a turn of this branch."""
     session = resume_session(store.connection, branch="main", now=now, thread=thread)
     context = TurnContext(file=file)
     update_session_work(store.connection, session.thread, task=task, context=context, now=now)
 
 
 def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
-    """The latest session of the branch counts, an agent's too; other branches and a second telling do not."""
+    """The branch's latest session counts, an agent's too; other branches are ignored, and it is told only once."""
     work_on(store, "fix the cart", thread="codex-1", now=1_700_000_000.0)
     work_on(store, "round the prices", thread="claude-code-2", file="cart.py", now=1_700_000_100.0)
     text = added(run_hook("session-start", message(store.root.path, "SessionStart", source="startup")))
@@ -67,12 +67,14 @@ def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
     assert "fix the cart" not in text
     assert added(run_hook("session-start", message(store.root.path, "SessionStart", source="resume"))) == ""
     git(store.root.path, "checkout", "-qb", "other")
+    resumed = message(store.root.path, "SessionStart", source="resume", session_id="s4")
+    assert added(run_hook("session-start", resumed)) == ""  # it has its own transcript
     other = message(store.root.path, "SessionStart", source="startup", session_id="s3")
     assert added(run_hook("session-start", other)) == ""
 
 
 def test_open_failures_and_decisions_of_its_files_are_told(store: Store) -> None:
-    """What names a changed file comes, resolved failures and other files do not, in equal bytes each time."""
+    """Failures that name a changed file are shown, resolved ones and other files not, in the same bytes."""
     record_failure(store, text="pytest cart.py\nKeyError: 'price'", details=MemoryDetails(paths=("cart.py",)))
     fixed = MemoryDetails(paths=("cart.py",), resolution="use get")
     record_failure(store, text="make lint\nE501 in cart.py", details=fixed)
@@ -110,7 +112,7 @@ def transcript(root: Path, *, path: Path) -> Path:
 
 
 def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) -> None:
-    """It becomes a memory of its session's thread, once; a stop within a stop does nothing."""
+    """The exchange becomes a memory of its session's thread, once; a stop within a stop does nothing."""
     log = transcript(store.root.path, path=tmp_path / "logs" / "5f0c1b7e-1.jsonl")
     stop = message(store.root.path, "Stop", transcript_path=str(log), stop_hook_active=True)
     exchanges = "kind = 'exchange' AND thread = ?"
@@ -124,7 +126,7 @@ def test_the_exchange_is_remembered_at_its_stop(store: Store, tmp_path: Path) ->
 
 
 def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) -> None:
-    """A log of another format is refused with its reason; one that is not there, or of an agent unknown, is none."""
+    """A log of another format is refused with a reason; a missing log or an unknown agent is ignored."""
     cwd = json.dumps(str(store.root.path))
     (tmp_path / "x.jsonl").write_text(f'{{"cwd": {cwd}}}\n')
 
@@ -142,7 +144,7 @@ def test_a_log_that_cannot_be_read_fails_softly(store: Store, tmp_path: Path) ->
 def test_only_edits_inside_the_repository_count(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, wakes: bool
 ) -> None:
-    """A file of this repository has the background read it; a file elsewhere does nothing."""
+    """An edited file of this repository wakes the background; a file elsewhere does nothing."""
     woken = list[HookCall]()
 
     def wake(self: HookCall) -> bool:

@@ -1,4 +1,4 @@
-"""`xscore mcp` as a process of its own: official clients, its two streams, its end, and its memory."""
+"""`xscore mcp` as a process: official clients, its two streams, its end, its memory use."""
 
 import json
 import os
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.agents.conftest import processes_in, wait_until
+from tests.extensions.agents.conftest import processes_in
 from tests.extensions.agents.mcp_client import FILES, TASK, script, served, started
+from tests.waiting import wait_until
 
 IMPATIENT = """
 import xscore.extensions.agents.mcp_server as server
@@ -45,7 +46,7 @@ def shop(make_repo: MakeRepo) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: Path, mode: str, version: str) -> None:
-    """It connects, lists, calls with progress, reads the receipt, gives up a call, and leaves no process."""
+    """It connects, lists, calls with progress, reads the receipt, cancels a call, and leaves no process."""
     from mcp import MCPError, StdioServerParameters
     from mcp.client.client import Client
     from mcp.client.stdio import stdio_client
@@ -78,7 +79,7 @@ async def test_the_official_client_is_served_in_both_eras(shop: Path, tmp_path: 
 
 
 def test_nothing_but_the_protocol_reaches_standard_output() -> None:
-    """What this process or a child prints goes to standard error, and a child cannot eat the client's lines."""
+    """Output of this process or a child goes to standard error, and a child cannot read the client's lines."""
     command = [sys.executable, "-c", CLAIMING]
     done = subprocess.run(command, input="the client's\n", capture_output=True, text=True, check=True)
     assert done.stdout == '{"jsonrpc":"2.0"}\n'
@@ -91,7 +92,7 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
 def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
     shop: Path, tmp_path: Path, how: str
 ) -> None:
-    """The process ends soon, without a child, and the next server finds what was judged."""
+    """The process ends soon, without a child, and the next server finds the judgments."""
     environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
     slow = script(tmp_path, latency_s=0.2)
     with started(shop, "--judge", slow, **environ) as (client, process):
@@ -114,7 +115,7 @@ def test_a_client_or_server_that_goes_amid_a_call_leaves_nothing_half_done(
 
 @pytest.mark.verify
 def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
-    """A call ends at its deadline with what was judged until then; a background process judges the rest."""
+    """A call ends at its deadline with what was judged so far; a background process judges the rest."""
     environ = {"XSCORE_JUDGE_PACK_SIZE": "1", "XSCORE_JUDGE_CONCURRENCY": "1"}
     with started(shop, "--judge", script(tmp_path, latency_s=0.5), **environ) as (client, _):
         client.initialize()
@@ -127,7 +128,7 @@ def test_what_the_deadline_leaves_is_said(shop: Path, tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
-    """The same process serves the same client under the handshake that it made before, in less than 60 MB."""
+    """The same process serves the same client after a new handshake, in less than 60 MB."""
     with started(shop, "--judge", "lexical", "--tools", "all", code=IMPATIENT) as (client, process):
         client.initialize("2025-06-18")
         client.answer(client.call({"task": TASK}))
@@ -141,7 +142,7 @@ def test_an_idle_server_gives_its_memory_back_and_goes_on(shop: Path) -> None:
 
 
 def test_the_repository_may_be_named(shop: Path, tmp_path: Path) -> None:
-    """A server that is started elsewhere serves the folder it is given, and none where the client named none."""
+    """A server started elsewhere serves the given folder, and none if the client gave none."""
     with started(tmp_path, str(shop), "--judge", "lexical") as (client, _):
         client.initialize()
         assert "shop/cart.py" in client.answer(client.call({"task": TASK}))["result"]["content"][0]["text"]

@@ -1,4 +1,4 @@
-"""The plugins are those of the client table, and are what each client's documentation asks for.
+"""The plugins match the client table and each client's documentation.
 
 Claude Code (`claude plugin validate --strict`), Codex (`codex plugin add`) and Gemini CLI (`gemini extensions
 validate`) check their own form where they are installed; what is asserted of all four here is written down from their
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ci.plugins import FOLDER, plugin_files
+from ci.plugins import ABOUT, FOLDER, plugin_files
 from tests.test_readme import parse
 from xscore.extensions.agents import hook_events, hook_protocols
-from xscore.extensions.agents.clients import ABOUT, CLIENTS, hook_entries, skill_text, subagent_text
+from xscore.extensions.agents.clients import CLIENTS, hook_entries, skill_text, subagent_text
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = plugin_files()
@@ -30,7 +30,7 @@ EVENTS = {
     "cursor": "beforeSubmitPrompt sessionStart sessionEnd stop afterFileEdit preToolUse postToolUse afterAgentResponse",
     "gemini": "BeforeAgent AfterAgent BeforeModel AfterModel BeforeTool AfterTool SessionStart SessionEnd PreCompress",
 }
-"""What each client's documentation names; an event that it does not know is ignored, and nothing says so."""
+"""The events in each client's documentation; unknown events are silently ignored."""
 GROUP, COMMAND = {"matcher", "hooks"}, {"type", "command", "timeout"}
 KEYS = {"claude-code": COMMAND, "codex": COMMAND, "gemini": {*COMMAND, "name"}, "cursor": COMMAND - {"type"}}
 
@@ -44,7 +44,7 @@ def test_the_files_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
-    """Known events, a group where one belongs, known keys, a matcher that is a pattern, and seconds or milliseconds."""
+    """Known events, a group where required, known keys, a matcher that is a pattern, seconds or milliseconds."""
     hooks = FORMS[f"{FOLDER}/{client}/hooks/hooks.json"]
     assert set(hooks) == ({"version", "hooks"} if client == "cursor" else {"hooks"})
     assert set(hooks["hooks"]) <= set(EVENTS[client].split())
@@ -62,7 +62,7 @@ def test_hooks_have_the_form_that_the_client_reads(client: str) -> None:
     "path", [path for path in FILES if Path(path).name in ("mcp.json", ".mcp.json", "gemini-extension.json")]
 )
 def test_servers_are_started_by_name(path: str) -> None:
-    """One server of program and arguments, no shell line, no value of a variable."""
+    """One server of program and arguments, without a shell line or a variable's value."""
     ((name, server),) = FORMS[path]["mcpServers"].items()
     assert (name, server["command"], server["args"][0]) == ("xscore", "xscore", "mcp")
     assert set(server) <= {"command", "args", "env_vars"}
@@ -90,7 +90,7 @@ MANIFESTS = {
 
 @pytest.mark.parametrize("path", MANIFESTS)
 def test_manifests_name_what_is_there(path: str) -> None:
-    """Name, version, author and license; paths that a manifest or a marketplace names lead to files of the plugin."""
+    """Name, version, author and license are set; paths in a manifest or marketplace lead to files of the plugin."""
     manifest, folder = FORMS[path], CHECKOUT / Path(path).parents[1]
     assert NAME.fullmatch(manifest["name"])
     assert re.fullmatch(r"\d+\.\d+\.\d+", manifest["version"])
@@ -107,7 +107,7 @@ def test_manifests_name_what_is_there(path: str) -> None:
 
 @pytest.mark.parametrize("text", [skill_text(), subagent_text()], ids=["skill", "sub-agent"])
 def test_a_skill_says_when_it_is_for(text: str) -> None:
-    """The head is YAML with a name and a description within the limits of the Agent Skills form."""
+    """The front matter is YAML with a name and a description within the limits of Agent Skills."""
     _, head, body = text.split("---\n", 2)
     fields = yaml.safe_load(head)
     assert NAME.fullmatch(fields["name"])
@@ -116,7 +116,7 @@ def test_a_skill_says_when_it_is_for(text: str) -> None:
 
 
 def test_the_registry_entry() -> None:
-    """A name in reverse DNS with one slash, a description of at most 100 characters, versions that agree, stdio."""
+    """A reverse-DNS name with one slash, a description of at most 100 characters, matching versions, stdio."""
     entry = FORMS["server.json"]
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
     assert 3 <= len(entry["name"]) <= 200
@@ -139,7 +139,7 @@ def test_the_registry_entry() -> None:
     ],
 )
 def test_the_client_itself_takes_its_plugin(program: str, arguments: list[str]) -> None:
-    """Where a client is installed, its own check passes."""
+    """If a client is installed, its own check passes."""
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     done = subprocess.run([program, *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)

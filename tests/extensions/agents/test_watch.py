@@ -1,4 +1,4 @@
-"""`xscore watch`: what is saved is indexed and judged again for open threads, as the one background process."""
+"""`xscore watch`: saved files are indexed and judged again for open threads, as the one background process."""
 
 import asyncio
 import os
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git
-from tests.extensions.agents.conftest import ask_within, processes_in, query, wait_until
+from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.extensions.agents.test_background import status
 from tests.servers.decision_server import DecisionServer
+from tests.waiting import rows, wait_until
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.watch import _is_indexed, require_watchfiles
 from xscore.platform.errors import UsageError
@@ -24,13 +25,13 @@ Watch = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def watch(flock: Path) -> Iterator[Watch]:
-    """Start `xscore watch`; what still runs in the end is killed."""
+    """Start `xscore watch`; it is killed at the end if it still runs."""
     started = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "xscore", "watch", *arguments]
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process: subprocess.Popen[str] = subprocess.Popen(command, cwd=flock, text=True, **streams)  # type: ignore
+        pipe, no_input = subprocess.PIPE, subprocess.DEVNULL
+        process = subprocess.Popen(command, cwd=flock, text=True, stdin=no_input, stdout=pipe, stderr=pipe)
         started.append(process)
         return process
 
@@ -43,17 +44,17 @@ def watch(flock: Path) -> Iterator[Watch]:
 async def test_a_save_is_indexed_and_judged_for_the_open_thread(
     flock: Path, host: DecisionServer, watch: Watch
 ) -> None:
-    """A saved function is judged for the thread's latest question, and nothing else is; Ctrl-C says what it cost."""
+    """Only a saved function is judged for the thread's latest question; Ctrl-C shows the cost."""
     await ask_within(flock, None, thread="agent-1")
     host.judged.clear()
     process = watch()
     wait_until(lambda: status(flock).watches and not status(flock).doing)
     (flock / "f07.py").write_text("def sheep_7() -> int:\n    return 70\n")
-    wait_until(lambda: query(flock, "SELECT count(*) FROM call WHERE turn_id LIKE 'w_%' AND outcome = 'ok'") == [(1,)])
+    wait_until(lambda: rows(flock, "SELECT count(*) FROM call WHERE turn_id LIKE 'w_%' AND outcome = 'ok'") == [(1,)])
     wait_until(lambda: not status(flock).doing)
     await asyncio.sleep(1.0)  # the next tick: what was judged is counted
     assert set(host.judged) == {"f07.py::sheep_7"}
-    turns = query(flock, "SELECT count(*) FROM turn")
+    turns = rows(flock, "SELECT count(*) FROM turn")
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert (process.returncode, turns) == (0, [(1,)])
@@ -73,7 +74,7 @@ async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionSe
     host.latency_s = 0.0
     assert wake_background(flock / ".xscore", flock)
     assert status(flock).pid == process.pid
-    wait_until(lambda: query(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
+    wait_until(lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
     second = watch()
     _, said = second.communicate(timeout=30)
     assert second.returncode == 2
@@ -81,7 +82,7 @@ async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionSe
 
 
 async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServer, watch: Watch) -> None:
-    """`--once`, as a hook of git runs it: the change is judged, and the process ends."""
+    """`--once`, as a git hook runs it: the change is judged, and the process ends."""
     await ask_within(flock, None)
     host.judged.clear()
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
@@ -93,7 +94,7 @@ async def test_once_judges_what_changed_and_ends(flock: Path, host: DecisionServ
 
 
 async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: DecisionServer) -> None:
-    """The process that a stop of an agent wakes judges the change, and another wake asks for nothing."""
+    """The process woken by an agent's stop judges the change, and another wake has nothing to do."""
     await ask_within(flock, None)
     host.judged.clear()
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
@@ -104,7 +105,7 @@ async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: Decisi
 
 
 def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
-    """Ignored files and folders do not count; new files, known files and folders that are gone do."""
+    """Ignored files and folders do not count; new files, known files and removed folders do."""
     root = find_root(flock)
     (flock / ".gitignore").write_text("build/\n")
     for name in ("build/out.py", "src/new.py"):
@@ -118,7 +119,7 @@ def test_what_the_index_ignores_wakes_nothing(flock: Path) -> None:
 
 
 def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra is named where watchfiles is missing."""
+    """If watchfiles is missing, the extra is named."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(UsageError) as refused:
         require_watchfiles()

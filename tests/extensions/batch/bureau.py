@@ -1,8 +1,7 @@
-"""A vendor's loopback Batch API, a list about the shop submitted to it, passes over the job, a clock of our own."""
+"""A loopback vendor's Batch API, a list of questions about the shop, passes over its job, and a manual clock."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,14 @@ from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
+from tests.waiting import rows
+from xscore.extensions.batch import batch_rows
+from xscore.extensions.batch.list_plan import ListOptions, draft_job, save_job
 from xscore.extensions.batch.machine import advance_job
 from xscore.extensions.batch.records import BatchLimits, JobStatus
-from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
-from xscore.records.turn import Scope
+from xscore.platform import database
 from xscore.settings import (
     AnthropicSettings,
     BudgetSettings,
@@ -32,6 +33,7 @@ from xscore.settings import (
     validate_group,
 )
 from xscore.settings.model import BatchSettings
+from xscore.store.opening import connect_store
 
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
 VENDORS = ("openai", "anthropic")
@@ -40,7 +42,7 @@ Server = OpenAIBatchServer | AnthropicBatchServer
 
 
 def questions(count: int, *, said: str = "") -> QuestionList:
-    """So many questions, each of its own."""
+    """Return N different questions."""
     return QuestionList(
         tuple(Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}") for at in range(count)),
         f"digest of {count}{said}",
@@ -80,12 +82,19 @@ class Bureau(Struct):
         """Plan and commit a job; nothing is sent."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             await pipeline.index()
-            return save_job(pipeline.parts, draft_job(pipeline.parts, asked, scope=Scope(), limits=WIDE))
+            return save_job(
+                pipeline.parts, draft_job(pipeline.parts, asked, ListOptions(command="submit"), limits=WIDE)
+            )
 
     async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
         """Take the job one pass further, with connections and a store of its own."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             return await advance_job(pipeline.store, self.settings, job, clock=self.clock, **how)
+
+    def stop(self, root: Path, job: str) -> None:
+        """Cancel the job in the store, as another process does."""
+        with closing(connect_store(root / ".xscore" / "memory.db")) as connection, database.transaction(connection):
+            batch_rows.stop_job(connection, job, at=self.now)
 
     async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> JobStatus:
         """Advance until the job has ended, a minute between two passes."""
@@ -124,15 +133,6 @@ def office() -> Iterator[Bureau]:
     """A vendor."""
     with bureau("openai") as running:
         yield running
-
-
-def rows(root: Path, query: str, *given: object) -> list[tuple[Any, ...]]:
-    """Read the store."""
-    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
-    try:
-        return connection.execute(query, given).fetchall()
-    finally:
-        connection.close()
 
 
 def judgments(root: Path) -> set[tuple[Any, ...]]:

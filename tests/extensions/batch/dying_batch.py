@@ -1,7 +1,7 @@
 """A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th call of the vendor.
 
 `Zygote` is a process of its own that has imported everything and forks one child for each life, so that hundreds of
-deaths take minutes. A child dies by `os._exit`, which closes nothing and tells nobody. Nothing of the program is
+deaths take minutes. A child dies by `os._exit`, without closing or reporting anything. Nothing of the program is
 replaced: commits are seen by a trace of the connection, calls by what stands around them.
 """
 
@@ -22,8 +22,7 @@ from msgspec.structs import asdict
 
 from tests.extensions.batch.bureau import settings_at
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_status import batch_host_of_job
-from xscore.extensions.batch.machine import advance_job
+from xscore.extensions.batch.machine import advance_job, batch_host_of_job
 from xscore.extensions.batch.records import BatchResult, VendorBatch
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
@@ -94,7 +93,7 @@ def mortal(host: BatchHost, *, before: int, after: int) -> BatchHost:
 
     for name in ("upload", "create", "find", "look", "cancel"):
         setattr(host, name, counted(getattr(host, name)))
-    host.results = counted_results  # type: ignore[method-assign]
+    host.results = counted_results  # type: ignore[method-assign]  # each result counts as two steps
     return host
 
 

@@ -3,21 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+from tests.extensions.batch.bureau import SCORES, questions
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.extensions.batch.list_job import ListOptions, run_live_list
+from xscore.extensions.batch.list_job import run_live_list
+from xscore.extensions.batch.list_plan import ListOptions
 from xscore.extensions.batch.records import ListReport
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.question_list import Question, QuestionList
-from xscore.records.reports import Observer
-from xscore.records.turn import Scope
+from xscore.pipeline.question_list import QuestionList
+from xscore.records.events import Observer
 from xscore.settings import Settings
 
-SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
-QUESTIONS = QuestionList(
-    tuple(Question(id=f"q{number}", task=f"review {number}: is the discount taken once?") for number in range(6)),
-    "digest-of-the-list",
-)
+QUESTIONS = questions(6)
 
 
 def judging(server: OpenAIServer) -> OpenAIServer:
@@ -31,10 +28,9 @@ async def judged(
     settings: Settings,
     questions: QuestionList = QUESTIONS,
     *,
-    scope: Scope | None = None,
     observer: Observer | None = None,
     **options: Any,
 ) -> ListReport:
     """Judge a list live, in a pipeline of its own."""
     async with Pipeline.open(root, settings, observer=observer) as pipeline:
-        return await run_live_list(pipeline.parts, questions, scope=scope or Scope(), options=ListOptions(**options))
+        return await run_live_list(pipeline.parts, questions, ListOptions(**options))

@@ -1,4 +1,4 @@
-"""Questions that share packs when something goes wrong: right scores, or one question a call; nothing is paid twice."""
+"""Shared packs under faults: right scores, or one question a call; nothing is paid twice."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from tests.conftest import MakeRepo
 from tests.extensions.batch.test_ask_together import settings_for
 from tests.extensions.batch.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
-from tests.extensions.evaluation.shop_run import Hears, priced
-from tests.pipeline.conftest import server
+from tests.extensions.evaluation.shop_run import priced
+from tests.observers import Hears
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
@@ -33,12 +33,8 @@ from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.fanout import StopSignal
 from xscore.scorer.packs import Pack, PackProfile
 
-__all__ = ["server"]
-
-IN_THE_REPLY = [
-    Fault.TRUNCATION, Fault.MALFORMED_CONTENT, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.FOREIGN_ID,
-    Fault.NAN, Fault.OUT_OF_RANGE, Fault.STRING_SCORE, Fault.TRUE_SCORE, Fault.REFUSAL,
-]  # fmt: skip
+IN_THE_REPLY = [Fault.TRUNCATION, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.FOREIGN_ID, Fault.REFUSAL]
+"""Other reply faults are covered by `test_parse_questions`."""
 
 
 @pytest.fixture
@@ -54,7 +50,7 @@ def shares(body: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("fault", IN_THE_REPLY)
 async def test_a_spoiled_reply_costs_its_own_scores_alone(steps: Path, server: OpenAIServer, fault: Fault) -> None:
-    """Whatever one reply lacks goes to one question a call: in the end all is judged, each score at its question."""
+    """Whatever a reply lacks is asked one question a call: in the end all is judged, each score at its question."""
     server.score, server.reasons_from = true_score, 101
     server.misbehave(fault, when=shares)
     chosen = settings_for(server)
@@ -67,7 +63,7 @@ async def test_a_spoiled_reply_costs_its_own_scores_alone(steps: Path, server: O
 
 
 async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
-    """After some replies without one score nothing more is shared, and every memory is judged all the same."""
+    """After several replies without a score sharing stops, and every memory is still judged."""
     server.score = true_score
     server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=shares)
     found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
@@ -77,7 +73,7 @@ async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: Ope
 
 
 def is_of_questions(body: dict[str, Any]) -> bool:
-    """Whether this prompt has the form that questions can share, be it for one question."""
+    """Whether this prompt has the shared form, even for one question."""
     return "<questions>" in json.dumps(body["messages"])
 
 
@@ -101,7 +97,7 @@ async def test_a_model_that_never_reads_the_shared_form_is_asked_as_ask_does(
 
 
 async def test_a_host_that_rejects_shared_prompts_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
-    """A context that is too small for several questions is no reason to judge nothing."""
+    """A context too small for several questions is used for one."""
     server.score = true_score
     server.misbehave(Fault.TOO_LONG, times=1_000, when=shares)
     _, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
@@ -109,7 +105,7 @@ async def test_a_host_that_rejects_shared_prompts_is_asked_alone(steps: Path, se
 
 
 async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer) -> None:
-    """What is spent on shared calls and on turns together never passes it, and what was judged is kept."""
+    """Shared calls and turns together never exceed the cap, and judgments are kept."""
     server.score = true_score
     chosen = settings_for(server, pack_size=4)
     capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
@@ -125,7 +121,7 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
 
 
 async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> None:
-    """A press while questions share: exit 130, no turn is begun; the same again pays for the rest alone."""
+    """Ctrl-C during shared judging: exit 130, no turn starts; the next run pays only for the rest."""
     server.score, server.latency_s = true_score, 0.05
     chosen = settings_for(server, pack_size=4, concurrency=1)
     hears = Hears("judge")
@@ -146,7 +142,7 @@ async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> 
 
 
 async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
-    """Two runs of one list at the same time: every judgment is paid for once, and both have all of them."""
+    """Two concurrent runs of one list: every judgment is paid for once, and both have all of them."""
     server.score, server.latency_s = true_score, 0.02
     chosen = settings_for(server, pack_size=4)
     both = await asyncio.gather(*(asked(steps, chosen, listed(4)) for _ in range(2)))
@@ -157,7 +153,7 @@ async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
 
 
 async def test_a_memory_in_parts_is_judged_by_each_question(make_repo: MakeRepo, server: OpenAIServer) -> None:
-    """Its pack is shared without it, its score is the best of its parts, and another run knows them all."""
+    """An oversized memory is judged apart, its score is the best of its parts, and later runs know all of them."""
     long = "def long(row):\n" + "".join(f"    row = step_{at}(row, {at})\n" for at in range(900)) + "    return row\n"
     repo = make_repo({**MANY, "src/long.py": long})
     server.score = lambda memory, turn: 93 if "step_700(" in memory.text and "number 1" in turn else 5
@@ -178,18 +174,18 @@ class _Kept:
         self.judgments: list[Judgment] = []
 
     async def write(self, judgments: Any) -> None:
-        """Keep them."""
+        """Store them."""
         self.judgments.extend(judgments)
 
 
 class _Theirs(NoClaims):
-    """Claims of which another process has the first pack."""
+    """Claims in which another process has the first pack."""
 
     def __init__(self) -> None:
         self.asked = 0
 
     async def claim(self, packs: Any, *, at_most: int) -> list[ClaimResult]:
-        """Say that the first is theirs."""
+        """Say that the first pack is claimed elsewhere."""
         self.asked += 1
         return [ClaimResult(ClaimState.THEIRS if self.asked == 1 else ClaimState.OURS, {}) for _ in packs]
 
@@ -226,13 +222,13 @@ def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> S
 
 
 def truth(content: str, number: int) -> float:
-    """The score of a content for a question: all that is asked about in one test differ."""
+    """The score of a content for a question: all scores in one test differ."""
     order = sorted(made.content_hash for made, _ in CODE.values())
     return (order.index(content) * 4 + number) / 100
 
 
 def scored(memory: Any, question: str) -> float:
-    """Judge by the truth."""
+    """Judge with the true scores."""
     found = next(made for made, text in CODE.values() if made.entity == memory.entity and made.path == memory.path)
     return truth(found.content_hash, int(question.split("number ")[1][0]))
 
@@ -240,7 +236,7 @@ def scored(memory: Any, question: str) -> float:
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
-    """Replies are cut, lose questions and ids, swap and repeat them: what is kept is the truth of its own question."""
+    """Replies are cut, lose, swap and repeat questions and ids: what is kept is right for its own question."""
 
     def tamper(_: Request, text: str) -> str:
         said = json.loads(text)
@@ -266,7 +262,7 @@ def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
 
 
 async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
-    """The others share it without that question; it is asked about the rest with them."""
+    """The others share the pack without that question; it joins them for the remaining packs."""
     kept = [_Kept() for _ in range(3)]
     provider = ScriptedProvider(score=scored)
     pass_ = together(provider, kept, _Theirs)
@@ -276,7 +272,7 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
 
 
 async def test_nothing_is_written_after_the_run_closed() -> None:
-    """Where the judgments of one question cannot be kept, those of others are kept before the error is raised."""
+    """If one question's judgments cannot be stored, the others' are stored before the error is raised."""
 
     class Failing(_Kept):
         async def write(self, judgments: Any) -> None:

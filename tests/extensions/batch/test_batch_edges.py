@@ -1,27 +1,23 @@
-"""Batches that nobody looks at, that are stopped in the middle, whose results are cut, and queues that are full."""
+"""Abandoned batches, batches stopped halfway, truncated results and full queues."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.extensions.batch.bureau import WIDE, bureau, questions, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import WIDE, bureau, questions
 from tests.servers.batching import Step, Trouble
+from tests.waiting import rows
 from xscore.costs import caps
-from xscore.extensions.batch import batch_rows as job_steps
-from xscore.extensions.batch.submitting import draft_job, save_job
+from xscore.extensions.batch.list_plan import ListOptions, draft_job, save_job
 from xscore.pipeline.build import Pipeline
 from xscore.platform import database
 from xscore.platform.hashing import row_checksum
-from xscore.records.turn import Scope
 from xscore.settings import PriceRule
 from xscore.store.opening import connect_store
 
-__all__ = ["shop"]
-
 
 async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> None:
-    """A batch that nobody looked at for a week still counts against the caps; one that is settled does not."""
+    """A batch left alone for a week still counts against the caps; a settled one does not."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(2))
         await office.advance(shop, job)
@@ -39,11 +35,11 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
 async def test_the_users_word_on_a_gateways_price_holds_for_batches(
     shop: Path, rule: PriceRule, is_priced: bool
 ) -> None:
-    """`provider.price` decides what a list at a gateway is estimated at, what is reserved for it, and what it cost."""
+    """`provider.price` sets a gateway list's estimate, its reservation and its cost."""
     with bureau("openai", judge={"model": "openai:gpt-4.1-nano"}, price=rule) as office:
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             await pipeline.index()
-            draft = draft_job(pipeline.parts, questions(2), scope=Scope(), limits=WIDE)
+            draft = draft_job(pipeline.parts, questions(2), ListOptions(command="submit"), limits=WIDE)
             job = save_job(pipeline.parts, draft)
         await office.advance(shop, job)
         held = rows(shop, "SELECT amount FROM reservation WHERE turn_id = ?", job)
@@ -55,17 +51,11 @@ async def test_the_users_word_on_a_gateways_price_holds_for_batches(
 
 
 async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop: Path) -> None:
-    """A cancel that comes between two batches of a pass is heeded before the next is marked."""
-
-    def stop(said: str) -> None:
-        connection = connect_store(shop / ".xscore" / "memory.db")
-        with database.transaction(connection):
-            job_steps.stop_job(connection, job, at=1.0)
-        connection.close()
+    """A cancel between two batches of a pass takes effect before the next is marked."""
 
     with bureau("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as office:
         job = await office.submit(shop, questions(2))
-        there = await office.advance(shop, job, note=stop)
+        there = await office.advance(shop, job, note=lambda _: office.stop(shop, job))
         assert len(there.batches) == office.book.created == 1
         done = await office.finish(shop, job)
         assert not done.is_pending and office.book.created == 1
@@ -73,7 +63,7 @@ async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop
 
 @pytest.mark.verify
 async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
-    """Half an answer of the host is kept although no chunk was full."""
+    """Results of a truncated reply are kept although no chunk was full."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(4))
         office.book.trouble(Step.RESULTS, Trouble.CUT)
@@ -83,7 +73,7 @@ async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
 
 
 async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None:
-    """What was sent is entered, and why the rest is not sent is said."""
+    """What was sent is recorded, with the reason why the rest was not sent."""
     with bureau("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as office:
         job = await office.submit(shop, questions(2))
 

@@ -1,4 +1,4 @@
-"""Kills at every append of the batch state machine: whatever step a process dies at, the next one ends as if none had.
+"""Kills at every step of the batch state machine: after each, the next process ends as if none had died.
 
 The end is compared with that of an undisturbed run: judgments with their seals, the ledger, the states of requests, and
 what ran at the vendor.
@@ -15,13 +15,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions
 from tests.extensions.batch.dying_batch import Life, Zygote
-from tests.pipeline.conftest import shop
 from tests.servers.batching import BatchBook
 from tests.servers.faults import Fault
-
-__all__ = ["shop"]
+from tests.waiting import rows
 
 AN_HOUR = 3_600.0
 PLACES = [(where, when) for where in ("commit", "call") for when in ("before", "after")]
@@ -30,20 +28,20 @@ MOST = 400
 
 @pytest.fixture(params=VENDORS)
 def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
-    """A vendor whose replies to whole packs of one question always lack a memory."""
+    """A vendor whose replies to whole packs of one question always omit a memory."""
     with bureau(request.param, batch={"max_requests": 2}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    """The process that forks lives."""
+    """The forking process."""
     with Zygote() as running:
         yield running
 
 
 class Scene(Struct, frozen=True):
-    """A job that is planned and not sent, as often as one likes."""
+    """A planned, unsent job that can be restored any number of times."""
 
     office: Bureau
     root: Path
@@ -51,7 +49,7 @@ class Scene(Struct, frozen=True):
     kept: Path
 
     def begin(self) -> None:
-        """Put the store and the vendor back to where the job was planned."""
+        """Restore store and vendor to the planned job."""
         store = self.root / ".xscore"
         shutil.rmtree(store)
         shutil.copytree(self.kept, store)
@@ -63,7 +61,7 @@ class Scene(Struct, frozen=True):
         server.misbehave(Fault.MISSING_ID, times=100_000, when=_is_whole_pack_of_the_first)
 
     def end(self) -> dict[str, Any]:
-        """What there is when the job has ended."""
+        """Return everything at the end of the job."""
         book = self.office.book
         return {
             "judgments": judgments(self.root),
@@ -90,7 +88,7 @@ def _is_whole_pack_of_the_first(body: dict[str, Any]) -> bool:
 
 
 async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
-    """Plan a job of three questions, and keep the store as it is then."""
+    """Plan a job of three questions and save the store."""
     job = await office.submit(root, questions(3))
     shutil.copytree(root / ".xscore", kept)
     home, url = os.environ["HOME"], office.server.url
@@ -99,7 +97,7 @@ async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
 
 
 def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
-    """Die at the n-th, go on in another life, and compare; return after how many lives one came through."""
+    """Die at the n-th step, continue in another process, compare; return the number of deaths before one survived."""
     scene.begin()
     assert not zygote.run(scene.life)
     undisturbed = scene.end()
@@ -121,7 +119,7 @@ def deaths(scene: Scene, zygote: Zygote, where: str, when: str) -> int:
 async def test_no_death_leaves_anything_behind(
     shop: Path, office: Bureau, zygote: Zygote, tmp_path: Path, where: str, when: str
 ) -> None:
-    """A process may die before or after any commit and any call: resumed, all is as if it had not."""
+    """A process may die before or after any commit and any call: the resumed result is the same."""
     scene = await scene_of(office, shop, tmp_path / "kept")
     lives = deaths(scene, zygote, where, when)
     assert 10 < lives < MOST

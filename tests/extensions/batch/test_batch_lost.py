@@ -1,4 +1,4 @@
-"""Batches of which a vendor gives less than it ran, or nothing at all: it is said, charged, and can be ended."""
+"""Batches for which a vendor returns too little or nothing: reported, charged, and can be ended."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,36 +7,35 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import SCORES, Bureau, bureau, questions, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import SCORES, Bureau, bureau, questions
 from tests.servers.batching import BatchBook, Step, Trouble
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.costs.caps import Caps
-from xscore.extensions.batch import batch_rows, machine
-from xscore.extensions.batch.batch_costs import BatchLedger
+from tests.waiting import rows
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_context import BatchLedger
 from xscore.extensions.batch.records import Batch, JobStatus
 from xscore.pipeline.build import Pipeline
-
-__all__ = ["shop"]
+from xscore.scorer.drafts import JudgeModel
 
 
 class Withholding(OpenAIBatchServer):
-    """A vendor whose results do not come as they are."""
+    """A vendor that changes its results."""
 
     garble: Callable[[bytes], bytes] = staticmethod(lambda data: data)
 
-    async def _content_of(self, request: web.Request) -> web.StreamResponse:
+    async def _content_of(self, request: web.Request) -> web.Response:
         response = await super()._content_of(request)
-        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+        if isinstance(response.body, bytes):
             response.body = self.garble(response.body)
         return response
 
 
 class Plain(OpenAIServer):
-    """A host that answers live calls alone."""
+    """A host for live calls only."""
 
     batches = BatchBook()
 
@@ -49,13 +48,13 @@ def office() -> Iterator[Bureau]:
 
 
 def garble(office: Bureau, how: Callable[[bytes], bytes]) -> None:
-    """Have results come otherwise."""
+    """Change the results."""
     assert isinstance(office.server, Withholding)
     office.server.garble = how
 
 
 async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
-    """Take a job so many passes further."""
+    """Take a job N passes further."""
     for _ in range(count - 1):
         await office.advance(shop, job)
     return await office.advance(shop, job)
@@ -65,7 +64,7 @@ async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
     "body", [pytest.param(b"", marks=pytest.mark.verify), b"<html>\n<body>welcome</body>\n</html>\n"]
 )
 async def test_results_that_cannot_be_read_are_not_bought_again(shop: Path, office: Bureau, body: bytes) -> None:
-    """An empty or strange success leaves the batch as it is, however often; read at last, it was paid once."""
+    """An empty or malformed success changes nothing, however often; once read, the batch was paid once."""
     job = await office.submit(shop, questions(2))
     garble(office, lambda data: body)
     there = await passes(shop, office, job, 3)
@@ -77,7 +76,7 @@ async def test_results_that_cannot_be_read_are_not_bought_again(shop: Path, offi
 
 
 async def test_what_was_run_and_never_comes_is_charged_and_sent_again(shop: Path, office: Bureau) -> None:
-    """The rest is entered; the second time that it is missing it stands in the ledger, and goes out again."""
+    """The rest is recorded; a request missing twice is in the ledger and is sent again."""
     job = await office.submit(shop, questions(3))
     garble(office, lambda data: b"".join(line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line))
     there = await passes(shop, office, job, 2)
@@ -106,58 +105,52 @@ async def test_a_reply_that_is_none_is_asked_again_whole(shop: Path, office: Bur
 
 
 async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau) -> None:
-    """What the vendor knows nothing of is ended by a cancel that forgets, and stands in the ledger at its bound."""
+    """A batch unknown to the vendor is ended by a cancel with --forget and charged at its reservation."""
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     office.book.all.clear()
     there = await office.advance(shop, job)
     assert there.is_pending and f"cancel {job} --forget" in there.problem
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-        with pipeline.store.connection as connection:
-            batch_rows.stop_job(connection, job, at=office.now)
+    office.stop(shop, job)
     done = await office.advance(shop, job, forget=True)
     assert not done.is_pending and done.unjudged == {"interrupted": done.asked} and not done.set_aside_usd
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
 
 
 async def test_forgetting_leaves_what_the_vendor_is_still_at(shop: Path, office: Bureau) -> None:
-    """A batch that is looked at is not given up because the cancel failed."""
+    """A batch under way is not given up because the cancel failed."""
     office.book.looks_until_done = 9
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-        with pipeline.store.connection as connection:
-            batch_rows.stop_job(connection, job, at=office.now)
+    office.stop(shop, job)
     office.book.trouble(Step.CANCEL, Trouble.FAILED, times=9)
     there = await office.advance(shop, job, forget=True)
     assert there.sent == 2 and there.batches[0].state == "created"
 
 
 async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
-    """Nothing came to be: dollars are free, nothing waits, and the job is ended without the host."""
+    """A batch that was never created releases its dollars, leaves nothing waiting, and ends without the host."""
     with Plain(score=table(SCORES)) as plain:
-        office = Bureau("openai", plain)  # type: ignore[arg-type]
+        office = Bureau("openai", plain)  # type: ignore[arg-type]  # a server without a Batch API
         job = await office.submit(shop, questions(2))
         there = await office.advance(shop, job)
         assert there.planned == 2 and not there.sent and there.is_unusable and "no Batch API" in there.problem
         asked = plain.counts.requests
-        async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-            store = pipeline.store
-            with store.connection as connection:
-                batch_rows.stop_job(connection, job, at=office.now)
-            done = await machine.advance_job(store, office.settings, job, clock=office.clock)
+        office.stop(shop, job)
+        done = await office.advance(shop, job)
         assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
 
 
 async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
-    """Each is charged at its even share of what was set aside, and no more than that in all."""
+    """Each request is charged its equal share of the reservation, and no more than that in all."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(1))
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             connection = pipeline.store.connection
-            ledger = BatchLedger(
-                job=job, provider="openai", model="gpt-5-mini", host="api.openai.com", caps=Caps(turn=Decimal(1))
-            )
+            known = job_rows.read_job(connection, job)
+            recipe = replace(known.recipe, model=JudgeModel(name="gpt-5-mini"), host="api.openai.com")
+            known = replace(known, recipe=recipe, max_usd=Decimal(1))
+            ledger = BatchLedger.of(known, office.settings)
             batch = Batch(
                 job=job,
                 number=1,
@@ -170,15 +163,15 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
             )
             with connection:
                 assert ledger.reserve(connection, batch.mark, Decimal("0.40"), now=office.now)
-                ledger.enter_unread(connection, batch, {(0, 0): 3})
-                ledger.enter_unread(connection, batch, {(1, 0): 3, (2, 0): 3})
+                ledger.enter_unread(connection, batch, [(0, 0)])
+                ledger.enter_unread(connection, batch, [(1, 0), (2, 0)])
         assert rows(shop, "SELECT amount FROM reservation") == [(10**11,)]
         assert rows(shop, "SELECT spent FROM spending WHERE span = ?", job) == [(3 * 10**11,)]
 
 
 @pytest.mark.verify
 async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
-    """A batch of ours is recognised though its results begin with an id that nobody sent."""
+    """Our batch is recognised although its results begin with an unknown id."""
     with bureau("anthropic") as office:
         office.book.trouble(Step.CREATE, Trouble.LOST)
         job = await office.submit(shop, questions(2))
@@ -194,7 +187,7 @@ async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])
 async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor: str) -> None:
-    """A batch whose create was not answered after a long upload is not made again while it may be listed yet."""
+    """A batch whose create was not answered after a long upload is not created again while it may still appear."""
     with bureau(vendor) as office:
         book = office.book
         strikes, slow = book.strikes, Step.UPLOAD if vendor == "openai" else Step.CREATE
@@ -204,7 +197,7 @@ async def test_a_slow_upload_leaves_time_to_find_a_lost_batch(shop: Path, vendor
                 office.now += 100.0
             return strikes(step)
 
-        book.strikes = listed_late  # type: ignore[method-assign]
+        book.strikes = listed_late  # type: ignore[method-assign]  # this book answers late
         book.trouble(Step.CREATE, Trouble.LOST)
         job = await office.submit(shop, questions(2))
         await office.advance(shop, job)

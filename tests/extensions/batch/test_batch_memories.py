@@ -1,4 +1,4 @@
-"""Memories that change between a list and its results: what was judged keeps its judgment, and nothing else gets it."""
+"""Memories that change between a list and its results: each judgment stays with the text that was judged."""
 
 import json
 from pathlib import Path
@@ -6,27 +6,26 @@ from typing import Any
 
 import msgspec
 
-from tests.extensions.batch.bureau import SCORES, Bureau, bureau, judgments, questions, rows
-from tests.pipeline.conftest import FILES, shop
+from tests.extensions.batch.bureau import SCORES, Bureau, bureau, judgments, questions
+from tests.pipeline.conftest import FILES
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
+from tests.waiting import rows
 from xscore.extensions.batch.job_rows import JobRecipe
 from xscore.pipeline.build import Pipeline
 from xscore.scorer.drafts import dealt_ids
-
-__all__ = ["shop"]
 
 EDITED = FILES["shop/prices.py"].replace("amount * 9 // 10", "amount * 8 // 10")
 
 
 async def indexed(root: Path, office: Bureau) -> None:
-    """Bring the index up to date."""
+    """Update the index."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         await pipeline.index()
 
 
 async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(shop: Path) -> None:
-    """The paid judgment stands under the old text's hash; the new text has none and is asked for by the next list."""
+    """The paid judgment belongs to the old text's hash; the new text has none and is asked by the next list."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(1))
         await office.advance(shop, job)
@@ -44,7 +43,7 @@ async def test_an_edit_after_the_send_leaves_the_judgment_with_what_was_judged(s
 
 
 async def test_an_edit_before_the_send_leaves_the_piece_out_and_says_so(shop: Path) -> None:
-    """A text that is gone is not shown to the judge, no other stands in for it, and it is unjudged in the account."""
+    """A removed text is not sent, nothing replaces it, and it counts as unjudged."""
     with bureau("openai") as office:
         job = await office.submit(shop, questions(1))
         (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
@@ -58,19 +57,19 @@ async def test_an_edit_before_the_send_leaves_the_piece_out_and_says_so(shop: Pa
 
 
 class Overeager(OpenAIBatchServer):
-    """Scores ids that no prompt showed as well."""
+    """Also scores ids that no prompt contained."""
 
     also: tuple[str, ...] = ()
 
     def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Return the reply with some more scores."""
+        """Return the reply with additional scores."""
         content, ids = super()._content(body)
         told = json.loads(content)
         return json.dumps({**told, "scores": {**dict.fromkeys(self.also, 99), **told["scores"]}}), ids
 
 
 async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: Path) -> None:
-    """A score under the id of a piece that had left the store is nobody's, though its ask still names it."""
+    """A score for a piece that has left the store is ignored, though its request still names it."""
     with Overeager(score=table(SCORES)) as server:
         office = Bureau("openai", server)
         job = await office.submit(shop, questions(1))
@@ -86,7 +85,7 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
 
 
 async def test_memories_in_parts_are_whole_when_their_parts_are(shop: Path) -> None:
-    """A memory larger than a prompt is judged in parts, each in a request of its own, and is whole with the last."""
+    """An oversized memory is judged in parts, one request each, and is complete with the last."""
     long = "def long_one() -> int:\n    total = 0\n" + "".join(
         f"    total += {number}  # step {number} of the long way round\n\n" for number in range(400)
     )

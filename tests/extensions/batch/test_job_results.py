@@ -1,29 +1,29 @@
-"""The results of a job at a vendor: ranked as it was asked, and counted once."""
+"""The results of a vendor's job: ranked by the question as asked, and counted once."""
 
 import json
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import Bureau, office, questions, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import Bureau, office, questions
 from tests.servers.faults import Fault
+from tests.waiting import rows
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.results import RankedList, write_job_results
+from xscore.extensions.batch.results import RankedList, settings_of_job, write_job_results
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import QuestionList
 
-__all__ = ["office", "shop"]
+__all__ = ["office"]
 
 
 async def results(root: Path, office: Bureau, job: str, out: Path) -> RankedList:
-    """Write its results."""
+    """Write the results."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         return await write_job_results(pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out)
 
 
 async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """Asked in a file that was deleted since, a question is ranked all the same."""
+    """A question asked from a file deleted since is still ranked."""
     (shop / "note.txt").write_text("for a while\n")
     asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
     job = await office.submit(shop, asked)
@@ -34,7 +34,7 @@ async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tm
 
 
 async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """A job that lost most of what it asked has judged the rest alone; the sum is that of the candidates."""
+    """A job that lost most of its requests has judged the rest only; the counts add up to the candidates."""
     office.judge = {"pack_size": 1}
     before = await office.finish(shop, await office.submit(shop, questions(1)))
     new = "".join(f"def later_{at}(amount: int) -> int:\n    return amount + {at}\n\n\n" for at in range(before.judged))
@@ -49,3 +49,18 @@ async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office
     assert (found.judged, found.cached) == (done.judged, before.judged)
     assert found.candidates == found.judged + found.cached + found.carried + found.unjudged
     assert len(rows(shop, "SELECT 1 FROM judgment")) == found.judged + found.cached
+
+
+async def test_a_judge_of_decisions_is_asked_by_chat_prompts(shop: Path, office: Bureau, tmp_path: Path) -> None:
+    """The Batch API has no decisions: the job completes by chat, and the same list again costs nothing."""
+    office.judge = {"wire": "decisions"}
+    job = await office.submit(shop, questions(2))
+    done = await office.finish(shop, job)
+    assert done.judged == done.asked == done.candidates > 0
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        found = job_rows.read_job(pipeline.store.connection, job)
+    async with Pipeline.open(shop, settings_of_job(found, office.settings), clock=office.clock) as pipeline:
+        ranked = await write_job_results(pipeline.parts, found, tmp_path / "found.jsonl")
+    assert ranked.coverage.judged == done.judged and ranked.rows
+    again = await office.submit(shop, questions(2))
+    assert (await office.advance(shop, again)).asked == 0

@@ -1,10 +1,10 @@
-"""What erasing a memory leaves of offline jobs: nothing that says it, and no score that comes back for it."""
+"""After erasing a memory, offline jobs hold none of its text, and no late score restores it."""
 
 from pathlib import Path
 
-from tests.extensions.batch.bureau import Bureau, judgments, office, questions, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import Bureau, judgments, office, questions
 from tests.statements import say
+from tests.waiting import rows
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.results import write_job_results
 from xscore.extensions.privacy import erasure
@@ -12,19 +12,19 @@ from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 
-__all__ = ["office", "shop"]
+__all__ = ["office"]
 
 WORDS = "the heron password of the wholesaler is kept in the blue ledger"
 
 
 async def remember(root: Path, office: Bureau) -> str:
-    """Say something about the project; return its id."""
+    """Remember something about the project; return its id."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         return say(pipeline.store, WORDS).memory.id
 
 
 async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
-    """Erase it, and prove it."""
+    """Erase a memory and verify it."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
         wording = erasure.erased_lines(pipeline.store, [identifier])
         done = erasure.erase_memories(pipeline.store, [identifier], now=office.now)
@@ -33,7 +33,7 @@ async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
 
 
 async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(shop: Path, office: Bureau) -> None:
-    """The batch is at the vendor when the memory goes: all others are judged, it has neither score nor reason."""
+    """The memory is erased while the batch runs: all others are judged, it has neither score nor reason."""
     identifier = await remember(shop, office)
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
@@ -49,7 +49,7 @@ async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(s
 
 
 async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, office: Bureau) -> None:
-    """Nothing was uploaded yet: the vendor never hears of it, and the job still ends."""
+    """Erased before the upload: the vendor never receives it, and the job still ends."""
     identifier = await remember(shop, office)
     job = await office.submit(shop, questions(2))
     await erase(shop, office, identifier)
@@ -59,7 +59,7 @@ async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, of
 
 
 async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, office: Bureau) -> None:
-    """Its words and its name go, what was planned of it is lost for that, and the others are judged."""
+    """Its text and name are erased, its planned requests are lost, and the others are judged."""
     identifier = await remember(shop, office)
     asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
     job = await office.submit(shop, asked)
@@ -73,7 +73,7 @@ async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, of
 
 
 async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:
-    """The erased question is left out, what its memory has lost is told by a cause, and all others are ranked."""
+    """The erased question is left out, what its memory lost has a cause, and all others are ranked."""
     identifier = await remember(shop, office)
     asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
     job = await office.submit(shop, asked)

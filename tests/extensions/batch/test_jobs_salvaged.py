@@ -1,35 +1,35 @@
-"""What a rebuild takes along of offline jobs: batches in flight were paid for."""
+"""A rebuild keeps offline jobs: batches in flight were paid for."""
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests.extensions.batch.bureau import Bureau, judgments, office, questions, rows
-from tests.pipeline.conftest import shop
+from tests.extensions.batch.bureau import Bureau, judgments, office, questions
+from tests.waiting import rows
 from xscore.extensions.recovery.rebuild import rebuild_store
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root, user_data_dir
 
-__all__ = ["office", "shop"]
+__all__ = ["office"]
 
 
 def rebuild(root: Path) -> SalvageReport:
-    """Build the store anew out of what can be believed."""
+    """Rebuild the store from its readable rows."""
     done = rebuild_store(find_root(root).store_dir, user_data_dir=user_data_dir(None))
     assert done.salvaged is not None
     return done.salvaged
 
 
 def spoil(root: Path, sql: str) -> None:
-    """Change rows behind everyone's back."""
+    """Damage rows directly."""
     with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as plain:
         plain.execute(sql)
         plain.commit()
 
 
 async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: Bureau) -> None:
-    """Rows of job, questions, prompts, requests and batches come over, and the results are those of a sound store."""
+    """Rows of job, questions, prompts, requests and batches are kept, and the results equal an intact store's."""
     job = await office.submit(shop, questions(3))
     await office.advance(shop, job)
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
@@ -43,7 +43,7 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: 
 
 
 async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, office: Bureau) -> None:
-    """Ids are dealt by a prompt's name: where that changed its replies are nobody's, and no score is wrong."""
+    """Ids are derived from a prompt's name: if it changed, replies match nothing, and no score is wrong."""
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")
@@ -54,7 +54,7 @@ async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, offic
 
 
 async def test_a_request_whose_batch_is_lost_is_planned_again(shop: Path, office: Bureau) -> None:
-    """It would wait for ever for a batch that nobody knows of."""
+    """Otherwise it would wait for ever for an unknown batch."""
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     spoil(shop, "UPDATE batch SET state = 'created', requests = 'many'")

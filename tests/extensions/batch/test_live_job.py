@@ -1,4 +1,4 @@
-"""Lists judged by live calls in one process: what is sent, kept, counted, ranked and written."""
+"""Lists judged by live calls in one process: what is sent, stored, counted, ranked and written."""
 
 import asyncio
 import json
@@ -9,22 +9,22 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from tests.extensions.batch.bureau import questions, rows
-from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging
-from tests.pipeline.conftest import server, settings_for, shop
+from tests.extensions.batch.bureau import SCORES, questions
+from tests.extensions.batch.lists import QUESTIONS, judged, judging
+from tests.pipeline.conftest import settings_for
 from tests.pipeline.test_decision_turns import settings_for as decision_settings
 from tests.pipeline.test_second_draws import Wavering
 from tests.servers.decision_server import DecisionServer
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore.extensions.batch.results import ResultRow, write_results
+from tests.waiting import rows
+from xscore.extensions.batch.results import ResultRow, check_results_path, write_results
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import UsageError
-from xscore.records.reports import Observer, Progress
-from xscore.records.turn import Scope
+from xscore.records.events import Observer, Progress, TurnEvent
 from xscore.settings import JudgeSettings, Settings
 
-__all__ = ["server", "shop"]
+ROW = ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
 
 
 async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, server: OpenAIServer) -> None:
@@ -41,7 +41,7 @@ async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, s
 
 
 async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAIServer) -> None:
-    """A row tells what the cache had, and the ledger has every call under the job."""
+    """A row tells the cache hits, and the ledger has every call under the job."""
     found = await judged(shop, settings_for(judging(server)))
     (row,) = rows(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
     assert row == (found.job, "run", found.candidates, 0, 1)
@@ -51,14 +51,14 @@ async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAI
 
 
 async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenAIServer) -> None:
-    """Questions of one pack each fill the slots together, once the host has answered the first."""
+    """Questions of one pack fill the slots together once the host has answered the first."""
     server.latency_s = 0.2
     await judged(shop, settings_for(judging(server), concurrency=6), questions(18))
     assert server.counts.peak_in_flight == 6
 
 
 async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(shop: Path) -> None:
-    """Each question's two wavering memories are drawn again and ranked by their mean; the list again sends nothing."""
+    """Each question's two near-threshold memories are judged twice and ranked by the mean; again, nothing is sent."""
     with DecisionServer(score=Wavering()) as host:
         settings = decision_settings(host)
         found = await judged(shop, settings, questions(1))
@@ -69,7 +69,7 @@ async def test_a_decision_model_is_asked_twice_near_the_threshold_in_a_list_too(
 
 
 async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path) -> None:
-    """A host that fails between both answers leaves the first, and a warning."""
+    """A host that fails between the two answers leaves the first, with a warning."""
     with DecisionServer(score=Wavering()) as host:
         host.status = lambda _: (400, "no more") if host.requests > 1 else None
         found = await judged(shop, decision_settings(host), questions(1))
@@ -77,7 +77,7 @@ async def test_a_second_answer_that_is_missing_is_said_of_a_list_too(shop: Path)
 
 
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
-    """The same task under two ids is judged once, though both are under way at once."""
+    """The same task under two ids is judged once, even concurrently."""
     twice = QuestionList((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")
     server.latency_s = 0.05
     found = await judged(shop, settings_for(judging(server), pack_size=1), twice)
@@ -86,13 +86,14 @@ async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServe
 
 
 async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(shop: Path, server: OpenAIServer) -> None:
-    """Out of budget is exit 4 with the rest unjudged by that cause; the same list goes on from there."""
+    """Out of budget is exit 4 with the rest unjudged by that cause; the same list continues from there."""
     from tests.extensions.evaluation.shop_run import priced
-    from xscore.extensions.batch.list_job import ListOptions, run_live_list
+    from xscore.extensions.batch.list_job import run_live_list
+    from xscore.extensions.batch.list_plan import ListOptions
     from xscore.pipeline.build import Pipeline
 
     async with Pipeline.open(shop, settings_for(judging(server), max_usd="0.05", pack_size=1)) as pipeline:
-        found = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, scope=Scope(), options=ListOptions())
+        found = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, ListOptions())
     assert (found.exit_code, found.ended) == (4, "budget")
     assert found.coverage.judged == server.counts.requests <= 5
     assert found.unjudged_by_cause == {"budget": found.candidates - found.coverage.judged}
@@ -104,7 +105,7 @@ async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(shop: Path, serve
 async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
     shop: Path, server: OpenAIServer
 ) -> None:
-    """Quota exhausted in the middle: exit 3, what was judged stays, no other question is tried."""
+    """Quota exhausted halfway: exit 3, judgments stay, no other question is tried."""
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
     server.misbehave(Fault.QUOTA, times=1_000, when=lambda body: server.counts.requests > 20)
     found = await judged(shop, settings)
@@ -114,7 +115,7 @@ async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
 
 
 async def test_a_question_that_the_model_declines_does_not_end_the_list(shop: Path, server: OpenAIServer) -> None:
-    """Refusals of one question are its own; the others are judged to their end."""
+    """Refusals of one question do not affect the others."""
     odd = Question(id="odd", task="something unspeakable")
     server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body))
     found = await judged(shop, settings_for(judging(server)), QuestionList((odd, *QUESTIONS.all), "with-odd"))
@@ -129,14 +130,14 @@ class _Presses(Observer):
     def __init__(self) -> None:
         self.task = asyncio.current_task()
 
-    def progress(self, progress: Progress) -> None:
-        if progress.judged and self.task is not None:
+    def on(self, event: TurnEvent) -> None:
+        if isinstance(event, Progress) and event.judged and self.task is not None:
             self.task.cancel()
             self.task = None
 
 
 async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAIServer) -> None:
-    """Ctrl-C in the middle is exit 130; every answered call is in the cache, and the rest is judged the next time."""
+    """Ctrl-C halfway is exit 130; every answered call is cached, and the next run judges the rest."""
     server.latency_s = 0.05
     settings = settings_for(judging(server), pack_size=1, concurrency=2)
     found = await judged(shop, settings, observer=_Presses())
@@ -149,7 +150,7 @@ async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAISe
 
 
 async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: Path, server: OpenAIServer) -> None:
-    """Exit 1, everyone accounted for."""
+    """Exit 1, with every candidate accounted for."""
     server.latency_s = 0.3
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
     budget = replace(settings.budget, deadline_s=1.5)
@@ -159,7 +160,7 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: 
 
 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
-    """No key: nothing is sent, no job is entered, every question is ranked all the same."""
+    """No key: nothing is sent, no job is recorded, every question is still ranked."""
     task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
     found = await judged(shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one"))
     assert (found.exit_code, found.job, found.is_model) == (0, "", False)
@@ -168,7 +169,7 @@ async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> N
 
 
 async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, server: OpenAIServer) -> None:
-    """What the cache has is ranked; the rest is unjudged by that cause."""
+    """Cached judgments are ranked; the rest is unjudged by that cause."""
     half = QuestionList(QUESTIONS.all[:3], "half")
     await judged(shop, settings_for(judging(server)), half)
     sent = server.counts.requests
@@ -181,7 +182,7 @@ async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, serve
 async def test_results_have_a_row_for_each_chosen_memory(
     shop: Path, server: OpenAIServer, tmp_path: Path, name: str
 ) -> None:
-    """Questions in their order, ranks from 1, scores falling, a reason each; nothing else is left there."""
+    """Questions in order, ranks from 1, falling scores, a reason each; no other file is left."""
     out = tmp_path / "results" / name
     out.parent.mkdir()
     found = await judged(shop, settings_for(judging(server)), out=out)
@@ -197,9 +198,9 @@ async def test_results_have_a_row_for_each_chosen_memory(
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
 def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, name: str) -> None:
-    """What stands there is replaced whole or not at all; the error names the file."""
+    """The output file is replaced whole or not at all; the error names it."""
     out = tmp_path / name
-    write_results(out, [ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")])
+    write_results(out, [ROW])
     before = out.read_bytes()
     row = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), row[1]))
@@ -209,3 +210,24 @@ def test_results_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path, n
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, row)
     assert out.read_bytes() == before and list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.parquet"])
+@pytest.mark.parametrize("rows", [[], [ROW]])
+def test_earlier_results_may_be_written_anew(name: str, rows: list[ResultRow], tmp_path: Path) -> None:
+    """Also the output of a list for which nothing was chosen."""
+    write_results(tmp_path / name, rows)
+    check_results_path(tmp_path / name, store_dir=tmp_path / "store")
+
+
+def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
+    """Question lists, foreign lines or tables, and malformed files are never overwritten."""
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "sales.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
+    (tmp_path / "q.jsonl").write_text('{"id": "q1", "task": "why"}\n')
+    (tmp_path / "log.jsonl").write_text('{"at": 1}\n')
+    (tmp_path / "text.jsonl").write_text("words\n")
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\n")
+    for path in list(tmp_path.iterdir()):
+        with pytest.raises(UsageError, match="is there and holds no results"):
+            check_results_path(path, store_dir=tmp_path / "store")

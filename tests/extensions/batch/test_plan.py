@@ -1,4 +1,4 @@
-"""The plan of a list: nobody is asked twice, nobody is left out, and what questions share is made once."""
+"""The plan of a list: each pair is asked exactly once, and shared parts are made once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from xscore.extensions.batch.list_plan import BatchPlanner, ListPlan, plan_list
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import PreparedQuestion, Question
 from xscore.platform.hashing import content_hash
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
-from xscore.records.reports import JudgeEstimate
 from xscore.records.turn import Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
@@ -22,7 +22,7 @@ Known = Mapping[str, Judgment]
 
 
 def member(number: int, tokens: int) -> Candidate:
-    """A memory of so many tokens, a few to a file."""
+    """A memory of N tokens, a few to a file."""
     path = f"src/f{number // 4}.py"
     hash_ = content_hash(path, f"f{number}", text_of(number, tokens))
     return Candidate(
@@ -31,17 +31,17 @@ def member(number: int, tokens: int) -> Candidate:
 
 
 def text_of(number: int, tokens: int) -> str:
-    """Give a text of about so many tokens, in lines."""
+    """Return a text of about N tokens, in lines."""
     return "".join(f"line {line} of {number}\n" for line in range(max(1, tokens // 4)))
 
 
 def texts(members: Sequence[Candidate]) -> dict[str, str]:
-    """Load what the judge is shown."""
+    """Load the texts shown to the judge."""
     return {one.id: text_of(one.start_line, one.tokens) for one in members}
 
 
 def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
-    """Make a question of a list ready, without a store."""
+    """Prepare a list's question without a store."""
     return PreparedQuestion(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
 
 
@@ -64,14 +64,14 @@ def planned(
     questions: Sequence[tuple[str, Pool]],
     under_way: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[ListPlan, BatchPlanner]:
-    """Plan these tasks over their pools. under_way: of one other job."""
+    """Plan these tasks over their pools. under_way: the requests of one other job."""
     made = planner(profile)
     listed = [prepared(number, task, pool) for number, (task, pool) in enumerate(questions)]
     return plan_list(listed, lambda *_: NOTHING, {"b_1": under_way or {}}, batch=made), made
 
 
 def planner(profile: PackProfile) -> BatchPlanner:
-    """A planner over packs that are assigned as they come."""
+    """A planner over packs assigned in order."""
     drafts = PromptDrafts(JudgeModel(name="judge-1"), profile, b"secret")
 
     def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
@@ -86,7 +86,7 @@ def asked(plan: BatchPlanner, question: int) -> Counter[str]:
 
 
 def wanted(pool: Pool, profile: PackProfile, others: frozenset[str] = frozenset()) -> Counter[str]:
-    """Count what has to be judged: each miss whole, or in the parts that are not known (all, if it is known in all)."""
+    """Count what must be judged: each miss whole, or its unknown parts (all of them if all parts are known)."""
     found: list[MemoryPart] = []
     for miss in pool.misses:
         if miss.content_hash not in others:
@@ -103,7 +103,7 @@ def wanted(pool: Pool, profile: PackProfile, others: frozenset[str] = frozenset(
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
-    """Draw packs, a pool, questions with what is known to each, and what other jobs are having judged."""
+    """Draw packs, a pool, questions with their known judgments, and the requests of other jobs."""
     profile = PackProfile(tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20])))
     sizes = draw(st.lists(st.sampled_from([5, 40, 120, 199, 950]), max_size=24))
     everything = tuple(member(number, tokens) for number, tokens in enumerate(sizes))
@@ -129,7 +129,7 @@ def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[st
 def test_every_miss_is_in_exactly_one_request_of_its_question(
     drawn: tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]],
 ) -> None:
-    """What a question lacks is asked once, whole or in its parts: not twice, not by two questions that are the same."""
+    """What a question lacks is asked once, whole or in parts; equal questions do not ask twice."""
     profile, questions, under_way = drawn
     plan, made = planned(profile, questions, under_way)
     seen = set[str]()
@@ -150,7 +150,7 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
 @given(st.integers(2, 6), st.sampled_from([1, 3, 20]))
 @settings(max_examples=20, deadline=None)
 def test_questions_that_know_nothing_share_every_prompt(questions: int, size: int) -> None:
-    """Prompts stand once however many questions ask them, in packs and one memory a prompt."""
+    """Prompts are stored once however many questions use them, in packs and one memory a prompt."""
     everything = tuple(member(number, 60) for number in range(30))
     pool = pool_among(everything, everything, {})
     _, plan = planned(PackProfile(tokens=400, size=size), [(f"task {number}", pool) for number in range(questions)])
@@ -159,7 +159,7 @@ def test_questions_that_know_nothing_share_every_prompt(questions: int, size: in
 
 
 def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothing() -> None:
-    """Only the pack with a known memory is asked anew, of its misses."""
+    """Only the pack with a known memory is rebuilt, from its misses."""
     everything = tuple(member(number, 60) for number in range(30))
     one = everything[0].content_hash
     profile, new = PackProfile(tokens=400, size=5), ("first", pool_among(everything, everything, {}))

@@ -1,4 +1,4 @@
-"""A list judged by actors of a real Ray on this machine, through a real Redis: paid once, whoever is killed."""
+"""A list judged by actors of a real local Ray, through a real Redis: paid once, whichever actor is killed."""
 
 import json
 import os
@@ -14,15 +14,14 @@ import polars as pl
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.bureau import rows
 from tests.extensions.batch.lists import judging
 from tests.extensions.batch.test_ray_work import redis
-from tests.extensions.shared.server_programs import until
 from tests.extensions.shared.servers_of_tests import ServerOfTests
-from tests.pipeline.conftest import FILES, server
+from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import rows, wait_until
 
-__all__ = ["redis", "server"]
+__all__ = ["redis"]
 PATIENCE_S = 300.0
 QUESTIONS = 170
 CALLS_IN_FLIGHT = 16
@@ -30,7 +29,7 @@ PACK = 10
 
 
 def many_functions(files: int) -> dict[str, str]:
-    """Return the shop among so many files of ten functions each."""
+    """Return the shop among N files of ten functions each."""
     bodies = {
         f"lib/part_{file}.py": "\n\n".join(
             f"def work_{file}_{at}(amount: int) -> int:\n    return amount + {file * at}" for at in range(10)
@@ -45,7 +44,7 @@ Begin = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
-    """Start commands, and end those that are still there."""
+    """Start commands, and end those still running."""
     processes = []
 
     def start(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subprocess.Popen[str]":
@@ -74,14 +73,14 @@ def begun(root: Path, url: str, redis: str, queries: Path, *more: str) -> "subpr
 
 
 def listed(place: Path, count: int) -> Path:
-    """Write a list of so many questions."""
+    """Write a list of N questions."""
     lines = ({"id": f"q{at}", "task": f"review {at}: is the discount taken once?"} for at in range(count))
     place.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return place
 
 
 def actors_of(pid: int) -> list[int]:
-    """Return the actors that judge for a process, however far down they were started."""
+    """Return the judging actors below a process."""
     parents: dict[int, int] = {}
     actors = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -93,7 +92,7 @@ def actors_of(pid: int) -> list[int]:
 
 
 def actors_in(root: Path) -> list[int]:
-    """Return the actors at work in a folder, whoever started them."""
+    """Return the actors at work in a folder."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -112,7 +111,7 @@ def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
 def test_actors_judge_as_one_process_does_although_one_is_killed(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
 ) -> None:
-    """Over 20,000 candidates, an actor killed in the middle: every row equal, only what was in flight paid twice."""
+    """Over 20,000 candidates, with an actor killed halfway: equal rows, and only calls in flight are paid twice."""
     judging(server).latency_s = 0.02
     root = make_repo(many_functions(12))
     queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
@@ -146,7 +145,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
 ) -> None:
-    """Judgments, reasons and calls are in the store; the same again asks nobody; another machine finds it shared."""
+    """Judgments, reasons and calls are stored; a second run sends nothing; another machine finds them shared."""
     judging(server)
     root = make_repo(FILES)
     queries = listed(tmp_path / "queries.jsonl", 3)
@@ -157,7 +156,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     assert found["usage"]["calls"] == asked == rows(root, "SELECT count(*) FROM call")[0][0]
     assert rows(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
     assert not rows(root, "SELECT count(*) FROM reservation")[0][0]
-    until(lambda: not actors_in(root), "an actor stayed")
+    wait_until(lambda: not actors_in(root), otherwise="an actor stayed")
     again = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err

@@ -1,4 +1,4 @@
-"""One judging actor without Ray, through a real Redis: the tenant's dollars, and what it paid for when that goes."""
+"""One judging actor without Ray, through a real Redis: the tenant's dollars, and paid judgments when Redis fails."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,6 @@ import pytest
 
 from tests.extensions.batch.lists import QUESTIONS
 from tests.extensions.shared.servers_of_tests import ServerOfTests, redis_of_tests
-from tests.pipeline.conftest import shop
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore.costs.reservation import Budget
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk, _CommonDollars
@@ -19,17 +18,15 @@ from xscore.pipeline.list_judging import ListProgress, LiveEnd
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
 from xscore.platform.errors import BudgetExhausted
-from xscore.records.reports import Observer
+from xscore.records.events import Observer
 from xscore.records.turn import Scope
 from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
 from xscore.settings.model import SharedSettings
 
-__all__ = ["shop"]
-
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
-    """A Redis of the test's own."""
+    """A new Redis for the test."""
     home = tmp_path / "redis"
     home.mkdir()
     started = redis_of_tests(home)
@@ -50,7 +47,7 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 async def actor(
     root: Path, redis: ServerOfTests, *, cap: str | None = None
 ) -> AsyncIterator[tuple[ChunkJudge, PackChunk]]:
-    """An actor, and a question for it; one memory a call."""
+    """An actor with a question; one memory a call."""
     settings = Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
         openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
@@ -73,7 +70,7 @@ async def actor(
 async def test_the_cap_of_the_tenants_day_holds_for_actors(
     shop: Path, redis: ServerOfTests, billing: BillingServer
 ) -> None:
-    """Calls beyond it are not made; the next actor finds the day spent."""
+    """Calls beyond the cap are not made; the next actor finds the day's cap used up."""
     cap = Decimal("0.008")
     async with actor(shop, redis, cap=str(cap)) as (scorer, chunk):
         found = await scorer.score(chunk)
@@ -86,7 +83,7 @@ async def test_the_cap_of_the_tenants_day_holds_for_actors(
 
 
 async def test_actors_together_spend_no_more_than_the_caps_leave() -> None:
-    """One actor's bound is not another's; what a call did not cost goes back, and one that did not tell stays."""
+    """Each actor has its own reservation; the unused part returns, and a call of unknown cost keeps it."""
     cap = _SharedCap(Decimal(1))
 
     async def take(usd: Decimal) -> bool:

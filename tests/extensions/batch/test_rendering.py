@@ -1,11 +1,10 @@
-"""Inputs of batches: the bodies of the live calls, every request once, within what a batch may hold."""
+"""Batch input: the bodies of the live calls, every request once, within a batch's limits."""
 
 import asyncio
 import io
 import json
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -20,23 +19,20 @@ from tests.extensions.batch.bureau import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
-from xscore.extensions.batch.list_plan import batch_judge_factory
+from xscore.extensions.batch.list_plan import ListOptions, batch_judge_factory, draft_job, save_job
 from xscore.extensions.batch.records import BatchLimits
 from xscore.extensions.batch.sending import (
     BatchInput,
     BatchRenderer,
 )
-from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.platform.errors import StoreDamaged, UsageError
-from xscore.platform.hashing import row_checksum
 from xscore.platform.paths import user_data_dir
 from xscore.records.calls import Request
-from xscore.records.turn import Scope
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret, Settings, validate_group
 from xscore.store.store import Store, load_pack_slots
 
@@ -48,7 +44,7 @@ MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-
 
 
 class Scene(Struct):
-    """A store with a job that was planned, and what would send it."""
+    """A store with a planned job, and its sender."""
 
     store: Store
     host: BatchHost
@@ -57,7 +53,7 @@ class Scene(Struct):
     """By task: what the live judge would send first, with the job's ids."""
 
     def fill(self, limits: BatchLimits = WIDE) -> tuple[BatchInput, list[bytes]]:
-        """Fill one batch with what is planned."""
+        """Fill one batch with planned requests."""
         into = io.BytesIO()
         todo = job_rows.planned_requests(self.store.connection, self.job.id)
         filled = BatchRenderer(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", limits=limits)
@@ -74,16 +70,18 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
         parts = pipeline.parts
         factory = batch_judge_factory(parts)
         job = job_rows.read_job(
-            parts.store.connection, save_job(parts, draft_job(parts, asked, scope=Scope(), limits=WIDE))
+            parts.store.connection, save_job(parts, draft_job(parts, asked, ListOptions(command="submit"), limits=WIDE))
         )
         pool = parts.store.pool()
         live = ModelJudge(
             factory.provider,
             job.recipe.drafts(),
-            texts=factory.texts,
-            write=None,  # type: ignore[arg-type]  # nothing is sent
-            slots=job_slots(parts.store, job),
-            priors={},
+            JudgingPlan(
+                texts=factory.texts,
+                write=None,  # type: ignore[arg-type]  # unused: nothing is sent
+                slots=job_slots(parts.store, job),
+                priors={},
+            ),
         )
         found = job_rows.read_job_questions(parts.store.connection, job.id).values()
         requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
@@ -92,7 +90,7 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
 
 
 def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
-    """The packs of memories as they were kept."""
+    """Return the stored packs of memories."""
     return load_pack_slots(store.connection, job.recipe.packs.name)
 
 
@@ -116,7 +114,7 @@ def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def scene(planned: Scene) -> Iterator[Scene]:
-    """The same, with everything undone afterwards."""
+    """The same, rolled back afterwards."""
     with closing(sqlite3.connect(":memory:")) as before:
         planned.store.connection.backup(before)
         yield replace(planned)
@@ -124,17 +122,17 @@ def scene(planned: Scene) -> Iterator[Scene]:
 
 
 def body_of(scene: Scene, line: bytes) -> dict[str, object]:
-    """Return the body within a line."""
+    """Return the body in a line."""
     read = json.loads(line)
     body: dict[str, object] = read["body"] if scene.host.name == "openai" else read["params"]
     return body
 
 
 def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
-    """What a batch asks is what the live judge would ask, field by field, whatever the texts hold."""
+    """A batch's request equals the live judge's, field by field, for any text."""
     filled, lines = scene.fill()
     expected = sorted(
-        json.dumps(json.loads(scene.host.body(request)), sort_keys=True)
+        json.dumps(body_of(scene, scene.host.line("a", request)), sort_keys=True)
         for requests in scene.live.values()
         for request in requests
     )
@@ -144,49 +142,12 @@ def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
 
 
 def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
-    """Each line has an id of at most 64 legal characters, from which question and ask are read."""
+    """Each line has an id of at most 64 legal characters that encodes question and request."""
     filled, lines = scene.fill()
     ids = [json.loads(line)["custom_id"] for line in lines]
     assert ids == [f"xs_m_1-q{question}-a{ask}" for question, ask in filled.taken]
     assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids)
     assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
-
-
-def test_what_left_the_store_is_told_and_not_sent(scene: Scene) -> None:
-    """A prompt with a deleted memory is not sent; a new one asks about the others, and the deleted memory is lost."""
-    before, _ = scene.fill()
-    scene.store.connection.execute("DELETE FROM memory WHERE path = 'shop/large.py' OR entity = 'discount'")
-    filled, lines = scene.fill()
-    assert filled.incomplete and not filled.incomplete.keys() & {ask for _, ask in filled.taken}
-    assert filled.incomplete.keys() | {ask for _, ask in filled.taken} == {ask for _, ask in before.taken}
-    assert b"value_0" not in b"".join(lines) and len(lines) == len(filled.taken)
-    for number, found in filled.incomplete.items():
-        job_rows.replan_without_text(scene.store.connection, scene.job.id, number, found, cause="unreadable: gone")
-    again, _ = scene.fill()
-    lost = scene.store.connection.execute("SELECT question, ask FROM job_request WHERE state = 'lost'").fetchall()
-    assert not again.incomplete and {question for question, _ in lost} == {0, 1, 2, 3}
-    asked = [
-        Counter(
-            piece.content_hash
-            for _, ask in requests
-            for piece in job_rows.read_asks(scene.store.connection, scene.job.id, [ask])[ask].pieces
-        )
-        for requests in (before.taken, again.taken + lost)
-    ]
-    assert lost and asked[0] == asked[1]
-
-
-def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
-    """A blank question is asked nobody."""
-    rows = scene.store.connection
-    (key,) = rows.execute("SELECT turn_key FROM job_question WHERE number = 1").fetchone()
-    rows.execute(
-        "UPDATE job_question SET context = '{}', checksum = ? WHERE number = 1",
-        (row_checksum(scene.job.id, "1", "{}", key),),
-    )
-    filled, _ = scene.fill()
-    assert {question for question, _ in filled.erased} == {1}
-    assert {question for question, _ in filled.taken} == {0, 2, 3}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +161,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
     ],
 )
 def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
-    """A byte that would deal other ids, or judge another text, ends in damage and never in a score."""
+    """A byte that would change ids or the judged text ends in damage, never in a score."""
     scene.store.connection.execute(spoil)
     with pytest.raises(StoreDamaged, match="checksum"):
         scene.job = job_rows.read_job(scene.store.connection, scene.job.id)
@@ -208,14 +169,14 @@ def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
 
 
 def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
-    """What was planned for an earlier prompt version is not sent with this one's, and the way on is named."""
+    """A plan for an earlier prompt version is not sent with the current one, and the next command is named."""
     with pytest.raises(UsageError, match="earlier judging prompt") as refused:
         BatchRenderer(scene.store, scene.host, replace(scene.job, judge="another"))
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
 
 
 def test_a_request_for_which_there_is_no_room_at_all_is_named(scene: Scene) -> None:
-    """An empty batch says what its first request lacked, so that nobody tries for ever."""
+    """An empty batch says what its first request lacked, so that it is not retried for ever."""
     for limits, what in (
         (BatchLimits(requests=5, bytes=100), "bytes"),
         (replace(WIDE, usd=Decimal("0.0000001")), "dollars"),

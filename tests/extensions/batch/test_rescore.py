@@ -1,4 +1,4 @@
-"""What `rescore` asks of which memories: only what an edit, or another judge, has made anew."""
+"""What `rescore` asks: only memories that an edit, or another judge, has made new."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,11 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import git
-from tests.extensions.batch.bureau import rows
 from tests.extensions.batch.lists import QUESTIONS
-from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import rows
 
-__all__ = ["server", "shop", "xscore"]
+__all__ = ["xscore"]
 PRICES = "shop/prices.py"
 
 
@@ -29,7 +28,7 @@ def environ(server: OpenAIServer) -> dict[str, str]:
 
 @pytest.fixture
 def queries(tmp_path: Path) -> str:
-    """The list in a file."""
+    """The list as a file."""
     path = tmp_path / "queries.jsonl"
     path.write_text("".join(json.dumps({"id": one.id, "task": one.task}) + "\n" for one in QUESTIONS.all[:2]))
     return str(path)
@@ -44,7 +43,7 @@ def edit(root: Path) -> None:
 def test_after_an_edit_only_what_changed_is_judged(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
-    """One function changed: one memory a question is paid for; the same again costs nothing."""
+    """One changed function: one memory a question is paid for; again, it costs nothing."""
     assert xscore("batch", "run", queries, "-q", cwd=shop, environ=environ).returncode == 0
     sent = server.counts.requests
     edit(shop)
@@ -59,7 +58,7 @@ def test_after_an_edit_only_what_changed_is_judged(
 def test_a_revision_names_what_was_merged(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
-    """--since REV sees committed edits, which --changed does not; an unknown revision is a wrong command."""
+    """--since REV includes committed edits, which --changed does not; an unknown revision is a usage error."""
     edit(shop)
     git(shop, "commit", "-qam", "cheaper")
     assert (
@@ -78,7 +77,7 @@ def test_a_revision_names_what_was_merged(
 def test_a_dry_run_sends_nothing_and_shows_the_plan(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
-    """Questions, candidates, what the cache has, calls, tokens and dollars; no job is entered."""
+    """Questions, candidates, cache hits, calls, tokens and dollars; no job is recorded."""
     done = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", cwd=shop, environ=environ)
     plan = json.loads(done.stdout)
     assert (plan["questions"], plan["cached"], plan["dry_run"]) == (2, 0, True)
@@ -91,7 +90,7 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
 def test_recent_tasks_are_asked_once_each_and_no_evaluations(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """Without a file it is what the user asked here, each task once; questions of an evaluation are none."""
+    """Without a file it is what the user asked here, each task once, without questions of an evaluation."""
     none = xscore("batch", "rescore", "--all", "--batch", cwd=shop, environ=environ)
     assert none.returncode == 0 and "no job was made" in none.stderr, none.stderr
     golden = tmp_path / "gold.jsonl"
@@ -109,7 +108,7 @@ def test_recent_tasks_are_asked_once_each_and_no_evaluations(
 def test_another_judge_judges_anew(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
-    """Nothing of the old judge's counts for the new one."""
+    """Judgments of the old judge do not count for the new one."""
     xscore("batch", "run", queries, "-q", cwd=shop, environ=environ)
     plan = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", "--judge", "openai:judge-3",
                   cwd=shop, environ=environ)  # fmt: skip

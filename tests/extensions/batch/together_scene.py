@@ -1,4 +1,4 @@
-"""Questions that share packs at a loopback host: what each memory truly scores for each, and what is in the store."""
+"""Questions that share packs at a loopback host: the true score of each pair, and what is stored."""
 
 import re
 from pathlib import Path
@@ -14,8 +14,8 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.question_list import Question, QuestionList
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.scripted import ShownMemory
+from xscore.records.events import Observer
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import Settings
 from xscore.settings.model import BatchSettings
@@ -28,7 +28,7 @@ MANY = {f"src/part_{at}.py": "".join(
 
 
 def listed(count: int) -> QuestionList:
-    """So many questions, no two alike."""
+    """Return N different questions."""
     return QuestionList(
         tuple(Question(id=f"id{at}", task=f"Task number {at}: mend step {at} of the parts") for at in range(count)),
         f"digest of {count}",
@@ -36,14 +36,14 @@ def listed(count: int) -> QuestionList:
 
 
 def true_score(memory: ShownMemory, question: str) -> int:
-    """Score as no other question does: by the number in the task and the text of the memory."""
+    """A score unique to the question: from the number in the task and the text of the memory."""
     found = re.search(r"Task number (\d+)", question)
     assert found is not None, "a judge is shown its question"
     return (37 * int(found[1]) + sum(memory.text.encode())) % 101
 
 
 def with_questions(settings: Settings, most: int = 4) -> Settings:
-    """Let so many questions share a prompt."""
+    """Let N questions share a prompt."""
     return replace(settings, batch=BatchSettings(questions_a_call=most))
 
 
@@ -55,7 +55,7 @@ async def asked(
     how: AskListOptions | None = None,
     observer: Observer | None = None,
 ) -> tuple[AskListReport, list[Answer]]:
-    """Ask them in a pipeline of its own."""
+    """Ask them in a new pipeline."""
     answers: list[Answer] = []
     async with Pipeline.open(root, settings, observer=observer or Observer()) as pipeline:
         found = await ask_list(
@@ -68,7 +68,7 @@ async def asked(
 
 
 async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> tuple[int, list[str]]:
-    """Count the judgments in the store, and name those whose score is not that of their question and memory."""
+    """Count the stored judgments, and return those whose score belongs to another question or memory."""
     wrong: list[str] = []
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
@@ -89,6 +89,6 @@ async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> 
 
 
 def shared_calls(server: LoopbackServer) -> list[int]:
-    """How many questions each judging prompt had."""
+    """Return how many questions each judging prompt had."""
     prompts = [server.prompt(body) for body in server.counts.bodies]
     return [prompt.count("<question id=") for prompt in prompts if "<questions>" in prompt]

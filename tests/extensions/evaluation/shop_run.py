@@ -1,7 +1,7 @@
-"""Questions about the shop, and what it takes to put them to a judge at a price."""
+"""Questions about the shop, and a priced judge for them."""
 
-import asyncio
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from xscore.extensions.evaluation.run import QrelCase, Qrels, run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.resources import TurnResources, open_resources
-from xscore.records.reports import Estimate, Observer
+from xscore.records.events import Observer
+from xscore.records.reports import Estimate
 from xscore.settings import Settings
 
 TOTAL, DISCOUNT = EntityRef("shop/prices.py", "total"), EntityRef("shop/prices.py", "discount")
@@ -28,7 +29,7 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 
 
 class Counts(Observer):
-    """Someone who can be asked; keeps the estimates."""
+    """An observer that answers confirmations and keeps the estimates."""
 
     can_confirm = True
 
@@ -37,42 +38,31 @@ class Counts(Observer):
         self.estimates: list[Estimate] = []
 
     def confirm(self, estimate: Estimate) -> bool:
-        """Answer as told."""
+        """Return the planned answer."""
         self.estimates.append(estimate)
         return self.agrees
 
 
-class Hears(Observer):
-    """Waits for a stage."""
-
-    def __init__(self, stage: str) -> None:
-        self.awaited = stage
-        self.heard = asyncio.Event()
-
-    def stage(self, name: str) -> None:
-        """Tell whoever waits."""
-        if name == self.awaited:
-            self.heard.set()
-
-
 def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
-    """The same at a host where every call has a price; under another cap what the real parts make of it."""
+    """The same at a priced host; another cap replaces the parts that depend on it."""
     under = parts.with_cap
     assert under is not None
 
-    def resources(turn_id: str) -> AbstractAsyncContextManager[TurnResources]:
-        price = Decimal(usd_a_call)
-        return open_resources(parts.store, parts.settings, answerer=None, turn_id=turn_id, price_of=lambda *_: price)
+    @asynccontextmanager
+    async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
+        async with open_resources(parts.store, parts.settings, answerer=None, turn_id=turn_id) as opened:
+            opened.price_of = lambda *_: Decimal(usd_a_call)
+            yield opened
 
     return replace(parts, open_resources=resources, with_cap=lambda max_usd: priced(under(max_usd), usd_a_call))
 
 
 async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:
-    """Evaluate in a pipeline of its own."""
+    """Evaluate in a new pipeline."""
     async with Pipeline.open(shop, settings) as pipeline:
         return await run_evaluation(pipeline.parts, questions)
 
 
 def rows(pipeline: Pipeline, query: str) -> list[tuple[object, ...]]:
-    """Read the store."""
+    """Query the store."""
     return pipeline.store.connection.execute(query).fetchall()

@@ -5,7 +5,7 @@ from xscore.extensions.evaluation.metrics import EntityRef, LabelledScore
 
 
 def test_equal_names_match_when_their_lines_meet() -> None:
-    """Path and name decide; lines only tell two of the same name apart; overload numbers and `::` are ignored."""
+    """Path and name decide; lines only separate two of one name; overload numbers and `::` are ignored."""
     gold = EntityRef("a.py", "A.f", 10, 20)
     assert metrics.is_same_entity(EntityRef("./a.py", "A::f#2", 18, 30), gold)
     assert metrics.is_same_entity(EntityRef("a.py", "A.f"), gold)
@@ -14,14 +14,14 @@ def test_equal_names_match_when_their_lines_meet() -> None:
 
 
 def test_other_names_match_when_half_of_each_is_the_other() -> None:
-    """Another cut of the same function counts; the class around it does not."""
+    """Another piece of the same function counts; the class around it does not."""
     gold = EntityRef("a.py", "A.f", 10, 19)
     assert metrics.is_same_entity(EntityRef("a.py", "lines 8-17", 8, 17), gold)
     assert not metrics.is_same_entity(EntityRef("a.py", "A", 1, 60), gold)
 
 
 def test_a_path_alone_means_the_file() -> None:
-    """Any memory of the file is a hit, and only the first."""
+    """Any memory of the file is a hit, but only the first."""
     gold = [EntityRef("a.py", "")]
     assert metrics.match_gold(
         [EntityRef("b.py", "f"), EntityRef("./a.py", "g", 3, 4), EntityRef("a.py", "h")], gold
@@ -29,7 +29,7 @@ def test_a_path_alone_means_the_file() -> None:
 
 
 def test_reliability_counts_each_score_once() -> None:
-    """A score at the lower end of a bin is in it, binary dust aside; 1.0 is in the last."""
+    """A score at the lower end of a bin belongs to it, despite rounding; 1.0 belongs to the last."""
     found = metrics.calibration_bins(
         LabelledScore(*one) for one in ((0.0, False), (0.7, True), (0.1 + 0.2, False), (0.95, True), (1.0, False))
     )

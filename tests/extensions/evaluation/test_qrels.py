@@ -1,4 +1,4 @@
-"""Questions with answers: read as written, refused with their line when wrong."""
+"""Questions with answers: valid ones are read, wrong ones refused with their line."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from xscore.platform.json_lines import MAX_BYTES
 
 
 def test_lines_become_cases(tmp_path: Path) -> None:
-    """Blank lines are skipped, fields of others ignored, spans optional."""
+    """Blank lines are skipped, unknown fields ignored, spans optional."""
     file = tmp_path / "qrels.jsonl"
     file.write_text(
         '{"id": "1", "query": "why?", "gold": [{"path": "a.py", "name": "f", "start": 2, "end": 5}], "why": 1}\n\n'
@@ -38,7 +38,7 @@ def test_lines_become_cases(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
-    """What cannot be read as a case is refused with file and line number."""
+    """An invalid case is refused with file and line number."""
     file = tmp_path / "qrels.jsonl"
     file.write_text(f"\n{line}\n")
     with pytest.raises(UsageError, match=r"qrels\.jsonl:2"):
@@ -47,7 +47,7 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize("of", [Path("/dev/zero"), Path("/dev/null")])
 def test_a_device_is_refused_at_once(tmp_path: Path, of: Path) -> None:
-    """A link to what never ends is neither read for ever nor waited for."""
+    """A link to an endless file is neither read for ever nor waited for."""
     link = tmp_path / "questions.jsonl"
     link.symlink_to(of)
     for name in (of, link):
@@ -56,7 +56,7 @@ def test_a_device_is_refused_at_once(tmp_path: Path, of: Path) -> None:
 
 
 def test_a_file_beyond_the_bound_is_refused(tmp_path: Path) -> None:
-    """A set of questions is small; what is not is told so before it fills the memory."""
+    """A set of questions is small; a larger one is refused before it fills memory."""
     file = tmp_path / "questions.jsonl"
     with file.open("wb") as opened:
         opened.truncate(MAX_BYTES + 1)
@@ -65,7 +65,7 @@ def test_a_file_beyond_the_bound_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_id_stands_for_one_question(tmp_path: Path) -> None:
-    """The second of two equal ids is named with the line of the first."""
+    """A duplicate id is named with the line of the first."""
     file = tmp_path / "qrels.jsonl"
     line = '{"id": "q", "query": "why?", "gold": [{"path": "a.py"}]}\n'
     file.write_text(f"\n{line}{line}")

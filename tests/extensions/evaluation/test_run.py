@@ -1,4 +1,4 @@
-"""Whole evaluations at a loopback host: turns of their own, one cap, figures of both judges, and a row that stays."""
+"""Whole evaluations at a loopback host: separate turns, one cap, figures of both judges, and a stored row."""
 
 import json
 from decimal import Decimal
@@ -25,7 +25,7 @@ COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
 
 
 async def test_the_figures_are_those_of_the_selection(shop: Path, server: OpenAIServer) -> None:
-    """One question whole, one by half: means, misses with their place, and the same of words alone beside."""
+    """One question found completely, one half: means, misses with their rank, and the lexical figures beside."""
     server.score = table(SCORES)
     found = await evaluated(shop, settings_for(server))
     assert (found.asked, found.of, found.ended, found.exit_code) == (2, 2, "", 0)
@@ -56,7 +56,7 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
 
 
 async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
-    """What the report and the gate read: figures of the selection, the digest, the judge, candidates and unjudged."""
+    """What the report and the gate read: figures of the selection, digest, judge, candidates and unjudged."""
     server.score = table(SCORES)
     found = await evaluated(shop, settings_for(server))
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
@@ -70,7 +70,7 @@ async def test_each_run_leaves_a_row_with_its_unjudged(shop: Path, server: OpenA
 
 
 async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) -> None:
-    """No session, no use counted, no event, no exchange, not the latest turn; but receipts, figures and calls."""
+    """No session, use count, event or exchange, and not the latest turn; but receipts, figures and calls."""
     server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         mine = await pipeline.ask(Turn(task="What I am at"), answer=False)
@@ -86,7 +86,7 @@ async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) ->
 
 
 async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) -> None:
-    """The estimate is the sum; declined, nothing is sent and nothing recorded."""
+    """The estimate is the sum; if declined, nothing is sent or recorded."""
     settings = settings_for(server)
     budget = replace(settings.budget, confirm_usd=Decimal(-1), max_usd_repository=Decimal(9))
     settings = replace(settings, budget=budget)
@@ -104,7 +104,7 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
 
 
 async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
-    """A file outside the index or the narrowing cannot be found: it counts, and the warning names it."""
+    """A file outside the index or the filter cannot be found: it counts as missed, and the warning names it."""
     gold = (EntityRef("shop/gone.py", "f"), EntityRef("README.md", ""), TOTAL)
     asked = Qrels((QrelCase("q", "discount of total", gold),), "d")
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
@@ -116,7 +116,7 @@ async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
 
 
 async def test_a_replay_of_nothing_is_not_recorded(shop: Path) -> None:
-    """Where nothing was judged there is no recall to compare with: exit 3, no row."""
+    """If nothing was judged there is no recall to compare: exit 3, no row."""
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(replay=True))) as pipeline:
         found = await run_evaluation(pipeline.parts, QUESTIONS)
         assert rows(pipeline, "SELECT count(*) FROM evaluation") == [(0,)]

@@ -1,10 +1,11 @@
-"""Evaluations that end before their last question, or cannot be recorded: by a cap, the store, a host, Ctrl-C."""
+"""Evaluations that end early or cannot be recorded: by a cap, the store, a host, Ctrl-C."""
 
 import asyncio
 from decimal import Decimal
 from pathlib import Path
 
-from tests.extensions.evaluation.shop_run import QUESTIONS, SCORES, Hears, evaluated, priced, rows
+from tests.extensions.evaluation.shop_run import QUESTIONS, SCORES, evaluated, priced, rows
+from tests.observers import Hears
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
@@ -15,7 +16,7 @@ from xscore.records.reports import CapLeft
 
 
 async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer) -> None:
-    """The sum over the questions never passes it; a question that was cut short is in no figure, and is said."""
+    """The questions together never exceed the cap; one that was cut short is in no figure, and is reported."""
     server.score = table(SCORES)
     settings = settings_for(server, max_usd="0.20", pack_size=1)
     async with Pipeline.open(shop, settings) as pipeline:
@@ -35,7 +36,7 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
 
 
 async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, server: OpenAIServer) -> None:
-    """A row that cannot be written is a warning; what was measured is not lost."""
+    """A row that cannot be written is a warning; the measurements are still shown."""
     server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         pipeline.store.connection.execute(
@@ -62,7 +63,7 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Pat
 
 
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
-    """Interrupted in the second question: the first is in the figures, and what was judged is kept (130)."""
+    """Interrupted in the second question: the first is in the figures, and judgments are kept (130)."""
     server.score = table(SCORES)
     watch = Hears("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:

@@ -1,4 +1,4 @@
-"""A store in which something was said, decided, failed, cited, indexed and asked."""
+"""A store with memories, a decision, a failure, a citation, an index and a turn."""
 
 from collections.abc import Iterator
 
@@ -6,21 +6,22 @@ import msgspec
 
 from tests.statements import decide
 from tests.store.conftest import function
+from tests.store.played import begin, finish
 from xscore.extensions.exchange.memory_lines import exported_memories
 from xscore.platform import database
 from xscore.records.turn import Turn
-from xscore.store import failures, memory_writer, turns
+from xscore.store import failures, memory_writer
 from xscore.store.evidence import parse_citation
 from xscore.store.lookup import MemoryFilter
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.turns import SelectionOutcome
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 NOW = 1_000.0
 
 
 def fill(store: Store) -> None:
-    """Say, decide, fail, cite, index and take a turn."""
+    """Remember, decide, fail, cite, index and take a turn."""
     (store.root.path / "a.py").write_text("x = 1\ny = 2\n")
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [function("f")])
@@ -30,11 +31,9 @@ def fill(store: Store) -> None:
     for number in range(3):
         failures.record_failure(store, text=f"boom {number}", seen_at=float(number))
     turn = Turn(task="do it", thread="s_1")
-    identifier = turns.begin_turn(store.connection, turn, turn_key="tk", judge="j", now=4.0)
+    identifier = begin(store, turn, "tk", now=4.0)
     verdict = SelectionOutcome((memory.id, function("f").id), {})
-    turns.finish_turn(
-        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer="done", verdict=verdict, now=5.0
-    )
+    finish(store, identifier, "done", verdict=verdict, now=5.0)
 
 
 def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Judgments that travel from one store to another in a signed file."""
+"""Judgments moved from one store to another in a signed file."""
 
 import os
 import secrets
@@ -45,18 +45,18 @@ NAMES = (TURN, judge_key(JUDGE), 0)
 
 
 def filled(connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES) -> None:
-    """Keep judgments."""
+    """Store judgments."""
     with database.transaction(connection):
         insert_judgments(connection, found, names)
 
 
 def take(connection: Connection, file: Path, key: ExchangeKey | None = KEY, **options: Any) -> CacheImport:
-    """Import what is signed."""
+    """Import signed lines."""
     return import_judgments(connection, file, key, **options)
 
 
 def everything(connection: Connection) -> list[tuple[Any, ...]]:
-    """All judgments with their reasons, by what they are filed under."""
+    """Return all judgments with their reasons, by key."""
     return connection.execute(
         "SELECT turn_key, judge, sample, hash, score, prior, pack, position, checksum, coalesce(text, '') FROM query"
         " JOIN judgment ON judgment.query_id = query.id JOIN content ON content.id = judgment.content_id"
@@ -75,7 +75,7 @@ def file(connection: Connection, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def second(tmp_path: Path) -> Connection:
-    """Another machine's store, empty."""
+    """The empty store of another machine."""
     return connect_store(tmp_path / "second.db")
 
 
@@ -92,7 +92,7 @@ JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_
     )
 )
 def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Judgment]], tmp_path: Path) -> None:
-    """What comes out of the file is what went in: keys, scores to the last bit, places, reasons, checksums."""
+    """The file round-trips: keys, scores to the last bit, places, reasons, checksums."""
     folder = tmp_path / secrets.token_hex(8)
     first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
     for names, found in turns.items():
@@ -107,7 +107,7 @@ def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Jud
 
 
 def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
-    """Not one byte of the file can change, go or come without the signature telling, whatever it belongs to."""
+    """No byte of the file can be changed, removed or added without breaking the signature."""
     whole = bytearray(file.read_bytes())
     read_signed(file, KEY)
     for at in range(len(whole)):
@@ -121,7 +121,7 @@ def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
 
 
 def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
-    """Another key and an altered file are different things, and who has the wrong key is sent to that of the file."""
+    """A wrong key and an altered file are different errors; a wrong key points to the file's key."""
     with pytest.raises(StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)") as other:
         take(second, file, OTHER)
     assert "--untrusted" in other.value.hint and "store key`" not in other.value.hint
@@ -135,12 +135,12 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
 
 
 def rewritten(file: Path, *rows: list[object], key: ExchangeKey = KEY) -> None:
-    """Write lines as a careless partner would."""
+    """Write lines as a careless exporter would."""
     file.write_bytes(signed(zstandard.compress(b"".join(msgspec.json.encode(row) + b"\n" for row in rows)), key))
 
 
 def row(**changed: object) -> list[object]:
-    """One judgment as it travels, with something changed."""
+    """Return one exported judgment with some fields changed."""
     found = ExchangeRow(TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it")
     return list((msgspec.structs.asdict(found) | changed).values())
 
@@ -161,7 +161,7 @@ BAD: dict[str, dict[str, object]] = {
 def test_a_value_that_no_judgment_has_refuses_the_file(
     changed: dict[str, object], tmp_path: Path, second: Connection
 ) -> None:
-    """Signed or not, the gate is the same, and it is before the first row."""
+    """Signed or not, the validation is the same and comes before the first row."""
     place = tmp_path / "bad"
     rewritten(place, row(), row(**changed))
     for taken in (take, import_untrusted):
@@ -171,7 +171,7 @@ def test_a_value_that_no_judgment_has_refuses_the_file(
 
 
 def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
-    """What a model was made to say elsewhere reaches no terminal and keeps no secret here."""
+    """A model's reason from elsewhere cannot control the terminal, and its secrets are redacted."""
     place = tmp_path / "said"
     rewritten(place, row(reason="\x1b[31m AKIA" + "IOSFODNN7EXAMPLQ" + " red\nline " + "x" * 600))
     take(second, place)
@@ -180,7 +180,7 @@ def test_a_reason_is_made_harmless(tmp_path: Path, second: Connection) -> None:
 
 
 def test_what_is_here_wins(file: Path, second: Connection) -> None:
-    """A judgment of one's own is not changed by an import, nor does it get a stranger's reason; a dry run adds none."""
+    """An import changes no local judgment, nor adds a reason to it; a dry run adds nothing."""
     filled(second, [Judgment(f"{1:032x}", 0.9)])
     assert take(second, file, dry_run=True).added == 2
     assert len(everything(second)) == 1
@@ -191,7 +191,7 @@ def test_what_is_here_wins(file: Path, second: Connection) -> None:
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "text"])
 def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: Connection) -> None:
-    """Nothing waits for a pipe, reads a device or parses a text."""
+    """An import waits for no pipe, reads no device and parses no plain text."""
     place = tmp_path / "odd"
     if kind == "folder":
         place.mkdir()
@@ -207,7 +207,7 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
 
 
 def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> None:
-    """They are no judgments, of contents that are judged they say nothing, and a real judgment ends them."""
+    """Quarantined scores are no judgments, do not affect judged contents, and are replaced by real judgments."""
     filled(second, [Judgment(f"{1:032x}", 0.9)])
     assert import_untrusted(second, file, dry_run=True).added == 2
     assert count_untrusted(second) == 0
@@ -221,7 +221,7 @@ def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> 
 
 
 def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path, second: Connection) -> None:
-    """In quarantine no signature tells: the end of the packed lines does, and nothing is taken over."""
+    """Without a signature the end of the compressed lines is checked, and a truncated file adds nothing."""
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
@@ -229,7 +229,7 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path,
             import_untrusted(second, file)
     for more in (b"\n", whole.partition(b"\n")[2]):
         file.write_bytes(whole + more)
-        with pytest.raises(UsageError, match="goes on where it should end"):
+        with pytest.raises(UsageError, match="continues past its end"):
             import_untrusted(second, file)
     assert count_untrusted(second) == 0
     file.write_bytes(whole)
@@ -237,7 +237,7 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path,
 
 
 def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few kilobytes that unfold into more rows than are taken, or into one endless line, are not unfolded."""
+    """A few kilobytes that unpack to too many rows, or to one endless line, are not unpacked."""
     monkeypatch.setattr(cache_files, "MAX_UNTRUSTED_ROWS", 1_000)
     place = tmp_path / "bomb"
     rewritten(place, *[row()] * 1_001)
@@ -252,7 +252,7 @@ def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pyte
 
 
 def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) -> None:
-    """By judge, by when it was asked, and without reasons."""
+    """Export by judge, by time of asking, and without reasons."""
     place = tmp_path / "some"
     filled(connection, [Judgment(f"{1:032x}", 0.5, "why")])
     filled(connection, [Judgment(f"{2:032x}", 0.5, "why")], ("b" * 32, "c" * 32, 0))
@@ -275,7 +275,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
 
 
 def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path) -> None:
-    """A score that does not fit its checksum is not passed on as one."""
+    """A score that does not match its checksum is not exported as one."""
     filled(connection, judgments(0, 3))
     connection.execute("UPDATE judgment SET score = 0.75 WHERE content_id = 2")
     done = export_judgments(connection, tmp_path / "c", KEY)
@@ -284,14 +284,14 @@ def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path)
 
 @pytest.mark.parametrize("text", ["", "00" * 32, "zz" * 32, "ab" * 31, "é" * 64])
 def test_a_weak_key_is_none(text: str) -> None:
-    """A key is 32 random bytes or more; the error never shows what was given."""
+    """A key is at least 32 random bytes; the error never shows the input."""
     with pytest.raises(UsageError) as refused:
         parse_exchange_key(text, where="it")
     assert not text or text not in refused.value.message + refused.value.hint
 
 
 def test_the_key_file_that_was_read_is_the_one_that_was_private(tmp_path: Path) -> None:
-    """While the file is replaced over and over by one that others may open, only the private one's key is taken."""
+    """While the file is constantly replaced by one that others may open, only the private one's key is used."""
     place, done = tmp_path / "key", threading.Event()
     texts = {0o600: bytes(range(32)).hex(), 0o644: bytes(range(1, 33)).hex()}
 

@@ -1,21 +1,22 @@
-"""Checkpoints: a session under a name, restored whole, erased for good."""
+"""Checkpoints: a session saved under a name, restored completely, erased permanently."""
 
 import json
 
 import pytest
 
 from tests.store.conftest import function
-from tests.store.test_turns import SECRET, play
+from tests.store.played import begin, finish, play
+from tests.store.test_turns import SECRET
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.prompts.answer import render_checkpoint
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turn_history, turns
+from xscore.store import memory_writer, turn_history
 from xscore.store.session_summary import exchange_memory_id
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.turns import SelectionOutcome
 from xscore.store.working_session import load_session, resume_session
 
 NEEDLE = "zirconium-lighthouse-forty-two"
@@ -29,13 +30,11 @@ def thread(store: Store) -> str:
         memory_writer.put_memories(store.connection, [memory])
     begun = resume_session(store.connection, branch="feat/ABC-1", now=0.0).thread
     asked = Turn(task="Goal: dry feet\nWhere is mend_pump?", thread=begun, file="src/pump.py", line=2)
-    turn = turns.begin_turn(store.connection, asked, turn_key="k1", judge="j", now=1.0)
-    turns.finish_turn(
-        store.connection,
+    turn = begin(store, asked, "k1", now=1.0)
+    finish(
+        store,
         turn,
-        state=TurnState.DONE,
-        receipt="{}",
-        answer=f"In src/pump.py [{memory.id}].\nTODO: {NEEDLE} oil",
+        f"In src/pump.py [{memory.id}].\nTODO: {NEEDLE} oil",
         verdict=SelectionOutcome((memory.id,), {}),
         now=2.0,
     )
@@ -44,12 +43,12 @@ def thread(store: Store) -> str:
 
 
 def holders(store: Store, text: str) -> list[str]:
-    """Files of the store whose bytes hold the text."""
+    """Return the files of the store whose bytes contain the text."""
     return [file.name for file in store.path.parent.iterdir() if file.is_file() and text.encode() in file.read_bytes()]
 
 
 def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> None:
-    """B06: summary, goals, names, files, open tasks, notes, tone and memories round-trip to equality."""
+    """B06: summary, goals, names, files, open tasks, notes, tone and memories round-trip unchanged."""
     saved = checkpoints.save_checkpoint(
         store.connection, "one", thread=thread, notes=["mind the gap"], persona="formal", now=10.0
     )
@@ -70,18 +69,18 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> N
 def test_a_payload_names_memories_and_copies_no_text(store: Store) -> None:
     """B07: exchanges of 100,000 characters make a checkpoint of a few thousand, with their ids."""
     thread = resume_session(store.connection, branch="main", now=0.0).thread
-    for number in range(20):
+    for number in range(4):
         play(store, f"task {number} " + "x" * 5_000, answer="word " * 20_000, thread=thread, now=1.0 + number)
     checkpoints.save_checkpoint(store.connection, "big", thread=thread, now=50.0)
     (payload,) = store.connection.execute("SELECT payload FROM checkpoint").fetchone()
-    assert len(payload) < 20_000
+    assert len(payload) < 5_000
     assert {entry["exchange"] for entry in json.loads(payload)["entries"]} == {
-        exchange_memory_id(f"key of task {number} " + "x" * 5_000) for number in range(20)
+        exchange_memory_id(f"key of task {number} " + "x" * 5_000) for number in range(4)
     }
 
 
 def test_an_unknown_name_tells_what_comes_near(store: Store, thread: str) -> None:
-    """B06: a slip of the pen is answered with the names meant."""
+    """B06: a misspelt name is answered with similar ones."""
     checkpoints.save_checkpoint(store.connection, "discounts", thread=thread, now=1.0)
     with pytest.raises(NothingMatched) as raised:
         checkpoints.load_checkpoint(store.connection, "discuonts")
@@ -99,23 +98,15 @@ def test_no_secret_is_kept_in_a_checkpoint(store: Store, thread: str) -> None:
 
 
 def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str) -> None:
-    """B06, P04: note, name and goal are gone from database and journal; turns that used it name it no more."""
+    """B06, P04: note, name and goal are gone from database and journal; turns that used it no longer name it."""
     name = f"{NEEDLE} itself"
     checkpoints.save_checkpoint(
         store.connection, name, thread=thread, notes=[f"a note on {NEEDLE} reeds"], goals=[f"{NEEDLE} goal"], now=1.0
     )
     asked = Turn(task="go on", thread=thread, checkpoint=name)
-    turn = turns.begin_turn(store.connection, asked, turn_key="k3", judge="j", now=4.0)
+    turn = begin(store, asked, "k3", now=4.0)
     body = json.dumps({"checkpoint": name, "n": 1})
-    turns.finish_turn(
-        store.connection,
-        turn,
-        state=TurnState.DONE,
-        receipt=body,
-        answer=None,
-        verdict=SelectionOutcome((), {}),
-        now=5.0,
-    )
+    finish(store, turn, receipt=body, now=5.0)
     assert holders(store, f"{NEEDLE} reeds") and holders(store, name)
     assert checkpoints.erase_checkpoint(store, name)
     for gone in (f"{NEEDLE} reeds", f"{NEEDLE} goal", name):
@@ -126,7 +117,7 @@ def test_a_deleted_checkpoint_is_nowhere_in_the_files(store: Store, thread: str)
 
 
 def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> None:
-    """P04, B07: erasing an exchange takes its task, outcome and to-dos out of every checkpoint, and leaves the rest."""
+    """P04, B07: erasing an exchange removes its task, outcome and to-dos from every checkpoint, and nothing else."""
     checkpoints.save_checkpoint(store.connection, "one", thread=thread, notes=["mind the gap"], now=5.0)
     erase_memories(store, [exchange_memory_id("k1")], now=6.0)
     left = checkpoints.load_checkpoint(store.connection, "one")

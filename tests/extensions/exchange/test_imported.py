@@ -1,4 +1,4 @@
-"""What was exported and imported is not erased at the next consolidation for being old."""
+"""Consolidation does not erase exported and imported memories for their age."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ SAID = NOW - 400 * DAY
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-    """Two stores of one user; in the first a convention was said 400 days ago."""
+    """Two stores of one user; the first has a convention of 400 days ago."""
     for name in "ab":
         (tmp_path / name).mkdir()
     with (
@@ -36,7 +36,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
 
 @pytest.mark.parametrize("way", ["lines", "snapshot"])
 def test_what_was_said_long_ago_survives_the_way_to_another_store(stores: tuple[Store, Store], way: str) -> None:
-    """L03: imported today is seen today: a consolidation erases nothing of it, and does once it is unseen for long."""
+    """L03: imported today counts as seen today: consolidation erases nothing of it until it is unseen for long."""
     one, other = stores
     ((identifier, said),) = ((memory.id, memory) for memory in facts(one))
     if way == "lines":

@@ -1,4 +1,4 @@
-"""Memories as lines of JSON: out sorted, back through a gate, quoted and never half imported."""
+"""Memories as JSON lines: sorted out, validated in, quoted and never half imported."""
 
 import json
 
@@ -28,7 +28,7 @@ def data(lines: list[str]) -> bytes:
 
 
 def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
-    """P06: every memory said comes back with its id, as an import; exporting that differs in the source alone."""
+    """P06: every memory comes back with its id, as an import; exporting that differs only in the source."""
     fill(store)
     prefer(store, "k", "v", now=1.0)
     lines = lines_of(store)
@@ -48,7 +48,7 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
 
 
 def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
-    """An imported memory takes neither an id nor a key from one that is here."""
+    """An imported memory takes neither the id nor the key of a local one."""
     theirs = say(store, "their port", key="port", now=1.0).memory
     mine = say(other, "my port", key="port", now=1.0).memory
     imported = import_lines(other, data(lines_of(store)))
@@ -60,7 +60,7 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
 
 
 def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
-    """An id that was erased to be forgotten is left out of an import, and counted."""
+    """An id that was erased with --forget is left out of an import, and counted."""
     memory = say(store, "x", now=1.0).memory
     other.connection.execute("INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,))
     imported = import_lines(other, data(lines_of(store)))
@@ -84,7 +84,7 @@ BAD: list[tuple[bytes, str]] = [
 def test_a_bad_line_is_named_and_nothing_is_half_imported(
     store: Store, other: Store, line: bytes, message: str
 ) -> None:
-    """Strangers' lines: no JSON, not a memory, too deep, too large, another schema; the good line before stays out."""
+    """Strangers' lines: no JSON, no memory, too deep, too large, another schema; even earlier good lines stay out."""
     say(store, "x", now=1.0)
     with pytest.raises(UsageError, match=message) as refused:
         import_lines(other, data(lines_of(store)) + line + b"\n")
@@ -118,7 +118,7 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
     ],
 )
 def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
-    """Planted code, layers, times, weights, paths and words that nobody knows are refused."""
+    """Planted code, layers, times, weights, paths and unknown words are refused."""
     say(store, "x", now=1.0)
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
     with pytest.raises(UsageError, match=r"^lines:1: |m_.*future"):
@@ -126,7 +126,7 @@ def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object
 
 
 def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
-    """Two lines of one id, or of one active key, are named."""
+    """Two lines with one id, or with one active key, are named."""
     say(store, "x", key="k", now=1.0)
     (line,) = lines_of(store)
     with pytest.raises(UsageError, match=r"lines:3: id `m_.*` is that of line 1"):
@@ -137,7 +137,7 @@ def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
 
 
 def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
-    """P06: a line of the user layer would hold everywhere: without being named it is refused, counted, and not kept."""
+    """P06: a user-layer line would apply everywhere: unless requested it is refused, counted and not stored."""
     kept = prefer(store, "k", "v", now=1.0).memory
     say(store, "x", now=1.0)
     lines = lines_of(store)
@@ -150,7 +150,7 @@ def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store
 
 
 def test_what_only_code_has_does_not_come_from_lines(store: Store, other: Store) -> None:
-    """An import drops the language and line numbers of a memory, and its use counts start at zero."""
+    """An import drops a memory's language and line numbers, and its use counts start at zero."""
     say(store, "x", now=1.0)
     foreign = {"language": "python", "start_line": 3, "end_line": 9, "access_count": 7, "accessed_at": 5.0}
     (added,) = import_lines(other, data([json.dumps({**json.loads(lines_of(store)[0]), **foreign})])).added

@@ -1,4 +1,4 @@
-"""Snapshots of a store: out, and back to equality, or as a stranger's."""
+"""Snapshots of a store: restored unchanged by their own store, validated as foreign by others."""
 
 import json
 
@@ -22,7 +22,7 @@ NOW = 1_000.0
 
 
 def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
-    """A12: memories, citations, edges, threads, use, looks and maps come over whole; a value is no stranger's."""
+    """A12: memories, citations, edges, threads, use, views and maps are restored; values are not taken from others."""
     fill(store)
     taken = take_snapshot(store)
     assert len(taken.memories) == 5
@@ -36,7 +36,7 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
 
 
 def text_of(store: Store) -> str:
-    """The snapshot file of a store."""
+    """Return the snapshot file of a store."""
     return "".join(snapshot_lines(take_snapshot(store), secret=store.secret))
 
 
@@ -60,7 +60,7 @@ def test_a_stores_own_file_is_restored_exactly(store: Store) -> None:
 
 
 def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
-    """Planted: the user's own word, calls of weight 1e6 to code, counts beyond belief; words alone come in."""
+    """Planted: the user's own word, edges of weight 1e6, absurd counts; only the text is imported."""
     fill(store)
     header, *lines = map(json.loads, text_of(store).splitlines())
     huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
@@ -76,7 +76,7 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
 
 
 def test_what_was_forgotten_is_not_restored(store: Store) -> None:
-    """P06: a snapshot does not undo an erasure that is to be remembered; its edges stay away too, and it is counted."""
+    """P06: a snapshot does not restore an erased memory or its edges; they are counted."""
     fill(store)
     taken = take_snapshot(store)
     gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
@@ -89,7 +89,7 @@ def test_what_was_forgotten_is_not_restored(store: Store) -> None:
 
 
 def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store) -> None:
-    """Putting back supersedes and rewrites, and removes nothing."""
+    """Restoring supersedes and rewrites, but deletes nothing."""
     fill(store)
     taken = take_snapshot(store)
     store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
@@ -100,7 +100,7 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
 
 
 def test_no_judgment_is_taken_or_planted(store: Store) -> None:
-    """A snapshot holds no judgments; one that brings any is refused by name."""
+    """A snapshot holds no judgments; one that does is refused."""
     fill(store)
     header, *lines = text_of(store).splitlines()
     assert "judgment" not in header + "".join(lines)
@@ -122,14 +122,14 @@ def test_no_judgment_is_taken_or_planted(store: Store) -> None:
     ],
 )
 def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> None:
-    """What no snapshot of ours says is refused with its place."""
+    """A field that our snapshots never have is refused with its place."""
     fill(store)
     with pytest.raises(UsageError, match="snapshot:2: "):
         import_snapshot(store, altered(text_of(store), **changes))
 
 
 def test_code_is_not_overwritten(store: Store, other: Store) -> None:
-    """A snapshot that has the id of code that is indexed here leaves the store as it was."""
+    """A snapshot with the id of locally indexed code leaves the store unchanged."""
     fill(store)
     taken = take_snapshot(store)
     with database.transaction(other.connection):
@@ -140,7 +140,7 @@ def test_code_is_not_overwritten(store: Store, other: Store) -> None:
 
 
 def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
-    """P01: a snapshot passes the writer, whoever wrote it."""
+    """P01: every snapshot passes the writer's redaction, whatever its origin."""
     say(store, "x", now=1.0)
     taken = take_snapshot(store)
     forged = replace(taken.memories[0], text=f"key = '{SECRET}'", title=SECRET)

@@ -1,4 +1,4 @@
-"""Stores under a fixed clock, and memories made in one line."""
+"""Stores under a fixed clock, and one-line memories."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,14 +21,8 @@ OpenProject = Callable[[str], Store]
 
 
 @pytest.fixture
-def user_dir(tmp_path: Path) -> Path:
-    """Give the folder of the user's own store."""
-    return tmp_path / "user"
-
-
-@pytest.fixture
 def project(tmp_path: Path, user_dir: Path) -> Iterator[OpenProject]:
-    """Open a new project of the same user, by name; all are closed at the end."""
+    """Open a new project of the same user by name; all are closed at the end."""
     opened: list[Store] = []
 
     def open_(name: str) -> Store:
@@ -48,7 +42,7 @@ def store(project: OpenProject) -> Store:
 
 
 def made(text: str, *, days_ago: float = 0.0, used_days_ago: float | None = None, **more: object) -> Memory:
-    """Make a memory through the door; a project's convention unless said otherwise."""
+    """Make a memory through the writer; by default a project's convention."""
     at = NOW - days_ago * DAY
     values: dict[str, object] = {
         "layer": Layer.PROJECT,
@@ -66,13 +60,13 @@ def made(text: str, *, days_ago: float = 0.0, used_days_ago: float | None = None
 
 
 def preference(text: str, **more: object) -> Memory:
-    """Make a preference of the user's."""
+    """Make a user preference."""
     values: dict[str, Any] = {"layer": Layer.USER, "kind": Kind.PREFERENCE, "scope": MemoryScope.GLOBAL}
     return made(text, **(values | more))
 
 
 def decision(text: str, **more: object) -> Memory:
-    """Make a decision of the project's, said by a person."""
+    """Make a project decision stated by a person."""
     explicit: dict[str, Any] = {
         "layer": Layer.GOVERNANCE,
         "kind": Kind.DECISION,
@@ -80,12 +74,12 @@ def decision(text: str, **more: object) -> Memory:
         "confidence": 1.0,
     }
     alternatives = more.pop("alternatives", ())
-    said = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # a tuple of names
+    said = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # always a tuple of names
     return made(text, **(explicit | {"particulars": said} | more))
 
 
 def put(store: Store, *memories: Memory, thread: str = "") -> None:
-    """Put memories where their layer lives."""
+    """Put memories in their layer's store."""
     for memory in memories:
         connection = store.home_of(memory.layer)
         with database.transaction(connection):
@@ -93,7 +87,7 @@ def put(store: Store, *memories: Memory, thread: str = "") -> None:
 
 
 def held(store: Store) -> dict[str, Memory]:
-    """Return everything that is not the index's, of both stores."""
+    """Return everything in both stores except the index's rows."""
     from xscore.store import memory_rows
 
     found = [memory_rows.select_memories(connection, "source <> 'index'", ()) for connection in store.connections()]

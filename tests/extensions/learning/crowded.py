@@ -1,4 +1,4 @@
-"""A project and its user with something for every rule of consolidation to do, and what their stores hold."""
+"""A project and a user with work for every rule of consolidation, and the contents of their stores."""
 
 import sqlite3
 import sys
@@ -14,9 +14,9 @@ from xscore.store.store import Store
 from xscore.store.working_session import resume_session
 
 RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 2}})
-"""One project is enough to promote, so that both stores are written at once."""
+"""One project is enough to promote, so that both stores are written in one run."""
 STEPS = 20
-"""Steps of SQLite's machine between two moments at which a run can be cut short."""
+"""SQLite virtual-machine steps between two possible interruptions."""
 _COMPARED = (
     "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs, thread FROM memory"
     " ORDER BY id",
@@ -36,7 +36,7 @@ def opened(folder: Path) -> Store:
 
 
 def fill(store: Store) -> None:
-    """Put something in for every rule."""
+    """Add work for every rule."""
     session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
     thread = resume_session(store.connection, branch="main", now=NOW - DAY).thread
     put(
@@ -52,17 +52,17 @@ def fill(store: Store) -> None:
         decision("Use spaces", key="indent"),
         *(decision(f"Decision number {n}", importance=n / 10) for n in range(4)),
     )
-    put(store, made("Errors end in a full stop", **session), thread=thread)  # type: ignore[arg-type]  # any field
+    put(store, made("Errors end in a full stop", **session), thread=thread)  # type: ignore[arg-type]  # any field may be given
     store.connection.execute("UPDATE session SET closed_at = ?", (NOW,))
 
 
 def run(store: Store) -> int:
-    """Consolidate everything at the fixed clock; return how many actions that took."""
+    """Consolidate everything at the fixed clock; return the number of actions."""
     return len(consolidate(store, RULES, now=NOW).actions)
 
 
 def state(path: Path) -> State:
-    """Read what a store holds, by a connection of its own."""
+    """Read a store's contents over a new connection."""
     connection = connect_store(path)
     try:
         return tuple(row for query in _COMPARED for row in (query, *connection.execute(query).fetchall()))
@@ -71,19 +71,19 @@ def state(path: Path) -> State:
 
 
 def files(folder: Path) -> tuple[Path, Path]:
-    """Name both databases."""
+    """Return both database paths."""
     return folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
 
 
 def watched(store: Store) -> list[sqlite3.Connection]:
-    """Return the connections that consolidation writes through."""
+    """Return the connections that consolidation writes with."""
     user = store.user_connection()
     assert user is not None
     return [store.connection, user]
 
 
 def die_at(folder: Path, moment: int) -> None:
-    """Consolidate, and be killed at this moment (`STEPS`)."""
+    """Consolidate, and be killed at this step (`STEPS`)."""
     import os
     import signal
 

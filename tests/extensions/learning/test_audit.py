@@ -1,4 +1,4 @@
-"""What of the remembered deserves a look."""
+"""Memories that need attention."""
 
 from xscore.extensions.learning.audit import AuditProblem, MemoryAudit, audit_memories
 from xscore.platform import database
@@ -37,12 +37,12 @@ def look(store: Store, **rules: object) -> MemoryAudit:
 
 
 def found(store: Store, **rules: object) -> list[tuple[AuditProblem, set[str]]]:
-    """Say what was found, about which memories."""
+    """Return the findings with their memories."""
     return [(finding.problem, set(finding.ids)) for finding in look(store, **rules).findings]
 
 
 def test_the_same_twice_is_found_once(store: Store) -> None:
-    """L03: equal words, whatever the spaces, are one duplicate, the best founded first, and no near duplicate too."""
+    """L03: equal words, whatever the spaces, are one duplicate, the best evidenced first, and not a near duplicate."""
     weak = remember(store, "We format with ruff.", title="a", confidence=0.5)
     strong = remember(store, "We  format with ruff.\n", title="b", confidence=0.9)
     remember(store, "We format with ruff.", title="c", layer=Layer.GOVERNANCE)
@@ -51,7 +51,7 @@ def test_the_same_twice_is_found_once(store: Store) -> None:
 
 
 def test_the_same_in_other_words_is_found(store: Store) -> None:
-    """H18: what says the same in other words is named; what differs in a number is not."""
+    """H18: the same statement in other words is reported; one with another number is not."""
     one = remember(store, "Retry failed requests three times.")
     other = remember(store, "retry failed requests, three times!")
     remember(store, "Retry failed requests four times.")
@@ -59,7 +59,7 @@ def test_the_same_in_other_words_is_found(store: Store) -> None:
 
 
 def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> None:
-    """The audit looks at the code itself, and names the broken citation and not the sound one."""
+    """The audit checks the code itself, and reports the broken citation but not the intact one."""
     for name in ("a.py", "b.py"):
         (store.root.path / name).write_text("x = 1\ny = 2\n")
     memory = remember(store, "x is one.", cited="a.py:1")
@@ -76,7 +76,7 @@ def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> 
 
 
 def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
-    """P01: the rules are run again on what is stored; the finding names the type, never the text."""
+    """P01: the rules are applied to stored text; the finding names the type, never the text."""
     memory = remember(store, "We keep it elsewhere.")
     key = "AKIA" + "Z7Q2M4X9W1C5V8B3"
     store.connection.execute("UPDATE memory SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
@@ -88,7 +88,7 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
 
 
 def test_a_layer_over_its_cap_is_found(store: Store) -> None:
-    """L11: rows and bytes are counted by layer, each against its own cap."""
+    """L11: rows and bytes are counted by layer, against each layer's cap."""
     remember(store, "One thing.")
     remember(store, "Quite another thing.")
     assert found(store, max_rows={"project": 2}, max_bytes={"project": 30}) == []
@@ -97,7 +97,7 @@ def test_a_layer_over_its_cap_is_found(store: Store) -> None:
 
 
 def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
-    """P06: duplicates in the user's own store are found; without one, none is made."""
+    """P06: duplicates in the user's store are found; if it is missing, none is made."""
     assert look(store).is_clean
     assert store.user_connection() is None
     user = store.user_connection(create=True)

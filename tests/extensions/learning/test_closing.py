@@ -1,20 +1,18 @@
-"""Working sessions that end."""
+"""Closing working sessions."""
 
 from typing import Any
 
 import pytest
 
 from tests.extensions.learning.conftest import DAY, NOW, held, made, put
+from tests.store.played import play
 from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Relation
-from xscore.records.turn import Turn
 from xscore.settings import MemorySettings
-from xscore.store import turns
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
 from xscore.store.working_session import resume_session
 
 SESSION: dict[str, Any] = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
@@ -27,22 +25,17 @@ def thread_of(store: Store, branch: str = "main") -> str:
 
 
 def answered(store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100) -> None:
-    """Have a turn answered in a session."""
-    turn = Turn(task=task, thread=thread)
-    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key {task}", judge="j", now=now)
-    verdict = SelectionOutcome((), {})
-    turns.finish_turn(
-        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=verdict, now=now
-    )
+    """Answer a turn in a session."""
+    play(store, task, answer=answer, thread=thread, now=now - 1)
 
 
 def summaries(store: Store) -> list[Memory]:
-    """Return what sessions came to."""
+    """Return the session summaries."""
     return [memory for memory in held(store).values() if memory.kind is Kind.SUMMARY]
 
 
 def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
-    """L01: decisions go to governance, the rest to the project; what happened stays the session's."""
+    """L01: decisions go to governance, the rest to the project; the exchanges stay in the session."""
     thread = thread_of(store)
     choice = made("Use Drizzle", kind=Kind.DECISION, key="orm", source=MemorySource.EXPLICIT, **SESSION)
     rule = made("Errors end in a full stop", **SESSION)
@@ -62,7 +55,7 @@ def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
 
 
 def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -> None:
-    """L10: what a person said under a key stays active."""
+    """L10: what a person stated under a key stays active."""
     thread = thread_of(store)
     told = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT)
     put(store, told)
@@ -72,7 +65,7 @@ def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -
 
 
 def test_its_exchanges_come_to_one_summary(store: Store) -> None:
-    """L01: one memory in their own words, to which they belong; the session is closed."""
+    """L01: the exchanges become one memory in their own words; the session is closed."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.")
     answered(store, thread, "Write its test", "Done: test_retry.py covers it.")
@@ -88,7 +81,7 @@ def test_its_exchanges_come_to_one_summary(store: Store) -> None:
 
 
 def test_closing_twice_changes_nothing(store: Store) -> None:
-    """L01: a hook may run again."""
+    """L01: a hook may run twice."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.")
     put(store, made("Errors end in a full stop", **SESSION), thread=thread)
@@ -100,7 +93,7 @@ def test_closing_twice_changes_nothing(store: Store) -> None:
 
 
 def test_a_summary_is_made_anew_when_one_of_its_exchanges_is_erased(store: Store) -> None:
-    """B11, P06: the erased words are in no summary; consolidation makes one of what is left, once."""
+    """B11, P06: erased text is in no summary; consolidation summarises the rest once."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.")
     answered(store, thread, "Call Mrs Miller", "She was not at home.")
@@ -119,7 +112,7 @@ def test_a_summary_is_made_anew_when_one_of_its_exchanges_is_erased(store: Store
 
 
 def test_a_summary_follows_later_exchanges(store: Store) -> None:
-    """B11: a session that went on after it was closed is summed up again."""
+    """B11: a session that continued after closing is summarised again."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.")
     close_session(store, thread, now=NOW)
@@ -130,7 +123,7 @@ def test_a_summary_follows_later_exchanges(store: Store) -> None:
 
 
 def test_a_summary_outlives_the_exchanges_it_was_made_of(store: Store) -> None:
-    """L06, B11: what is pruned for its age stays in the summary; that is what it was made for."""
+    """L06, B11: exchanges pruned for age stay in the summary; that is its purpose."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.", now=NOW - 400 * DAY)
     answered(store, thread, "Write its test", "It is there.", now=NOW - DAY)
@@ -143,13 +136,13 @@ def test_a_summary_outlives_the_exchanges_it_was_made_of(store: Store) -> None:
 
 
 def test_a_crash_while_closing_leaves_the_session_open(store: Store) -> None:
-    """L01: one transaction: either all of it, or nothing."""
+    """L01: one transaction: all or nothing."""
     thread = thread_of(store)
     answered(store, thread, "Fix the retry loop", "It now stops at five.")
     put(store, made("Errors end in a full stop", **SESSION), thread=thread)
     before = held(store)
     store.connection.execute(
-        "CREATE TEMP TRIGGER no_edges BEFORE INSERT ON main.edge BEGIN SELECT RAISE(ABORT, 'power cut'); END"
+        "CREATE TEMP TRIGGER no_edges BEFORE INSERT ON main.edge_row BEGIN SELECT RAISE(ABORT, 'power cut'); END"
     )
     with pytest.raises(StoreDamaged):
         close_session(store, thread, now=NOW)

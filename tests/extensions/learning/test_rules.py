@@ -1,4 +1,4 @@
-"""The rules of learning, each by itself, at its bounds."""
+"""Each rule of learning, at its bounds."""
 
 from math import exp
 from typing import Any
@@ -29,7 +29,7 @@ AMOUNTS = RULES.feedback
 
 
 def observed(*values: str, kind: str = "tech_stack") -> list[Observation]:
-    """Project by project, what each says of the key `orm`."""
+    """What each project states for the key `orm`."""
     return [Observation(f"p{n}", "orm", kind, said, NOW) for n, said in enumerate(values) if said]
 
 
@@ -55,7 +55,7 @@ def test_decay_is_the_formula() -> None:
     ],
 )
 def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any], fate: list[str]) -> None:
-    """L03, L06: dropped, archived, pruned; age alone erases nothing that a person said, unless it was superseded."""
+    """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless superseded."""
     draft = ConsolidationDraft([made("x", days_ago=days, **more)])
     expire_unused(draft, (Layer.PROJECT,), "project", RULES, now=NOW)
     assert [str(action.kind) for action in draft.actions] == fate
@@ -63,7 +63,7 @@ def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any
 
 @pytest.mark.parametrize(("rows", "size", "over"), [(3, 30, []), (1, 999, ["c" * 10, "b" * 10]), (9, 29, ["c" * 10])])
 def test_the_least_valuable_of_an_overfull_layer_go_first(rows: int, size: int, over: list[str]) -> None:
-    """L11: rows and bytes; value is importance × confidence, then when it was last seen."""
+    """L11: rows and bytes; value is importance × confidence, then last seen."""
     best, old, weak = made("a" * 10, importance=0.9), made("b" * 10, days_ago=3), made("c" * 10, confidence=0.1)
     draft = ConsolidationDraft([weak, best, old, made("d", status=MemoryStatus.ARCHIVED)])
     rules = validate_group(MemorySettings, {"max_rows": {"project": rows}, "max_bytes": {"project": size}})
@@ -114,7 +114,7 @@ def test_each_signal_moves_confidence_by_its_amount(signal: Signal, before: floa
     ],
 )
 def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
-    """L07: the value that a sentence chooses, or the sentence itself where it chooses none."""
+    """L07: the value that a sentence chooses, or else the sentence itself."""
     assert chosen_value(preference(text)) == expected
 
 
@@ -126,13 +126,13 @@ def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
     ),
 )
 def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
-    """L02: sentences that differ in what follows are different values, whatever word stands between."""
+    """L02: sentences that differ in their ends are different values, whatever joins them."""
     one, other = (choice_in_text(f"{beginning} {tie} {end}") for end in ends)
     assert normalized(one) != normalized(other)
 
 
 def test_keys_of_one_topic_are_one() -> None:
-    """L07: `preference.ORM` and `orm` speak of the same."""
+    """L07: `preference.ORM` and `orm` are one topic."""
     assert topic_of_key("preference.ORM") == topic_of_key("orm") == topic_of_key("tech_stack:orm") == "orm"
     assert topic_of_key("Test Runner") == "test_runner"
     assert topic_of_key("") == ""

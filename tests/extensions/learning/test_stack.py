@@ -1,4 +1,4 @@
-"""The stack that manifests and imports show, noted by consolidation."""
+"""The stack shown by manifests and imports, noted by consolidation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ Noted = Callable[[], dict[str, str]]
 
 @pytest.fixture
 def noted(store: Store) -> Noted:
-    """Index, consolidate, and return topic -> value of what is live."""
+    """Index, consolidate, and return topic -> value of the live memories."""
 
     def note() -> dict[str, str]:
         index_repository(store.connection, store.root, IndexSettings(git=False), now=NOW)
@@ -48,7 +48,7 @@ def parts(store: Store) -> list[Memory]:
 
 
 def all_ids(store: Store) -> list[str]:
-    """Return the ids of what is not the index's."""
+    """Return the ids of everything except the index's memories."""
     return [id_ for (id_,) in store.connection.execute("SELECT id FROM memory WHERE source <> 'index'")]
 
 
@@ -61,7 +61,7 @@ def write(store: Store, files: dict[str, str]) -> None:
 
 
 def test_manifests_and_imports_are_noted_with_their_evidence(store: Store, noted: Noted) -> None:
-    """H05, L08: a manifest's line is cited, an import needs three files; prose, own names, test trees do not count."""
+    """H05, L08: a manifest's line is cited, an import needs three files; prose, own names and tests are ignored."""
     code = {f"src/{name}.py": "import httpx\n\ndef f():\n    return httpx.get('x')\n" for name in "abc"}
     tried = {"src/d.py": "import celery\n\ndef f():\n    return celery.Celery()\n"}
     foreign = {"tests/fixtures/package.json": '{"dependencies": {"vue": "3"}}', "web/package.json": "{broken"}
@@ -87,7 +87,7 @@ def _place(span: Citation) -> str:
 
 
 def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
-    """L08: a moved or raised version is cited anew, another tool replaces the first, and none archives the note."""
+    """L08: a moved or raised version is cited again, another tool replaces the first, none archives the note."""
     write(store, {"requirements-dev.txt": "pytest==8\n"})
     assert noted() == {"test_runner": "pytest"}
     write(store, {"requirements-dev.txt": "# tools\npytest==9\n"})
@@ -102,7 +102,7 @@ def test_the_note_follows_the_manifest(store: Store, noted: Noted) -> None:
 
 
 def test_what_a_person_said_or_erased_is_not_noted(store: Store, noted: Noted) -> None:
-    """L10: a statement takes precedence over a manifest, whatever its layer; an erased note stays away."""
+    """L10: a statement takes precedence over a manifest, in any layer; an erased note is not made again."""
     write(store, {"requirements.txt": "pytest\nruff\n"})
     remember(store, Statement(text="use unittest", kind=Kind.DECISION, key="test_runner"), now=NOW)
     assert noted() == {"linter": "ruff"}

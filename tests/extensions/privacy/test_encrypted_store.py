@@ -1,4 +1,4 @@
-"""P04: what is done with a store works the same on an encrypted one: rebuilding, erasing, several at once."""
+"""P04: an encrypted store can be rebuilt, erased from and shared like any other."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path
 
 
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
-    """What was said comes over, the new store and the one set aside are cipher text, and both have their note."""
+    """Statements are kept, the new store and the old one are encrypted, and both have their marker."""
     path = sealed(tmp_path / "r", user_dir)
     rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
@@ -44,7 +44,7 @@ def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> Non
 
 
 def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: Path) -> None:
-    """With the right key, bytes that were changed are damage; a rebuild saves what stands on other pages."""
+    """With the right key, changed bytes are damage; a rebuild saves the other pages."""
     path = sealed(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
     with closing(connect_store(path, opening.key_source(user_dir))) as connection:
@@ -64,7 +64,7 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
 
 
 def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
-    """The proof says that it read the rows, not the bytes; a row that still says it is found; sealed asides go."""
+    """The proof says it read rows, not bytes; a remaining row is found; old encrypted stores are removed."""
     path = sealed(tmp_path / "r", user_dir)
     rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     with opened(tmp_path / "r", user_dir) as store:
@@ -82,7 +82,7 @@ def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
-    """Both wait for each other's transactions, and all is kept."""
+    """Both wait for each other's transactions, and everything is kept."""
     path = sealed(tmp_path / "r", user_dir)
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path / "r"), str(user_dir), name]) for name in "ab"
@@ -94,7 +94,7 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
-    """`user.db` is encrypted with the same key, and what is said of the user is in no byte of the folder."""
+    """`user.db` is encrypted with the same key, and no byte in the folder shows what it says."""
     (tmp_path / "r").mkdir()
     opening.open_user_store(user_dir).close()
     assert encryption.encrypt_store(opening.user_store_path(user_dir), user_data_dir=user_dir).changed
@@ -105,7 +105,7 @@ def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_a_note_beside_nothing_makes_an_encrypted_store(tmp_path: Path, user_dir: Path) -> None:
-    """A rebuild that was killed between two renames leaves the note alone: the store that is made next is encrypted."""
+    """A rebuild killed between two renames leaves only the marker: the next store is encrypted."""
     path = sealed(tmp_path / "r", user_dir)
     path.unlink()
     with opened(tmp_path / "r", user_dir) as store:

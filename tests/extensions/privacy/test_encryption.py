@@ -1,4 +1,4 @@
-"""P04: a store's file as cipher text and back, whatever happens in the middle."""
+"""P04: encrypting and decrypting a store's file, whatever interrupts it."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ CHANGING = {
     "_wipe",
     "_sync",
 }
-"""What changes files; the rest of the conversion only looks."""
+"""The calls that change files; the rest of the conversion only reads."""
 MAKE_AND_HOLD = """
 import pathlib, sys
 from xscore.store import opening
@@ -45,7 +45,7 @@ sys.stdin.read()
 
 
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
-    """P04: no SQLite header, and planted words in no file of the store, journal included, also while at work."""
+    """P04: no SQLite header, and planted words in no file of the store, journal included, also while in use."""
     path = filled(tmp_path / "r", user_dir)
     assert says(path.parent) == ["memory.db"], "the words were there"
     encryption.encrypt_store(path, user_data_dir=user_dir)
@@ -60,7 +60,7 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
 
 
 def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
-    """Every row of every table, the schema and the header's numbers come back; so does trust in the store."""
+    """Every row of every table, the schema and the header's numbers are restored; so is the store's trust."""
     path = filled(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         before = contents(connection)
@@ -77,7 +77,7 @@ def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None
 
 
 def _stopping_at(step: int, stop: Callable[[], None]) -> tuple[Callable[..., Any], list[int]]:
-    """Make a tracer that stops at the n-th line of the conversion that runs, repetitions left out; it counts them."""
+    """Make a tracer that stops at the n-th distinct line of the conversion, and counts lines."""
     ran = [0]
     seen: set[tuple[str, int]] = set()
 
@@ -136,7 +136,7 @@ def _failed_at(step: int, convert: Callable[..., object], path: Path, user_dir: 
 def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     tmp_path: Path, user_dir: Path, stopped: Callable[..., None], way: str
 ) -> None:
-    """Killed, or out of room, at each line in turn: all is still there, and the next call finishes and tidies up."""
+    """Killed, or out of space, at each line in turn: everything is still there, and the next call finishes."""
     path = filled(tmp_path / "r", user_dir, memories=2)
     encryption.encrypt_store(path, user_data_dir=user_dir)
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
@@ -162,7 +162,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 
 
 def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_dir: Path) -> None:
-    """The plain file that was replaced is wiped by the next call; a second name of the living store is not."""
+    """The next call wipes the replaced plain file, but not a second link of the live store."""
     path = sealed(tmp_path / "r", user_dir)
     left = path.with_name("memory.db.plain")
     left.write_bytes(PLANTED.encode() * 1000)
@@ -179,7 +179,7 @@ def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_di
 
 @pytest.mark.parametrize("way", ["encrypt", "decrypt"])
 def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_dir: Path, way: str) -> None:
-    """Another process has it open: exit 6, told to wait, and nothing has changed; after that it works."""
+    """Another process has it open: exit 6, told to wait, nothing changed; later it works."""
     path = filled(tmp_path / "r", user_dir)
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
@@ -203,7 +203,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
 
 
 def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> None:
-    """While a living process judges with it, that process is named."""
+    """While a live process judges with it, that process is named."""
     path = filled(tmp_path / "r", user_dir)
     with closing(connect_store(path)) as connection:
         connection.execute("INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),))
@@ -212,7 +212,7 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
 
 
 def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
-    """A process that opens the store meanwhile waits, and never writes into the file that was replaced."""
+    """A process that opens the store meanwhile waits, and never writes into the replaced file."""
     path = filled(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)
     made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
@@ -234,7 +234,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
 
 
 def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) -> None:
-    """They are named, and go only when asked for."""
+    """Plain copies are named, and removed only on request."""
     path = filled(tmp_path / "r", user_dir)
     aside = path.parent / "aside-1"
     aside.mkdir()

@@ -1,4 +1,4 @@
-"""What is erased is nowhere in the files; what is not is all there."""
+"""Erased text is in no file; everything else stays."""
 
 import json
 import sqlite3
@@ -9,23 +9,24 @@ import pytest
 
 from tests.statements import list_events
 from tests.store.conftest import function
+from tests.store.played import begin, finish
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.turn import Turn
-from xscore.store import memory_writer, turn_history, turns
+from xscore.store import memory_writer, turn_history
 from xscore.store.events import EventName
 from xscore.store.store import Store
-from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.turns import SelectionOutcome
 from xscore.store.working_session import resume_session
 
 WORDS = "We keep quokka invoices under the cobalt staircase"
 
 
 def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordinal: int = 0, **more: object) -> Memory:
-    """Make a memory as someone says it."""
+    """Make a memory as a user states it."""
     values: dict[str, object] = {
         "layer": layer,
         "kind": Kind.CONVENTION,
@@ -43,13 +44,13 @@ def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordi
 
 
 def put(connection: sqlite3.Connection, *memories: Memory, thread: str = "") -> None:
-    """Put memories through the door."""
+    """Write memories through the writer."""
     with database.transaction(connection):
         memory_writer.put_memories(connection, memories, thread=thread)
 
 
 def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
-    """File a judgment with its reason."""
+    """Store a judgment with its reason."""
     with database.transaction(connection):
         connection.execute("INSERT INTO query (turn_key, judge) VALUES ('tk', 'j') ON CONFLICT DO NOTHING")
         connection.execute("INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,))
@@ -64,9 +65,9 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
 
 
 def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()) -> str:
-    """Play a turn that kept these memories."""
+    """Record a turn that kept these memories."""
     thread = resume_session(store.connection, branch="main", now=1.0).thread
-    turn = turns.begin_turn(store.connection, Turn(task=task, thread=thread), turn_key=digest(task), judge="j", now=5.0)
+    turn = begin(store, Turn(task=task, thread=thread), digest(task), now=5.0)
     receipt = {
         "task": task,
         "selected": [_entry(memory) for memory in kept],
@@ -74,12 +75,11 @@ def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory
         "answer": answer,
         "coverage": {"candidates": 7},
     }
-    turns.finish_turn(
-        store.connection,
+    finish(
+        store,
         turn,
-        state=TurnState.DONE,
+        answer,
         receipt=json.dumps(receipt),
-        answer=answer,
         verdict=SelectionOutcome(tuple(memory.id for memory in kept), {}),
         now=6.0,
     )
@@ -91,18 +91,18 @@ def _entry(memory: Memory) -> dict[str, str]:
 
 
 def raw(*folders: Path) -> bytes:
-    """Every byte of every file in these folders."""
+    """Return every byte of every file in these folders."""
     return b"".join(file.read_bytes() for folder in folders for file in sorted(folder.rglob("*")) if file.is_file())
 
 
 @pytest.fixture
 def files(store: Store, user_dir: Path) -> Callable[[], bytes]:
-    """Read every byte that the store and the user's folder hold."""
+    """Return every byte in the store and the user's folder."""
     return lambda: raw(store.path.parent, user_dir)
 
 
 def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue, P06: row, vector, judgment, reason, receipt entry, answer, exchange of the answer: all are gone."""
+    """Issue, P06: row, vector, judgment, reason, receipt entry, answer and the answer's exchange are all erased."""
     memory, other = (
         said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
         said("Other words", ordinal=9),
@@ -125,11 +125,11 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
     for words in (b"quokka", b"cobalt", b"flamingo", b"bluish stairs", b"answered before"):
         assert words not in left, words
     assert store.memories([other.id]) == {other.id: other}
-    body = json.loads(turn_history.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # it is there
+    body = json.loads(turn_history.past_turn(store.connection, turn).receipt)  # type: ignore[union-attr]  # the turn was just stored
     assert body["selected"] == [{"id": memory.id, "kind": "convention", "entity": "", "reason": ""}]
     assert body["near_misses"][0]["reason"] == "Other words"
     assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
-    assert turn_history.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # it is there
+    assert turn_history.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # the turn was just stored
     assert [event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED] == list(
         done.ids
     )
@@ -140,7 +140,7 @@ def _exchanges(store: Store) -> list[str]:
 
 
 def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue: contents shared by several memories are counted; their judgments stay until the last is erased."""
+    """Issue: judgments of a content shared by several memories stay until the last is erased."""
     one, two = said(ordinal=1), said(ordinal=2)
     assert one.content_hash == two.content_hash
     put(store.connection, one, two)
@@ -154,7 +154,7 @@ def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: 
 
 
 def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue: session text, checkpoints and event payloads go too, also where no id ties them to the memory."""
+    """Issue: session text, checkpoints and event payloads are erased too, even without a link by id."""
     memory = said("A line about the velvet harbour\nAnother on the marble lighthouse")
     put(store.connection, memory)
     thread = resume_session(store.connection, branch="main", now=1.0).thread
@@ -182,7 +182,7 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files
 
 
 def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Callable[[], bytes]) -> None:
-    """Who erases an exchange erases what was asked in it; the turn itself stays, with its numbers."""
+    """Erasing an exchange erases its question; the turn itself stays, with its figures."""
     turn = play(store, "why is the turquoise walrus unhappy?", "because of the amber fog")
     (exchange,) = _exchanges(store)
     done = erasure.erase_memories(store, [exchange], now=9.0)
@@ -199,7 +199,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
     answered = play(store, task, "because of the amber fog", memory)
     silent = play(store, "what is below the magenta jetty of the harbour?", "")
     errors = Turn(task="who broke it, at long last?", errors="MarmotError: burrow 7 is flooded again")
-    broken = turns.begin_turn(store.connection, errors, turn_key="k", judge="j", now=7.0)
+    broken = begin(store, errors, "k", now=7.0)
     user = store.user_connection(create=True)
     assert user is not None
     put(user, own := said("user: likes tea", layer=Layer.USER, key="tea"))
@@ -223,7 +223,7 @@ def test_a_memory_and_its_turns_leave_no_byte(store: Store, files: Callable[[], 
 
 
 def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store, files: Callable[[], bytes]) -> None:
-    """One of two turns with the same question goes; question, exchange and reasons are the other's as well."""
+    """Of two turns with the same question one is erased; question, exchange and reasons stay for the other."""
     task = "why does the turquoise walrus hum?"
     put(store.connection, memory := said())
     one = play(store, task, "because of the amber fog", memory)
@@ -243,7 +243,7 @@ def test_a_question_that_was_asked_twice_stays_with_the_other_turn(store: Store,
 
 
 def test_the_users_memories_go_from_the_users_store(store: Store, files: Callable[[], bytes]) -> None:
-    """P06: a user-layer memory and its judgments are erased in user.db, what the project's turns told of it here."""
+    """P06: a user memory and its judgments are erased in user.db, and its text in the project's turns."""
     user = store.user_connection(create=True)
     assert user is not None
     memory = said("user: likes the crimson semicolon", layer=Layer.USER, key="style.semicolon")
@@ -262,7 +262,7 @@ def test_the_users_memories_go_from_the_users_store(store: Store, files: Callabl
 
 
 def test_memories_of_files_are_refused(store: Store) -> None:
-    """What comes from a file would be back with the next index; the way is to exclude the file."""
+    """A memory of a file would return with the next index; the way is to exclude the file."""
     put(store.connection, indexed := function())
     with pytest.raises(UsageError, match=r"comes from the file a\.py"):
         erasure.erase_memories(store, [indexed.id], now=1.0)
@@ -270,7 +270,7 @@ def test_memories_of_files_are_refused(store: Store) -> None:
 
 
 def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callable[[], bytes]) -> None:
-    """Issue: a damaged store that was set aside is removed whole where it holds the text, others stay."""
+    """Issue: a damaged store set aside is deleted if it holds the text; others stay."""
     put(store.connection, memory := said())
     for number, text in ((1, b"\0\xff" + WORDS.encode() + b"\xfe"), (2, b"nothing")):
         aside = store.path.parent / f"aside-{number}"
@@ -284,7 +284,7 @@ def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callab
 
 
 def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: Store) -> None:
-    """Of the paths noted with a turn, those its answer named go with the answer; what was asked about stays."""
+    """Of a turn's paths, those named by its answer are erased with it; the given ones stay."""
     memory = said(WORDS + " in vault/hidden.py")
     hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
     put(store.connection, memory, hidden, asked)

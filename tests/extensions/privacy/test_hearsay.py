@@ -1,4 +1,4 @@
-"""Scores in quarantine under erasure and salvage: with their content they go, with a damaged store they come over."""
+"""Quarantined scores are erased with their content, and kept when a damaged store is rebuilt."""
 
 import sqlite3
 from contextlib import closing
@@ -16,7 +16,7 @@ NAMES = ("a" * 32, "b" * 32, 0)
 
 
 def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
-    """Of contents that another memory shows as well, and of others, it stays."""
+    """The score stays if another memory shows the content, and for other contents."""
     gone, shared, twin = (
         said(),
         said("We build with bazel on Mondays", ordinal=1),
@@ -32,7 +32,7 @@ def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
 
 
 def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:
-    """A value that is no score stays behind and is counted."""
+    """An invalid score is dropped and counted."""
     damaged = tmp_path / "damaged" / "memory.db"
     with closing(connect_store(damaged)) as connection, database.transaction(connection):
         judgments.keep_untrusted(connection, NAMES, [("c" * 32, 0.5), ("d" * 32, 0.6)])

@@ -1,4 +1,4 @@
-"""A repository with a store, and a home whose sessions a test writes."""
+"""A repository with a store, and a home for the test's session files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ NOW = 1_796_000_000.0
 
 @pytest.fixture
 def root(make_repo: MakeRepo) -> Path:
-    """A repository with a file that exchanges name."""
+    """A repository with a file that exchanges mention."""
     return make_repo({"src/reader.py": "def read_lines(text):\n    return text.splitlines()\n"})
 
 
@@ -32,20 +32,20 @@ def store(root: Path, own_home: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def run(store: Store, own_home: Path) -> Import:
-    """Import what the home holds."""
+    """Import the sessions in the home."""
 
     def importing(**given: object) -> SessionImportReport:
         environ = given.pop("environ", {})
         assert isinstance(environ, dict)
         places = AgentFolders(own_home, environ, store.root.path)
-        return import_sessions(store, places, **{"now": NOW, **given})  # type: ignore[arg-type]  # as a test gives it
+        return import_sessions(store, places, **{"now": NOW, **given})  # type: ignore[arg-type]  # each test passes valid arguments
 
     return importing
 
 
 @pytest.fixture
 def past(store: Store) -> Past:
-    """The exchanges in the store, oldest first."""
+    """Return the stored exchanges, oldest first."""
 
     def exchanges() -> list[Memory]:
         from xscore.store import memory_rows

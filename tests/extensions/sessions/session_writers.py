@@ -1,4 +1,4 @@
-"""Synthetic session files in the shapes that the agents write; nothing here was read from a real one."""
+"""Synthetic session files in each agent's format; none is copied from a real one."""
 
 import json
 import re
@@ -16,44 +16,44 @@ Past = Callable[[], list[Memory]]
 
 
 def at(second: int) -> str:
-    """A time, so many seconds after ten."""
+    """Return the time N seconds after ten o'clock."""
     return f"2026-11-20T{10 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z"
 
 
 class ClaudeLog:
-    """A log of Claude Code, record by record."""
+    """A Claude Code log, record by record."""
 
     def __init__(self, cwd: Path | str, session: str = "11111111-aaaa", *, branch: str = "main") -> None:
         self.cwd, self.session, self.branch = str(cwd), session, branch
         self.records: list[Record] = []
 
     def user(self, content: object, *, uuid: str = "", **more: Any) -> "ClaudeLog":
-        """What a person said, or what stands in their place."""
+        """Add a user record, typed or not."""
         return self._add("user", {"role": "user", "content": content}, uuid, more)
 
     def assistant(self, *content: Record, message: str = "", uuid: str = "", **more: object) -> "ClaudeLog":
-        """One line of the agent's message."""
+        """Add one line of the agent's message."""
         number = len(self.records)
         body = {"id": message or f"msg_{number}", "role": "assistant", "content": list(content)}
         return self._add("assistant", body, uuid, {"requestId": f"req_{message or number}", **more})
 
     def says(self, text: str, **more: Any) -> "ClaudeLog":
-        """The agent's words."""
+        """Add the agent's words."""
         return self.assistant({"type": "text", "text": text}, **more)
 
     def runs(self, command: str, output: str, *, failed: bool, call: str = "") -> "ClaudeLog":
-        """A command and how it ended."""
+        """Add a command and its result."""
         name = call or f"toolu_{len(self.records)}"
         self.assistant({"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}})
         return self.user([{"type": "tool_result", "tool_use_id": name, "content": output, "is_error": failed}])
 
     def edits(self, path: str) -> "ClaudeLog":
-        """A file that the agent changed."""
+        """Add a file edit."""
         given = {"file_path": path, "old_string": "a", "new_string": "b"}
         return self.assistant({"type": "tool_use", "id": "toolu_e", "name": "Edit", "input": given})
 
     def raw(self, **record: object) -> "ClaudeLog":
-        """Any record."""
+        """Add any record."""
         self.records.append(record)
         return self
 
@@ -62,11 +62,11 @@ class ClaudeLog:
         return "".join(json.dumps(record) + "\n" for record in self.records)
 
     def place(self, home: Path, name: str = "") -> Path:
-        """Where Claude Code keeps the log."""
+        """Return Claude Code's path for the log."""
         return home / ".claude/projects" / slug(self.cwd) / f"{name or self.session}.jsonl"
 
     def write(self, home: Path, name: str = "") -> Path:
-        """Write the file where its agent does."""
+        """Write the file to the agent's folder."""
         path = self.place(home, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.text())
@@ -94,7 +94,7 @@ class ClaudeLog:
 
 
 class CodexLog:
-    """A rollout of Codex, record by record."""
+    """A Codex rollout, record by record."""
 
     def __init__(self, cwd: Path | str, session: str = "0199-codex", **meta: object) -> None:
         self.cwd, self.session = str(cwd), session
@@ -105,20 +105,20 @@ class CodexLog:
             self.add("session_meta", named)
 
     def add(self, kind: str, payload: object) -> "CodexLog":
-        """Any record."""
+        """Add any record."""
         self.records.append({"timestamp": at(len(self.records)), "type": kind, "payload": payload})
         return self
 
     def event(self, kind: str, **payload: object) -> "CodexLog":
-        """An event."""
+        """Add an event."""
         return self.add("event_msg", {"type": kind, **payload})
 
     def item(self, kind: str, **item: object) -> "CodexLog":
-        """A completed item."""
+        """Add a completed item."""
         return self.event("item_completed", thread_id="t", item={"type": kind, "id": f"i{len(self.records)}", **item})
 
     def wire(self, role: str, text: str) -> "CodexLog":
-        """A message as it went over the wire."""
+        """Add a message as sent to the API."""
         block = {"type": "output_text" if role == "assistant" else "input_text", "text": text}
         return self.add("response_item", {"type": "message", "role": role, "content": [block]})
 
@@ -127,7 +127,7 @@ class CodexLog:
         return "".join(json.dumps(record) + "\n" for record in self.records)
 
     def write(self, home: Path, name: str = "rollout-2026-11-20T10-00-00-x.jsonl") -> Path:
-        """Write the file where its agent does."""
+        """Write the file to the agent's folder."""
         path = home / ".codex/sessions/2026/11/20" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".zst"):
@@ -142,7 +142,7 @@ class CodexLog:
 def cline_task(
     storage: Path, task: str, messages: Iterable[Record], *, cwd: Path | str = "", listed: Path | str = ""
 ) -> Path:
-    """Write a task of Cline; its folder recorded in the environment, or listed in the history."""
+    """Write a Cline task; its folder is recorded in the environment, or listed in the history."""
     folder = storage / "tasks" / task
     folder.mkdir(parents=True, exist_ok=True)
     if cwd:
@@ -159,7 +159,7 @@ def cline_task(
 
 
 def say(kind: str, text: object = "", *, ts: int = 0, ask: bool = False, **more: object) -> Record:
-    """A message of Cline."""
+    """Return a Cline message."""
     told = text if isinstance(text, str) else json.dumps(text)
     side = "ask" if ask else "say"
     return {"ts": 1_763_632_800_000 + ts, "type": side, side: kind, "text": told, **more}
@@ -200,12 +200,12 @@ A pack is candidates that share one prompt.
 
 
 def words_of(text: str) -> str:
-    """One line, so that a test need not care for line ends."""
+    """Join lines, so that a test can ignore line ends."""
     return re.sub(r"\s+", " ", text).strip()
 
 
 def append(path: Path, log: ClaudeLog, first: int) -> None:
-    """Let the agent write on."""
+    """Append to the agent's file."""
     with path.open("a") as file:
         for record in log.records[first:]:
             file.write(json.dumps(record) + "\n")

@@ -1,4 +1,4 @@
-"""Aider's Markdown: who speaks on which line, and fences in which nobody does."""
+"""Aider's Markdown: who speaks on each line, and fences, which are content."""
 
 import os
 from datetime import datetime
@@ -23,7 +23,7 @@ def write(root: Path, text: str) -> None:
 
 
 def test_lines_are_told_apart(root: Path, run: Import, past: Past) -> None:
-    """`####` asks over several lines, `>` is the tool, the rest answers; commands to Aider ask nothing."""
+    """`####` is a question over several lines, `>` the tool, the rest the answer; Aider commands are no questions."""
     write(root, AIDER)
     assert run().added == 2
     first, second = past()
@@ -44,7 +44,7 @@ def test_within_a_fence_everything_is_content(root: Path, run: Import, past: Pas
 
 
 def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: Past) -> None:
-    """A history shown within a fence is content, head line and all."""
+    """A history quoted inside a fence is content, header line included."""
     quoted = "```\n# aider chat started at 2026-11-20 08:00:00\n#### old\n```"
     write(root, f"# aider chat started at 2026-11-20 09:00:00\n\n#### show it\n\n{quoted}\n\nThere it is.\n")
     run()
@@ -52,7 +52,7 @@ def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: P
 
 
 def test_a_fence_that_never_closes_ends_with_the_session(root: Path, run: Import, past: Past) -> None:
-    """An answer that was cut off inside a fence does not swallow the sessions after it."""
+    """An answer cut off inside a fence does not swallow later sessions."""
     write(root, "# aider chat started at 2026-11-20 09:00:00\n\n#### one\n\n```python\nx = 1\n\n"
                 "# aider chat started at 2026-11-20 10:00:00\n\n#### two\n\nanswer two\n")  # fmt: skip
     run()
@@ -60,7 +60,7 @@ def test_a_fence_that_never_closes_ends_with_the_session(root: Path, run: Import
 
 
 def test_going_on_gives_the_same_ids(root: Path, run: Import, past: Past) -> None:
-    """A history that grew is read on, and what was open is renewed, not doubled."""
+    """A grown history is read from where it ended, and an open exchange is updated, not doubled."""
     write(root, AIDER)
     run()
     before = {memory.id for memory in past()}
@@ -71,7 +71,7 @@ def test_going_on_gives_the_same_ids(root: Path, run: Import, past: Past) -> Non
 
 
 def test_another_file_by_that_name_is_refused(root: Path, run: Import, past: Past) -> None:
-    """What does not begin with a session's head is no history of Aider."""
+    """A file that does not begin with a session header is no Aider history."""
     write(root, "My notes\n#### not a question\n")
     assert "expected `# aider chat started at" in run().refused[0].reason
     assert past() == []
@@ -89,7 +89,7 @@ def test_an_overlong_answer_is_cut_and_the_next_question_is_read(root: Path, run
 
 
 def test_a_tracked_history_is_left_out(root: Path, run: Import, past: Past) -> None:
-    """What a clone brings is not taken and is said; without git's knowing it, it is the user's own."""
+    """A history tracked by git came with the clone and is refused with a message; an untracked one is taken."""
     (root / HISTORY).write_text(AIDER)
     git(root, "add", "-f", HISTORY)
     git(root, "commit", "-qm", "forged")
@@ -101,7 +101,7 @@ def test_a_tracked_history_is_left_out(root: Path, run: Import, past: Past) -> N
 
 
 def test_a_link_in_its_place_is_left_out(root: Path, run: Import) -> None:
-    """A history that is a link to a tracked file is no history."""
+    """A history that is a link to a tracked file is ignored."""
     (root / "docs.md").write_text(AIDER)
     (root / HISTORY).symlink_to("docs.md")
     report = run()
@@ -110,14 +110,14 @@ def test_a_link_in_its_place_is_left_out(root: Path, run: Import) -> None:
 
 
 def test_where_git_cannot_say_it_is_left_out(root: Path, run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an answer of git's, nothing is believed to be the user's own."""
+    """Without an answer from git, no history is believed to be the user's own."""
     (root / HISTORY).write_text(AIDER)
     monkeypatch.setenv("PATH", os.devnull)
     assert run().notes[0].endswith("left out, git cannot say whether it came with the repository")
 
 
 def test_a_plain_folder_has_a_history(tmp_path: Path, own_home: Path) -> None:
-    """Where there is no git, the history is read."""
+    """Without git, the history is read."""
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / HISTORY).write_text(AIDER)

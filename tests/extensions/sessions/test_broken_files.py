@@ -1,4 +1,4 @@
-"""Session files that are hostile or broken: clear messages, and never half an import."""
+"""Hostile or broken session files: clear messages, never half an import."""
 
 import json
 import os
@@ -12,7 +12,7 @@ NOW = 1_796_000_000.0
 
 
 def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A broken line is named; nothing of the file is kept, other files are; the refusal is told again."""
+    """A broken line is named; its file is refused, other files are read; the refusal is repeated."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     text = path.read_text().splitlines()
@@ -33,7 +33,7 @@ def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: 
     ids=["deep", "list", "string", "number"],  # a test's name is in its environment, which git is given too
 )
 def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
-    """Deep nesting, other types and bad numbers end as a refusal with the line."""
+    """Deep nesting, wrong types and bad numbers are refused with their line."""
     path = ClaudeLog(root).user("one").says("answer").write(own_home)
     with path.open("a") as file:
         file.write(f"{line}\n")
@@ -43,7 +43,7 @@ def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past
 
 
 def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Lone surrogates, NUL, escapes and bytes that are not UTF-8 are replaced; the exchange is kept."""
+    """Lone surrogates, NUL, escapes and non-UTF-8 bytes are replaced; the exchange is kept."""
     path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
     path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
     assert run().refused == ()
@@ -52,7 +52,7 @@ def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past:
 
 @pytest.mark.verify
 def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A line that is too long is noted; what stands before it stays, and its answer is given to no other question."""
+    """An overlong line is reported; earlier exchanges stay, and its answer joins no other question."""
     log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
     path = log.place(own_home)
     path.parent.mkdir(parents=True)
@@ -72,7 +72,7 @@ def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import
 
 
 def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """No memory is of later than now."""
+    """No memory has a time in the future."""
     log = ClaudeLog(root).user("one").says("answer")
     for record in log.records:
         record["timestamp"] = "2999-01-01T00:00:00Z"
@@ -82,7 +82,7 @@ def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: 
 
 
 def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
-    """A link out of the folder and a pipe that never ends are told of and never opened; they are no broken session."""
+    """A link out of the folder and an endless pipe are reported and never opened; they are no broken session."""
     log = ClaudeLog(root).user("q").says("a")
     folder = log.place(own_home).parent
     folder.mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tm
 
 @pytest.mark.verify
 def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:
-    """A file that unfolds beyond measure is left at that point, with a message."""
+    """A file that unpacks beyond the limit is read up to it, with a message."""
     import zstandard
 
     log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")

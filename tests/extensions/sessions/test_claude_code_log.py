@@ -1,4 +1,4 @@
-"""Claude Code's logs: whose words count, what repeats, what is no one's, and what cannot be read."""
+"""Claude Code's logs: which words are the user's, what repeats, what is neither's, and what cannot be read."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: P
 
 
 def test_resumed_history_is_the_same_memory(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A resumed session copies its history into a new file; the copied exchange is known by its uuid."""
+    """A resumed session copies its history into a new file; copied exchanges are recognised by uuid."""
     first = ClaudeLog(root, "one").user("first question", uuid="u-1").says("first answer").user("second", uuid="u-2")
     first.says("second answer").write(own_home)
     copy = ClaudeLog(root, "two")
@@ -43,7 +43,7 @@ def test_resumed_history_is_the_same_memory(root: Path, own_home: Path, run: Imp
 def test_records_that_nobody_said_are_skipped(
     root: Path, own_home: Path, run: Import, past: Past, more: dict[str, Any]
 ) -> None:
-    """Sub-agents, meta records and summaries open no exchange and answer none."""
+    """Sub-agents, meta records and summaries start no exchange and answer none."""
     log = ClaudeLog(root).user("the question").says("the answer").user("not a person", **more)
     if "isSidechain" in more:
         log.says("not the agent", **more)
@@ -71,7 +71,7 @@ def test_injected_user_records_open_no_exchange(root: Path, own_home: Path, run:
 
 
 def test_a_failed_command_and_its_later_success_are_told(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A command that failed is kept with the end of its output, and that the same one passed later."""
+    """A failed command is kept with the end of its output, and whether it passed later."""
     log = ClaudeLog(root).user("make the tests pass").runs("pytest -q", "x\n" * 9000 + "E  KeyError: 'k'", failed=True)
     log.edits(str(root / "src/reader.py")).runs("pytest -q", "." * 9000 + " 3 passed", failed=False)
     log.says("The key was missing.").write(own_home)
@@ -84,7 +84,7 @@ def test_a_failed_command_and_its_later_success_are_told(root: Path, own_home: P
 
 
 def test_a_command_that_was_refused_has_not_failed(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A tool use that the person declined is no failure."""
+    """A tool use declined by the user is no failure."""
     told = "The user doesn't want to proceed with this tool use. It was rejected."
     ClaudeLog(root).user("clean up").runs("rm -rf build", told, failed=True).says("I will not.").write(own_home)
     assert run().failures == 0
@@ -95,7 +95,7 @@ def test_a_command_that_was_refused_has_not_failed(root: Path, own_home: Path, r
 def test_a_missing_field_is_named_with_its_line(
     root: Path, own_home: Path, run: Import, past: Past, field: str
 ) -> None:
-    """A record without what the format cannot do without refuses the file, by name, line and field."""
+    """A record without a required field refuses the file, by name, line and field."""
     log = ClaudeLog(root).user("one").says("answer").user("two").says("answer")
     del log.records[2][field]
     log.write(own_home)
@@ -106,7 +106,7 @@ def test_a_missing_field_is_named_with_its_line(
 
 
 def test_a_log_of_unknown_records_is_refused(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A file whose every record is of another shape is a message, not an empty success."""
+    """A file in an unknown format is reported, not an empty success."""
     log = ClaudeLog(root)
     for number in range(5):
         log.raw(kind="turn", cwd=str(root), speaker="human", words=f"hello {number}")
@@ -115,7 +115,7 @@ def test_a_log_of_unknown_records_is_refused(root: Path, own_home: Path, run: Im
 
 
 def test_summaries_and_snapshots_alone_are_no_error(root: Path, own_home: Path, run: Import) -> None:
-    """A file with nothing but known side records, or the log of a sub-agent, is read and holds no exchange."""
+    """A file of side records only, or a sub-agent's log, is read without exchanges."""
     log = ClaudeLog(root)
     log.raw(type="summary", summary="x", leafUuid="y").raw(type="file-history-snapshot", snapshot={})
     log.write(own_home)
@@ -126,7 +126,7 @@ def test_summaries_and_snapshots_alone_are_no_error(root: Path, own_home: Path, 
 
 
 def test_the_folder_of_the_setting_is_searched(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
-    """CLAUDE_CONFIG_DIR moves the logs; the home's own are then another configuration's."""
+    """CLAUDE_CONFIG_DIR moves the logs; those in the home then belong to another configuration."""
     log = ClaudeLog(root).user("q").says("a")
     path = log.write(own_home)
     moved = tmp_path / "cfg"
@@ -137,7 +137,7 @@ def test_the_folder_of_the_setting_is_searched(root: Path, own_home: Path, tmp_p
 
 
 def test_a_slug_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Two paths may have one slug: only exchanges whose recorded folder is this repository are taken."""
+    """Two paths may share a slug: only exchanges recorded in this repository's folder are imported."""
     other = Path(str(root.parent) + "-" + root.name)
     assert ClaudeLog(other).place(own_home) == ClaudeLog(root).place(own_home)
     ClaudeLog(other, "theirs").user("their question").says("their answer").write(own_home)

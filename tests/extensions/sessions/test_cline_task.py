@@ -1,4 +1,4 @@
-"""Cline's tasks: messages in one array, the folder in another file, no exit codes but in words."""
+"""Cline's tasks: messages in one array, the folder in another file, exit codes only in words."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ MESSAGES = [
 
 @pytest.fixture
 def storage(own_home: Path) -> Path:
-    """The extension's folder on this platform."""
+    """Return the extension's folder on this platform."""
     base = "Library/Application Support" if sys.platform == "darwin" else ".config"
     folder = own_home / base / "Code" / EXTENSION
     folder.mkdir(parents=True)
@@ -34,7 +34,7 @@ def storage(own_home: Path) -> Path:
 
 @pytest.mark.parametrize("how", ["cwd", "listed"])
 def test_tasks_are_read(root: Path, storage: Path, run: Import, past: Past, how: str) -> None:
-    """A task and each feedback is an exchange; its folder is recorded in the environment or in the list of tasks."""
+    """A task and each feedback is an exchange; its folder is in the environment or in the list of tasks."""
     cline_task(storage, "1763632800000", MESSAGES, **{how: root})
     report = run()
     assert (report.added, report.failures) == (2, 1)
@@ -48,14 +48,14 @@ def test_tasks_are_read(root: Path, storage: Path, run: Import, past: Past, how:
 
 
 def test_tasks_of_other_folders_are_not_read(root: Path, storage: Path, tmp_path: Path, run: Import) -> None:
-    """A task of a neighbour, or of no known folder, is not taken."""
+    """A task of a neighbouring or unknown folder is not imported."""
     cline_task(storage, "1", MESSAGES, cwd=tmp_path / "other")
     cline_task(storage, "2", MESSAGES)
     assert run().files == 0
 
 
 def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: Import, past: Past) -> None:
-    """The file is written anew at every step; its exchanges keep their ids."""
+    """Each step rewrites the file; its exchanges keep their ids."""
     cline_task(storage, "1", MESSAGES[:9], cwd=root)
     run()
     cline_task(storage, "1", MESSAGES, cwd=root)
@@ -76,7 +76,7 @@ def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: I
     ],
 )
 def test_other_shapes_are_refused(root: Path, storage: Path, run: Import, past: Past, text: str, expected: str) -> None:
-    """Half-written and foreign files are refused with what was expected; nothing of them is kept."""
+    """Incomplete and foreign files are refused with the expected form, and nothing of them is kept."""
     cline_task(storage, "1", MESSAGES, cwd=root).write_text(text)
     (refused,) = run().refused
     assert expected in refused.reason
@@ -84,7 +84,7 @@ def test_other_shapes_are_refused(root: Path, storage: Path, run: Import, past: 
 
 
 def test_a_task_too_large_to_hold_is_refused(root: Path, storage: Path, run: Import) -> None:
-    """One document over the limit is refused without being read into memory."""
+    """A document over the limit is refused without being loaded."""
     path = cline_task(storage, "1", MESSAGES, cwd=root)
     with path.open("r+b") as file:
         file.truncate(725 << 20)

@@ -1,4 +1,4 @@
-"""Codex's rollouts: two or three logs of the same words, forks, packed files, history that was replaced."""
+"""Codex's rollouts: two or three logs of the same words, forks, compressed files, replaced history."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ META = {"timestamp": "x", "type": "session_meta", "payload": {"id": "s", "cwd": 
 
 
 def texts(past: Past) -> list[str]:
-    """What is remembered, each on one line."""
+    """Return the remembered exchanges, one on each line."""
     return [words_of(memory.text) for memory in past()]
 
 
 def test_the_same_words_in_two_logs_are_one_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Events and the wire repeat each other in either order; each exchange is taken once."""
+    """Events and API messages repeat each other in either order; each exchange is imported once."""
     log = CodexLog(root).wire("developer", "rules").wire("user", "<environment_context>cwd</environment_context>")
     log.wire("user", "first").event("user_message", message="first").event("agent_message", message="answer one")
     log.wire("assistant", "answer one").event("user_message", message="second").wire("user", "second")
@@ -25,7 +25,7 @@ def test_the_same_words_in_two_logs_are_one_exchange(root: Path, own_home: Path,
 
 
 def test_without_events_the_wire_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Where only the wire was kept, it is read without developer, system and environment messages."""
+    """API messages alone are read without developer, system and environment messages."""
     log = CodexLog(root).wire("system", "be kind").wire("developer", "<permissions instructions>rules</permissions>")
     log.wire("user", "# AGENTS.md instructions for /x\n<INSTRUCTIONS>never</INSTRUCTIONS>")
     log.wire("user", "<environment_context>\n<cwd>/x</cwd>\n</environment_context>").wire("user", "the question")
@@ -35,7 +35,7 @@ def test_without_events_the_wire_is_read(root: Path, own_home: Path, run: Import
 
 
 def test_completed_items_are_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Newer rollouts tell completed items; commands and changed files among them."""
+    """Newer rollouts have completed items, including commands and changed files."""
     log = CodexLog(root).item("UserMessage", content=[{"type": "text", "text": "fix it"}])
     log.item("CommandExecution", command="pytest -q", exit_code=1, aggregated_output="E KeyError: 'x'")
     log.item("FileChange", changes=[{"path": "src/reader.py", "kind": "update"}])
@@ -49,7 +49,7 @@ def test_completed_items_are_read(root: Path, own_home: Path, run: Import, past:
 
 
 def test_commands_of_events_and_of_the_wire_count_once(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A command told by an event and by the wire is one failure, without the shell around it."""
+    """A command logged as an event and as an API message is one failure, without its shell wrapper."""
     log = CodexLog(root).event("user_message", message="test it")
     call = {"type": "function_call", "name": "shell", "call_id": "c1"}
     log.add("response_item", {**call, "arguments": '{"command": ["bash", "-lc", "make test"]}'})
@@ -67,7 +67,7 @@ def test_commands_of_events_and_of_the_wire_count_once(root: Path, own_home: Pat
 
 
 def test_a_failure_told_by_the_wire_alone_is_seen(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """`Exit code: 1` at the head of what a tool returned is a failure."""
+    """`Exit code: 1` at the start of a tool's output is a failure."""
     log = CodexLog(root).event("user_message", message="run it")
     call = {"type": "function_call", "name": "exec_command", "call_id": "c1", "arguments": '{"cmd": "tox"}'}
     log.add("response_item", call)
@@ -79,7 +79,7 @@ def test_a_failure_told_by_the_wire_alone_is_seen(root: Path, own_home: Path, ru
 
 
 def test_replaced_history_is_never_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """`compacted` repeats what was said, rewritten; it is passed over."""
+    """`compacted` repeats earlier words, rewritten; it is skipped."""
     log = CodexLog(root).event("user_message", message="one").event("agent_message", message="answer")
     old = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "rewritten"}]}]
     log.add("compacted", {"message": "summary", "replacement_history": old}).write(own_home)
@@ -88,7 +88,7 @@ def test_replaced_history_is_never_read(root: Path, own_home: Path, run: Import,
 
 
 def test_packed_files_are_read_and_known_again(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """An idle file that was packed holds the same exchanges as before."""
+    """A compressed idle file holds the same exchanges as before."""
     log = CodexLog(root).event("user_message", message="one").event("agent_message", message="answer")
     plain = log.write(own_home)
     assert run().added == 1
@@ -100,7 +100,7 @@ def test_packed_files_are_read_and_known_again(root: Path, own_home: Path, run: 
 
 
 def test_archived_sessions_are_found(root: Path, own_home: Path, run: Import) -> None:
-    """Archived rollouts lie flat in a folder of their own."""
+    """Archived rollouts are in one flat folder."""
     path = CodexLog(root).event("user_message", message="one").event("agent_message", message="a").write(own_home)
     archive = own_home / ".codex/archived_sessions"
     archive.mkdir()
@@ -110,7 +110,7 @@ def test_archived_sessions_are_found(root: Path, own_home: Path, run: Import) ->
 
 
 def test_a_fork_repeats_its_parent_once(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A fork copies its parent with new times and a session_meta of its own; the copied exchanges are known."""
+    """A fork copies its parent with new times and its own session_meta; copied exchanges are recognised."""
     parent = CodexLog(root, "parent").event("user_message", message="one").event("agent_message", message="answer")
     parent.write(own_home)
     fork = CodexLog(root, "fork", forked_from_id="parent")
@@ -122,7 +122,7 @@ def test_a_fork_repeats_its_parent_once(root: Path, own_home: Path, run: Import,
 
 
 def test_sub_agents_are_skipped(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A session that an agent began is no person's."""
+    """A session started by an agent is not a person's."""
     log = CodexLog(root, source={"subagent": "review"}).event("user_message", message="review this")
     log.event("agent_message", message="fine").write(own_home)
     assert run().exchanges == 0
@@ -142,7 +142,7 @@ def test_sub_agents_are_skipped(root: Path, own_home: Path, run: Import, past: P
 def test_foreign_versions_are_refused(
     root: Path, own_home: Path, run: Import, past: Past, records: list[Record], expected: str
 ) -> None:
-    """A rollout of another shape is refused with what was expected, and nothing of it is kept."""
+    """A rollout in another format is refused with the expected one, and nothing of it is kept."""
     log = CodexLog(root, "")
     log.records = records
     path = log.write(own_home)

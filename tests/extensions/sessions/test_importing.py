@@ -1,4 +1,4 @@
-"""The import: what belongs here, what is new, and what never comes back."""
+"""The import: what belongs to the repository, what is new, and what is never imported again."""
 
 import json
 import os
@@ -25,12 +25,12 @@ YEAR = 365 * 86_400.0
 
 
 def rows(store: Store, sql: str) -> list[Any]:
-    """Ask the store."""
+    """Query the store."""
     return store.connection.execute(sql).fetchall()
 
 
 def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """An unchanged file is not opened; of one that grew only what is new or went on is taken."""
+    """An unchanged file is not opened; of a grown one only new and continued exchanges are imported."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer tw")
     path = log.write(own_home)
     os.utime(path, (NOW - 9_000, NOW - 9_000))
@@ -46,7 +46,7 @@ def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past:
 
 
 def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """What a running agent is writing is no damage: the next import reads it."""
+    """A line still being written is no damage: the next import reads it."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     path.write_text(log.text()[:-20])
@@ -59,7 +59,7 @@ def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import,
 def test_a_killed_import_is_completed_by_the_next(
     root: Path, own_home: Path, store: Store, run: Import, past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is stored whole or not at all; what was stored before the end is not taken twice."""
+    """A file is stored whole or not at all; after an interruption nothing is imported twice."""
     from xscore.extensions.sessions import exchange_writer
 
     monkeypatch.setattr(exchange_writer, "BATCH_FILES", 1)
@@ -79,7 +79,7 @@ def test_a_killed_import_is_completed_by_the_next(
 
 
 def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Store, run: Import, past: Past) -> None:
-    """P: an erased exchange is not taken again, from its file or from a copy."""
+    """P: an erased exchange is not imported again, from its file or a copy."""
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer").user("two", uuid="u2").says("answer two")
     log.write(own_home)
     run()
@@ -92,7 +92,7 @@ def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Sto
 
 
 def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """An archived exchange stays archived when a copy of it is read."""
+    """An archived exchange stays archived when a copy is read."""
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
     log.write(own_home)
     run()
@@ -105,7 +105,7 @@ def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Sto
 def test_age_counts_from_the_import_and_bars_no_other(
     root: Path, own_home: Path, store: Store, run: Import, past: Past
 ) -> None:
-    """L06: a conversation of long ago is kept for a year after its import; pruned then, it can be imported again."""
+    """L06: an old conversation is kept for a year after its import; then pruned, it can be imported again."""
     told(root, own_home, "one", "KeyError: 'umlaut'")
     years_later = NOW + 4 * YEAR
     assert run(now=years_later).added == 1
@@ -141,7 +141,7 @@ def test_a_session_that_moves_is_taken_in_part(root: Path, own_home: Path, tmp_p
 
 
 def test_since_is_not_lost(root: Path, own_home: Path, run: Import) -> None:
-    """What was left out for its age is taken by a later import without that bound."""
+    """Exchanges skipped for their age are imported later without that bound."""
     ClaudeLog(root).user("one").says("answer").write(own_home)
     os.utime(ClaudeLog(root).place(own_home), (NOW - 9_000, NOW - 9_000))
     late = run(since=1_795_500_000.0)
@@ -150,7 +150,7 @@ def test_since_is_not_lost(root: Path, own_home: Path, run: Import) -> None:
 
 
 def test_a_dry_run_keeps_nothing(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """It tells what would be taken and writes no row."""
+    """A dry run reports what would be imported and writes no row."""
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
     log.write(own_home)
     log.write(own_home, "copy")
@@ -162,7 +162,7 @@ def test_a_dry_run_keeps_nothing(root: Path, own_home: Path, store: Store, run: 
 
 
 def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """P01: a secret that was typed or printed is nowhere in the store's files, also where a text was cut."""
+    """P01: a typed or printed secret is in no file of the store, even where text was cut."""
     key = "sk-ant-api03-" + "Ab1" * 31 + "-AAAAAA"
     log = ClaudeLog(root).user(f"use {key} please").runs("deploy", "x" * 5000 + f"\nAPI_KEY={key} failed", failed=True)
     log.says("y" * 1300 + f" {key} " + "z" * 6000).write(own_home)
@@ -173,7 +173,7 @@ def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, r
 
 
 def test_no_title_shows_half_of_a_secret(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """P01: what a title cuts is clean before it is cut, and the cut is marked."""
+    """P01: a title is redacted before it is cut, and the cut is marked."""
     key = "ghp_" + "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zC0eF5hJ7"
     ClaudeLog(root).user(f"why does the deploy fail when it is run with the token of mine {key} and so on").says(
         "a"
@@ -185,7 +185,7 @@ def test_no_title_shows_half_of_a_secret(root: Path, own_home: Path, run: Import
 
 
 def test_exchanges_are_tied_to_the_code_they_name(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """Changed files and names in the words become edges to what the index knows."""
+    """Changed files and mentioned names become edges to indexed memories."""
     store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('src/reader.py', 1, 1, 'x')")
     ClaudeLog(root).user("why?").edits(str(root / "src/reader.py")).says("done").write(own_home)
     assert run().links == 1
@@ -193,7 +193,7 @@ def test_exchanges_are_tied_to_the_code_they_name(root: Path, own_home: Path, st
 
 
 def test_failures_are_counted_once(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """The failures of an exchange become failures of the project, however often it is read."""
+    """The failures of an exchange become project failures, counted once however often it is read."""
     log = ClaudeLog(root, "one").user("fix", uuid="u1").runs("pytest", "E KeyError: 'k'", failed=True)
     log.runs("pytest", "ok", failed=False).says("The key was missing.")
     log.write(own_home)
@@ -206,7 +206,7 @@ def test_failures_are_counted_once(root: Path, own_home: Path, store: Store, run
 
 
 def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportReport, dict[str, int]]:
-    """Import; return the report, and what is remembered with its count. lose: then drop the exchange of a session."""
+    """Import; return the report and the stored memories with their count. lose: then drop a session's exchange."""
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
         report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         found = memory_rows.select_memories(store.connection, "source = 'import'", ())
@@ -216,7 +216,7 @@ def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportRe
 
 
 def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
-    """Bookmarks are not salvaged, on purpose: all is read again, known by its id, and a lost exchange comes back."""
+    """Bookmarks are not salvaged on purpose: files are read again, known ids skipped, lost exchanges restored."""
     log = ClaudeLog(root, "one").user("mend it")
     log.runs("pytest -q", "KeyError: 'x'", failed=True, call="a").runs("pytest -q", "ok", failed=False, call="b")
     log.says("Mended.").write(own_home)
@@ -230,7 +230,7 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
 
 
 def told(root: Path, home: Path, session: str, error: str) -> None:
-    """A session in which a command failed and passed later."""
+    """Write a session in which a command failed and later passed."""
     log = ClaudeLog(root, session).user(f"mend it in {session}")
     log.runs("pytest -q", error, failed=True, call=f"{session}-a").runs(
         "pytest -q", "ok", failed=False, call=f"{session}-b"
@@ -239,19 +239,19 @@ def told(root: Path, home: Path, session: str, error: str) -> None:
 
 
 def of_kind(store: Store, kind: Kind) -> list[Memory]:
-    """Memories of a kind."""
+    """Return the memories of a kind."""
     return memory_rows.select_memories(store.connection, "kind = ?", (kind,))
 
 
 def forget(store: Store, session: str) -> None:
-    """As `sessions forget` of the exchange alone."""
+    """Forget only the exchange, as `sessions forget` does."""
     (exchange,) = [memory.id for memory in of_kind(store, Kind.EXCHANGE) if memory.particulars.session == session]
     chosen = [exchange]
     assert preview_erasure(store, chosen).ids == erase_memories(store, chosen, now=NOW, forget=True).ids
 
 
 def test_a_failure_met_there_alone_goes_too(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """Forgetting the one exchange it was read in takes the failure along, and no import brings either back."""
+    """Forgetting a failure's only exchange erases the failure, and no import restores either."""
     told(root, own_home, "one", "KeyError: 'umlaut'")
     assert run().failures == 1 and len(of_kind(store, Kind.FAILURE)) == 1
     forget(store, "one")
@@ -262,7 +262,7 @@ def test_a_failure_met_there_alone_goes_too(root: Path, own_home: Path, store: S
 
 
 def test_a_failure_met_elsewhere_too_counts_less(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """One of three meetings forgotten leaves two, in the pattern too; with the last one all of it goes."""
+    """Forgetting one of three occurrences leaves two, in the pattern too; with the last everything is erased."""
     for session in ("one", "two", "three"):
         told(root, own_home, session, "KeyError: 'umlaut'")
     run()

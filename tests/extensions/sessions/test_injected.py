@@ -1,4 +1,4 @@
-"""What was injected goes, what a person said stays: reminders of agents, and everything that xscore ever puts in."""
+"""Injected text is removed and a person's words stay: agents' reminders, and everything that xscore inserts."""
 
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.judgment import Judgment, Origin, Ranked
 from xscore.records.memory import Candidate, Kind, Layer, Memory
 from xscore.records.turn import Turn
-from xscore.settings import BundleSettings
+from xscore.settings import BundleSettings, PrimarySettings
 from xscore.store import memory_writer
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.store import Store
 
 TASK = "why does the parser drop the last line?\n\nIt worked on Monday."
@@ -39,7 +40,7 @@ MEMORIES = (
 
 
 def bundle(form: str, *, max_tokens: int = 10_000) -> str:
-    """What `ask` puts before the task, or `context` prints."""
+    """Return what `ask` puts before the task, or `context` prints."""
     entries = []
     for memory in MEMORIES:
         candidate = Candidate(
@@ -73,7 +74,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
 
 
 def whole_prompt() -> str:
-    """The answering prompt, with everything that it can carry."""
+    """Return the answering prompt with every optional part."""
     entries = bundle("xml")
     turn = Turn(
         task=TASK, file="src/a.py", file_text="RECALLED file", diff="-RECALLED\n+RECALLED", errors="RECALLED error"
@@ -85,20 +86,20 @@ def whole_prompt() -> str:
             exchanges=[MEMORIES[2]], summary="RECALLED summary", checkpoint="RECALLED checkpoint"
         ),
         model="m",
-        max_output_tokens=9,
+        settings=PrimarySettings(max_output_tokens=9),
     )
     return "\n\n".join(request.content)
 
 
 def test_of_our_whole_prompt_the_task_alone_stays() -> None:
-    """An exchange that holds our whole answering prompt leaves only what the person said: recall never re-enters."""
+    """Of an exchange with our whole answering prompt only the person's words stay: recalled text is dropped."""
     assert "RECALLED" in whole_prompt()
     assert spoken_text(whole_prompt()) == TASK
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
 def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
-    """What `xscore context` printed and a person pasted is not their words, nor is what it names as left out."""
+    """Pasted output of `xscore context` is not the person's words, nor is its list of omissions."""
     pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
     left = spoken_text(pasted)
     assert "RECALLED" not in left and "m_" not in left
@@ -107,7 +108,7 @@ def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
 
 @pytest.mark.parametrize("log", ["claude", "codex"])
 def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past, log: str) -> None:
-    """Through a whole import: neither the question nor the answer brings back what was recalled."""
+    """Through a whole import: neither question nor answer stores recalled text again."""
     answer = f"As [m_0123456789abcdef0123] says, it is the newline.\n\n{bundle('xml')}"
     if log == "claude":
         ClaudeLog(root).user(whole_prompt()).says(answer).write(own_home)
@@ -124,7 +125,7 @@ def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, 
 
 
 def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, store: Store, run: Import) -> None:
-    """A command that printed our bundle and failed brings none of it back as a failure."""
+    """A failed command that printed our bundle stores none of it as a failure."""
     log = (
         ClaudeLog(root)
         .user("q")
@@ -133,7 +134,7 @@ def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, st
     )
     log.write(own_home)
     run()
-    assert not [row for row in store.connection.execute("SELECT text FROM memory").fetchall() if "RECALLED" in row[0]]
+    assert not [text for *_, text in read_with_bodies(store.connection, "id", "true") if "RECALLED" in text]
 
 
 @pytest.mark.parametrize(
@@ -149,14 +150,14 @@ def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, st
     ],
 )
 def test_words_of_people_stay(text: str, left: str) -> None:
-    """Tags that agents add go with what they hold, wrappers leave what they hold, other people's tags stay."""
+    """Agents' tags are removed with their content, wrappers leave theirs, other tags stay."""
     assert spoken_text(text) == left
 
 
 @settings(max_examples=50)
 @given(some.text(alphabet=some.sampled_from('ab \n<>/`[]{}:"#=mx_0'), max_size=300))
 def test_it_is_stable(text: str) -> None:
-    """What is left holds nothing more to take out, whatever the text."""
+    """The result holds nothing more to remove, for any text."""
     assert without_recall(without_recall(text)) == without_recall(text)
 
 
@@ -165,5 +166,5 @@ def test_it_is_stable(text: str) -> None:
     "unit", ['<memory id="m_1" score="0.5">', "<system-reminder>", "[m_0123456789abcdef0123] ", "```\n", "## \n\n"]
 )
 def test_it_takes_linear_time(unit: str) -> None:
-    """Text that opens again and again takes time by its length: eight times the CPU for eight times the text."""
+    """Nested openings take linear time: eight times the CPU for eight times the text."""
     assert_growth(lambda count: spoken_text(unit * count), small=4_000, large=32_000, at_most=24)

@@ -1,4 +1,4 @@
-"""A question too long to read costs itself and nothing else, in every format."""
+"""A question too long to read loses only itself, in every format."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer thr
 
 
 def texts(past: Past) -> list[str]:
-    """What is remembered, each on one line."""
+    """Return the remembered exchanges, one on each line."""
     return [words_of(memory.text) for memory in past()]
 
 
 def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """The whole exchange before the long question is taken, the long one is left out and said."""
+    """The exchange before the long question is imported, the long one is skipped with a message."""
     log = ClaudeLog(root).user("first").says("answer one").user(HUGE).says("answer two")
     log.user("third").says("answer three").write(own_home)
     report = run()
@@ -26,7 +26,7 @@ def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: I
 
 @pytest.mark.verify
 def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """The same by events, with the wire beside them, and by the wire alone."""
+    """The same for events, for events beside API messages, and for API messages alone."""
     log = CodexLog(root).event("user_message", message="first").event("agent_message", message="answer one")
     log.wire("user", HUGE).event("user_message", message=HUGE).event("agent_message", message="answer two")
     log.event("user_message", message="third").event("agent_message", message="answer three").write(own_home)
@@ -40,7 +40,7 @@ def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import,
 
 @pytest.mark.verify
 def test_aider_keeps_what_stands_before(root: Path, run: Import, past: Past) -> None:
-    """A question of which one line is too long is left out whole, with its answer."""
+    """A question with one overlong line is skipped whole, with its answer."""
     told = f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer three\n"
     (root / ".aider.chat.history.md").write_text("# aider chat started at 2026-11-20 09:00:00\n\n" + told)
     report = run()

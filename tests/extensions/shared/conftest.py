@@ -1,4 +1,4 @@
-"""Real servers, started once a kind, and links to them: each test is a tenant of its own."""
+"""Real servers, one for each kind, and links to them: each test has its own tenant."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -15,7 +15,7 @@ from xscore.settings.model import SharedSettings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need a real server are `make verify`'s."""
+    """Mark tests that need a real server for `make verify`."""
     for item in items:
         if "running" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.verify)
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", params=sorted(KINDS))
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOfTests]:
-    """A server of each kind, one for all tests; skipped where it is not installed. Who kills it starts it again."""
+    """A server of each kind for all tests; skipped if not installed. A test that kills it restarts it."""
     started = KINDS[request.param](tmp_path_factory.mktemp(request.param))
     yield started
     started.kill()
@@ -31,13 +31,13 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def tenant() -> str:
-    """A tenant of the test's own."""
+    """A tenant for the test."""
     return f"t-{token_hex(6)}"
 
 
 @pytest.fixture
 def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
-    """Settings that name the server and the tenant."""
+    """Settings with the server and the tenant."""
     return SharedSettings(url=Secret(running.url), tenant=tenant, timeout_s=30)
 
 
@@ -54,12 +54,12 @@ NewLink = Callable[..., ServerLink]
 
 @pytest.fixture
 async def link_to(shared: SharedSettings) -> AsyncIterator[NewLink]:
-    """Make links to the server, each as of a process of its own; options as of `Link`."""
+    """Make links to the server, each as from a separate process; options as of `Link`."""
     async with AsyncExitStack() as stack:
 
         def make(settings: SharedSettings = shared, **options: object) -> ServerLink:
             wanted = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
-            made = ServerLink(server_factory(settings), **wanted)  # type: ignore[arg-type]  # options of a test's choice
+            made = ServerLink(server_factory(settings), **wanted)  # type: ignore[arg-type]  # each test passes valid options
             stack.push_async_callback(made.aclose)
             return made
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL in a folder and on a port of its own. As root it runs as another user, since it refuses root."""
+"""A real PostgreSQL with its own folder and port. Root starts it as another user, since it refuses root."""
 
 import atexit
 import os
@@ -10,13 +10,16 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tests.extensions.shared.server_programs import free_port, not_here, until
+import pytest
+
+from tests.extensions.shared.server_programs import free_port, not_here
+from tests.waiting import wait_until
 
 USERS = ("postgres", "nobody")
 
 
 class PostgresOfTests:
-    """PostgreSQL that answers once what it was told is on disk."""
+    """PostgreSQL that acknowledges only what is on disk."""
 
     def __init__(self, home: Path, programs: Path) -> None:
         self._home, self._programs, self._port = home, programs, free_port()
@@ -30,11 +33,11 @@ class PostgresOfTests:
         self._run("initdb", "-D", str(self._data), "-U", "tester", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
 
     def start(self) -> None:
-        """Return once it answers. Begun again where what is left of a killed one keeps it from starting."""
-        until(self._runs, f"postgres did not start: see {self._home / 'log'}")
+        """Return once it answers. Retried while remains of a killed one prevent the start."""
+        wait_until(self._runs, otherwise=f"postgres did not start: see {self._home / 'log'}")
 
     def kill(self) -> None:
-        """End it and all its processes by SIGKILL."""
+        """Kill it and all its processes by SIGKILL."""
         for process in self._processes():
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -48,19 +51,19 @@ class PostgresOfTests:
                 os.kill(process, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Have it answer again."""
+        """Let it answer again."""
         for process in self._processes():
             with suppress(ProcessLookupError):  # a worker of its own that has just ended
                 os.kill(process, signal.SIGCONT)
 
     @property
     def pid(self) -> int:
-        """The process that listens; those that answer are its children."""
+        """The listening process; those that answer are its children."""
         assert self._process is not None
         return self._process.pid
 
     def _processes(self) -> list[int]:
-        """Return the one that listens, then those that answer; each of them has a process group of its own."""
+        """Return the listening process, then the answering ones; each has its own process group."""
         listed = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)
         return [self.pid, *map(int, listed.stdout.split())]
 
@@ -106,8 +109,13 @@ def postgres_of_tests(home: Path) -> PostgresOfTests:
 
 
 def _user_beside_root() -> int | None:
-    """Return the id of who runs it; None: we are not root, and run it ourselves."""
+    """Return the id of the user that runs it; None: not root, so this user.
+
+    Skips the tests where root is the only user there is: PostgreSQL cannot run there.
+    """
     if os.getuid() != 0:
         return None
-    known = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
-    return next(known[name] for name in USERS if name in known)
+    for name in USERS:
+        with suppress(KeyError):
+            return pwd.getpwnam(name).pw_uid
+    pytest.skip(f"PostgreSQL refuses root, and there is no user named {' or '.join(USERS)}")

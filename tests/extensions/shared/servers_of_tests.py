@@ -1,4 +1,4 @@
-"""Real shared servers that the tests start themselves, each with a folder and a port of its own.
+"""Real shared servers started by the tests, each with its own folder and port.
 
 Where the program is not installed, its tests are skipped with what to install; in continuous integration they fail.
 A kind of server is one entry of `KINDS`; every test in this folder that asks for `server` runs with each.
@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.extensions.shared.postgres_of_tests import postgres_of_tests
-from tests.extensions.shared.server_programs import free_port, not_here, until
+from tests.extensions.shared.server_programs import free_port, not_here
+from tests.waiting import wait_until
 
 
 class ServerOfTests(Protocol):
-    """A server that can be killed and started again on its own data."""
+    """A server that can be killed and restarted on its data."""
 
     url: str
-    """As `shared.url`, without a password."""
+    """As in `shared.url`, without a password."""
 
     def start(self) -> None:
         """Return once it answers."""
         ...
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """Kill it by SIGKILL."""
         ...
 
     def hang(self) -> None:
@@ -35,12 +36,12 @@ class ServerOfTests(Protocol):
         ...
 
     def go_on(self) -> None:
-        """Have it answer again."""
+        """Let it answer again."""
         ...
 
 
 class RedisOfTests:
-    """Redis that answers once what it was told is on disk."""
+    """Redis that acknowledges only what is on disk."""
 
     def __init__(self, home: Path) -> None:
         self._home, self._port = home, free_port()
@@ -54,10 +55,12 @@ class RedisOfTests:
         words = [word for name, value in {**options, **durable}.items() for word in (f"--{name}", str(value))]
         with (self._home / "log").open("ab") as log:
             self._process = subprocess.Popen(["redis-server", *words], stdout=log, stderr=subprocess.STDOUT)
-        until(lambda: self._ping() == b"+PONG\r\n", f"redis-server did not start: see {self._home / 'log'}")
+        wait_until(
+            lambda: self._ping() == b"+PONG\r\n", otherwise=f"redis-server did not start: see {self._home / 'log'}"
+        )
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """Kill it by SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -68,7 +71,7 @@ class RedisOfTests:
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Have it answer again."""
+        """Let it answer again."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -91,4 +94,4 @@ def redis_of_tests(home: Path) -> ServerOfTests:
 
 
 KINDS: dict[str, Callable[[Path], ServerOfTests]] = {"postgres": postgres_of_tests, "redis": redis_of_tests}
-"""Kind -> what starts one in an empty folder."""
+"""Kind -> a function that starts one in an empty folder."""

@@ -1,4 +1,4 @@
-"""Several machines ask the same at once, each with a clone and a store of its own: every candidate is paid for once."""
+"""Several machines ask the same question at once, each with its own clone and store: each candidate is paid once."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.shared.server_programs import until
 from tests.extensions.shared.servers_of_tests import ServerOfTests
 from tests.servers.decision_server import DecisionServer
 from tests.servers.openai_server import OpenAIServer
+from tests.waiting import wait_until
 from xscore.extensions.shared.judgments import GATHER_S
 from xscore.settings.model import SharedSettings
 
@@ -23,13 +23,13 @@ LATENCY_S = 0.02
 
 @pytest.fixture
 def provider() -> Iterator[OpenAIServer]:
-    """A loopback host of the OpenAI dialect that counts what it is asked."""
+    """A loopback host of the OpenAI dialect that counts its requests."""
     with OpenAIServer(latency_s=LATENCY_S, keep_bodies=False) as serving:
         yield serving
 
 
 def clone(home: Path, functions: int) -> Path:
-    """Write so many functions."""
+    """Write N functions."""
     root = home / "code"
     root.mkdir(parents=True)
     for start in range(0, functions, 50):
@@ -39,7 +39,7 @@ def clone(home: Path, functions: int) -> Path:
 
 
 class Machine:
-    """One process of the command, in a clone and a home of its own."""
+    """One process of the command, with its own clone and home."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Machine:
         return receipt
 
     def ended(self) -> tuple[str, str]:
-        """Wait for its end; return what it printed, and on stderr."""
+        """Wait for its end; return its output and stderr."""
         return self.process.communicate(timeout=250)
 
 
@@ -96,7 +96,7 @@ Start = Callable[..., list[Machine]]
 
 @pytest.fixture
 def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
-    """Start several machines at once; in the end none is left."""
+    """Start several machines at once; none is left at the end."""
     started: list[Machine] = []
 
     def start(number: int, **terms: Any) -> list[Machine]:
@@ -112,7 +112,7 @@ def machines(tmp_path: Path, provider: OpenAIServer) -> Iterator[Start]:
 
 
 def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions: int) -> None:
-    """Check that all have everything, and that each was paid for once."""
+    """Check that all machines have every judgment, and that each was paid for once."""
     coverage = [receipt["coverage"] for receipt in receipts]
     assert [one["candidates"] for one in coverage] == [functions] * len(receipts)
     assert [one["unjudged"] for one in coverage] == [0] * len(receipts)
@@ -136,10 +136,10 @@ def test_a_decision_judge_is_paid_once_too(machines: Start, shared: SharedSettin
 def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """Killed and started again on its data, the server has all that it had answered for: nobody pays twice."""
+    """Killed and restarted on its data, the server has everything it acknowledged: nothing is paid twice."""
     started = machines(MACHINES, functions=800, shared=shared)
     for after in (100, 400):
-        until(lambda least=after: provider.counts.requests >= least, "they judge nothing")  # type: ignore[misc]  # bound now
+        wait_until(lambda least=after: provider.counts.requests >= least, otherwise="they judge nothing")  # type: ignore[misc]  # the default binds this round's value
         running.kill()
         running.start()
     receipts = [one.receipt() for one in started]
@@ -152,9 +152,9 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 def test_what_a_killed_machine_was_paying_for_is_taken_over(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """The others finish once its lease is over, and pay again for what it had in flight or had not sent on yet."""
+    """The others finish after its lease, and pay again for its calls in flight and unshared judgments."""
     started = machines(MACHINES, functions=600, shared=shared)
-    until(lambda: provider.counts.requests >= 150, "they judge nothing")
+    wait_until(lambda: provider.counts.requests >= 150, otherwise="they judge nothing")
     started[0].process.kill()
     started[0].ended()
     receipts = [one.receipt() for one in started[1:]]

@@ -1,4 +1,4 @@
-"""The commands of docs/shared.md that make a PostgreSQL ready, run as they stand."""
+"""The commands of docs/shared.md that prepare a PostgreSQL, run as printed."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,9 @@ pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, sco
 
 @pytest.fixture
 def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
-    """The SQL blocks of docs/shared.md, the first of them run; names are this test's own. URL without user; blocks."""
+    """The SQL blocks of docs/shared.md, the first of them run; names are replaced for this test. URL without user;
+    blocks.
+    """
     own, text = token_hex(4), (Path(__file__).parents[3] / "docs" / "shared.md").read_text()
     for name in ("our_team", "other_team", "DATABASE judgments"):
         text = text.replace(name, f"{name}_{own}")
@@ -36,7 +38,7 @@ def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
 
 
 async def test_users_have_what_the_docs_give_them(docs: tuple[str, list[str]]) -> None:
-    """Its owner makes the tables; another is told which rights are missing, and with those of the docs has all."""
+    """The owner makes the tables; another user is told of missing rights, and has all with those in the docs."""
     url, (grants,) = docs
     owner = SharedServer(PostgresDriver(url.format(user="our_team"), tenant="t"))
     other = SharedServer(PostgresDriver(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t"))

@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: tables made once, rights, connections that end, servers and clients that hang, locks."""
+"""Specific to PostgreSQL: table creation, rights, ended connections, hanging servers and clients, locks."""
 
 import asyncio
 import gc
@@ -27,14 +27,14 @@ Machine = Callable[..., SharedServer]
 
 @pytest.fixture
 def admin(running: ServerOfTests) -> Iterator[Admin]:
-    """A connection of the owner's."""
+    """A connection as the owner."""
     with closing(psycopg.connect(running.url, autocommit=True)) as connection:
         yield connection
 
 
 @pytest.fixture
 def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A new database; options of it as the test's parameter."""
+    """A new database; its options are the test's parameter."""
     name = f"db_{token_hex(4)}"
     admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 {getattr(request, 'param', '')}".encode())
     yield running.url.rpartition("/")[0] + f"/{name}"
@@ -43,7 +43,7 @@ def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) ->
 
 @pytest.fixture
 async def machine(url: str) -> AsyncIterator[Machine]:
-    """Make servers, each as of a machine of its own; closed in the end."""
+    """Make servers, each as from a separate machine; closed at the end."""
     async with AsyncExitStack() as stack:
 
         def make(address: str = url) -> SharedServer:
@@ -62,26 +62,26 @@ def do(url: str, *statements: str) -> None:
 
 
 async def claim(server: SharedServer, *contents: str, runner: str = "one") -> str:
-    """Claim contents one by one; whose they are, by first letter."""
+    """Claim contents one by one; return the owners by first letter."""
     found = await server.claim(TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30)
     return "".join(one.share.value[0] for one in found)
 
 
 async def refused(request: Awaitable[object]) -> SharedUnavailable:
-    """Return what the server is unavailable for."""
+    """Return why the server is unavailable."""
     with pytest.raises(SharedUnavailable) as caught:
         await request
     return caught.value
 
 
 async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
-    """Eight that ask a new database at the same time all get an answer, and share."""
+    """Eight that use a new database at once all get an answer, and share."""
     told = await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
     assert sorted(told) == ["o", *"t" * 7]
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
-    """An older xscore says so, and what to do."""
+    """An older xscore is told to update."""
     await claim(machine(), "a")
     do(url, "UPDATE xscore.version SET number = 2")
     error = await refused(machine().check())
@@ -90,7 +90,7 @@ async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: s
 
 
 async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: str) -> None:
-    """A running process does not stay without them."""
+    """A running process recovers from removed tables."""
     server = machine()
     await claim(server, "a")
     do(url, "DROP SCHEMA xscore CASCADE")
@@ -99,7 +99,7 @@ async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: st
 
 
 async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine, admin: Admin) -> None:
-    """After a restart, or behind a firewall that forgets, no request fails."""
+    """After a restart, or behind a firewall that drops connections, no request fails."""
     server = machine()
     await asyncio.gather(*(claim(server, str(number)) for number in range(8)))
     assert ended(admin, server) > 1
@@ -108,7 +108,7 @@ async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine
 
 
 def ended(admin: Admin, server: SharedServer) -> int:
-    """End all connections to its database; return how many."""
+    """End all connections to its database; return their number."""
     ending = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
     (row,) = admin.execute(ending, (server.name.rpartition("/")[2],)).fetchall()
     return int(str(row[0]))
@@ -116,7 +116,7 @@ def ended(admin: Admin, server: SharedServer) -> int:
 
 @pytest.mark.parametrize("kept", [0, 3])
 async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, machine: Machine, kept: int) -> None:
-    """Nothing waits on, no connection is left behind, and once it answers again it is asked again."""
+    """No call waits on, no connection is left behind, and once it answers again it is used again."""
     server = machine()
     await asyncio.gather(*(claim(server, str(number)) for number in range(kept)))
     running.hang()
@@ -135,7 +135,7 @@ async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, m
 
 
 async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine: Machine, admin: Admin) -> None:
-    """Eight claim, keep and leave in any order: each content is one's at a time, and there is no deadlock."""
+    """Eight claim, keep and release in any order: each content has one owner at a time, without deadlock."""
     owners: dict[str, str] = {}
 
     async def run(number: int) -> None:
@@ -157,7 +157,7 @@ async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine:
 
 
 async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: str) -> None:
-    """Runners gone for a day are forgotten with their claims; whose claims another took over are the other's."""
+    """Runners gone for a day are forgotten with their claims; claims taken over since are kept."""
     server = machine()
     await claim(server, "a", "b", runner="gone")
     do(url, "UPDATE xscore.runner SET until = now() - interval '2 days'")
@@ -169,13 +169,13 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
 
 
 async def reserve(server: SharedServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
-    """Have a reservation hold dollars of a capped day."""
+    """Let a reservation hold dollars of a capped day."""
     holding = DollarHolding(reservation=name, day=day, held_usd=Decimal(usd), spent_usd=Decimal(0), lease_s=30)
     return await server.reserve(holding, cap_usd=Decimal(cap))
 
 
 async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
-    """The table does not grow for ever; what the day has spent stays."""
+    """The table does not grow for ever; the day's spending stays."""
     server = machine()
     await reserve(server, "old", "1", day="2026-11-01")
     await reserve(server, "today", "0.4")
@@ -188,7 +188,7 @@ async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, ur
 
 
 async def test_transactions_that_read_an_old_state_are_refused(machine: Machine, url: str) -> None:
-    """With repeatable reads a cap would be passed unseen: an error says what to set."""
+    """With repeatable reads a cap could be exceeded unseen: an error says what to set."""
     await claim(machine(), "a")
     name = url.rpartition("/")[2]
     do(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")

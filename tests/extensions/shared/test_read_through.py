@@ -1,4 +1,4 @@
-"""The local store with a server behind it: paid once over all stores, kept here first, and what happens without it."""
+"""The local store with a server behind it: paid once over all stores, stored locally first, and outages."""
 
 import asyncio
 import sqlite3
@@ -31,7 +31,7 @@ PATIENCE_S = 20.0
 
 
 class Place(Struct):
-    """A store of its own, as on a machine of its own, with the server behind it."""
+    """A store as on a separate machine, with the server behind it."""
 
     path: Path
     link: ServerLink
@@ -47,7 +47,7 @@ class Place(Struct):
         await write([Judgment(content, 0.5, f"why {content}") for content in contents])
 
     def stored(self) -> dict[str, str]:
-        """Contents that the local store knows, with their reasons."""
+        """Return the contents in the local store, with their reasons."""
         with closing(connect_store(self.path)) as connection:
             known = read_judgments(connection, (TURN, judge_key(JUDGE), 0))
             return {
@@ -61,7 +61,7 @@ MakePlace = Callable[..., Awaitable[Place]]
 
 @pytest.fixture
 async def place(tmp_path: Path, link_to: NewLink) -> AsyncIterator[MakePlace]:
-    """Make places, as on machines of their own."""
+    """Make places, as on separate machines."""
     async with AsyncExitStack() as stack:
 
         async def make(name: str, *, lease_s: float = 30.0, **options: object) -> Place:
@@ -76,14 +76,14 @@ async def place(tmp_path: Path, link_to: NewLink) -> AsyncIterator[MakePlace]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110  what it waits for has no event
+        while not is_so():  # noqa: ASYNC110  the server's state has no event to await
             await asyncio.sleep(0.01)
 
 
 async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
-    """It is settled without a call, and from then on the other's store knows it with its reason."""
+    """It is settled without a call, and then the other's store has it with its reason."""
     here, there = await place("here"), await place("there")
     async with here.claims() as claims:
         (ours,) = await claims.claim([["a", "b"]], at_most=1)
@@ -98,7 +98,7 @@ async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
 
 
 async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
-    """A pack that another machine claimed is theirs; once its runner is done, it is free."""
+    """A pack claimed by another machine is free once its runner is done."""
     here, there = await place("here"), await place("there")
     async with there.claims() as others:
         async with here.claims() as claims:
@@ -110,7 +110,7 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
 
 
 async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> None:
-    """Without signs of life they hold for one lease."""
+    """Without a heartbeat claims hold for one lease."""
     here, there = await place("here", lease_s=0.2), await place("there")
     claims = here.claims()
     await claims.claim([["a"]], at_most=1)  # it is never entered, so it shows no life: as after a SIGKILL
@@ -120,7 +120,7 @@ async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> 
 
 
 async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:
-    """A slow call is not paid twice: signs of life go out well within a lease."""
+    """A slow call is not paid twice: heartbeats are sent well within a lease."""
     here, there = await place("here", lease_s=0.3), await place("there")
     async with here.claims() as claims, there.claims() as others:
         await claims.claim([["a"]], at_most=1)
@@ -137,7 +137,7 @@ NESTED = b"*1\r\n" * 3_000 + b":1\r\n"
 
 @pytest.fixture(params=["down", "hanging", "garbage", "nested"])
 async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSettings]:
-    """Settings that name what is no shared server: nobody, one that never answers, and others."""
+    """Settings whose URL leads to no shared server: a free port, a silent host, and others."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         opened.append(writer)
@@ -165,7 +165,7 @@ async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSetti
 async def test_without_the_server_the_local_store_goes_on(
     tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
 ) -> None:
-    """It is said once, nothing waits for it a second time, and the receipt tells what is here alone."""
+    """It is reported once, nothing waits for it twice, and the receipt says what is only local."""
     said: list[str] = []
     link = link_of(no_server, note=said.append, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
@@ -178,15 +178,15 @@ async def test_without_the_server_the_local_store_goes_on(
         await place.through.aclose()
         assert place.stored() == {"a": "why a", "b": "why b", "c": "why c"}
     (once,) = said
-    assert "going on with the local store alone" in once
+    assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1
-    assert place.through.warnings() == ("3 judgments are in the local store alone: the shared server was away",)
+    assert place.through.warnings() == ("only in the local store, since the shared server was away: 3 judgments",)
 
 
 async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_up(
     tmp_path: Path, link_of: Callable[..., ServerLink]
 ) -> None:
-    """Once 3,000 nested arrays come instead of an answer, every candidate is still claimed and judged here."""
+    """If 3,000 nested arrays come as an answer, every candidate is still claimed and judged locally."""
     sane_left = 1
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -214,14 +214,14 @@ async def test_a_server_that_answers_nonsense_in_the_middle_of_a_turn_is_given_u
         assert list(place.stored()) == ["a", "b", "c"]
         await link.aclose()
     (once,) = said
-    assert "going on with the local store alone" in once
+    assert "continuing with only the local store" in once
     assert len(link.warnings()) == 1 and len(place.through.warnings()) == 1
 
 
 async def test_a_required_server_stops_the_run(
     tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
 ) -> None:
-    """Nothing is claimed, so nothing is paid for; the error says how to go on."""
+    """Nothing is claimed, so nothing is paid for; the error names the remedy."""
     link = link_of(no_server, require=True, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = SharedJudgmentStore(StoredJudgments(commits), link)
@@ -234,11 +234,11 @@ async def test_a_required_server_stops_the_run(
 
 @pytest.fixture
 async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
-    """Make links of any settings."""
+    """Make links from any settings."""
     async with AsyncExitStack() as stack:
 
         def make(settings: SharedSettings, **options: object) -> ServerLink:
-            made = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # of a test's choice
+            made = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # each test passes valid options
             stack.push_async_callback(made.aclose)
             return made
 
@@ -246,7 +246,7 @@ async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
 
 
 async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlace, running: ServerOfTests) -> None:
-    """An outage loses nothing: what was kept before is there, and what was judged during it arrives."""
+    """An outage loses nothing: earlier judgments are there, and those made during it arrive."""
     said: list[str] = []
     here = await place("here", note=said.append, timeout_s=0.3, look_again_s=0.1)
     there = await place("there")
@@ -269,7 +269,7 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlac
 
 
 async def test_a_short_restart_is_not_noticed(place: MakePlace, running: ServerOfTests) -> None:
-    """A request waits for a server that is just starting, within its deadline."""
+    """A request waits for a starting server, within its deadline."""
     said: list[str] = []
     here = await place("here", note=said.append, timeout_s=10)
     async with here.claims() as claims:

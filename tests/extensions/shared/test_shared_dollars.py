@@ -1,4 +1,4 @@
-"""A tenant's dollars of a day: never beyond the cap over all who share the server, and the dead do not keep theirs."""
+"""A tenant's daily dollars: never beyond the cap over all processes, and dead processes return theirs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,12 +25,12 @@ DAY = "2026-11-22"
 
 
 class Clock(Struct):
-    """A wall clock that jumps."""
+    """A wall clock that can jump."""
 
     now: float = NOON
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
@@ -48,25 +48,25 @@ class Counted(Struct):
 
 @pytest.fixture
 async def own(tmp_path: Path) -> AsyncIterator[Budget]:
-    """The caps of a store: none."""
+    """A store without caps."""
     async with GroupCommit(tmp_path / "memory.db") as commits:
         yield turn_budget(commits, turn_id="t", caps=Caps(), clock=Clock())
 
 
 async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
-    """What the cap has room for."""
+    """Return what the cap leaves."""
     look = DollarHolding(reservation="look", day=day, held_usd=Decimal(0), spent_usd=Decimal(0), lease_s=1)
     return await server.reserve(look, cap_usd=Decimal(cap))
 
 
 async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSettings, server: SharedServer) -> None:
-    """All of it can be spent, no call more, and the server is asked far less than once a call."""
+    """All of it can be spent and not a call more, with far fewer round trips than calls."""
     counted = [Counted(server_factory(shared)()) for _ in range(4)]
     bound, actual = Decimal("0.01"), Decimal("0.004")
     spent: list[Decimal] = []
 
     async def process(server: Counted) -> None:
-        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # `Counted` forwards every call to a server
         dollars = SharedBudget(own, link, cap_usd=Decimal(1), clock=Clock())
 
         async def worker() -> None:
@@ -93,7 +93,7 @@ async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSett
 async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
     own: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
-    """What it may have cost is spent; what one cost less is free again, and more counts too."""
+    """An unknown cost counts in full; an overestimate is returned, and an underestimate is added."""
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock())
     for actual in (None, Decimal("0.05"), Decimal("0.15")):
         await dollars.settle(await dollars.reserve(Decimal("0.1")), actual)
@@ -104,7 +104,7 @@ async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
 async def test_what_a_killed_process_held_is_free_after_its_lease(
     own: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
-    """What it had told of stays spent."""
+    """Reported spending stays."""
     dead = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
     await dead.settle(await dead.reserve(Decimal("0.1")), Decimal("0.1"))
     await dead.reserve(Decimal("0.8"))  # it is never settled: as after a SIGKILL
@@ -115,7 +115,7 @@ async def test_what_a_killed_process_held_is_free_after_its_lease(
 
 
 async def test_each_day_has_its_own(own: Budget, link_to: NewLink, server: SharedServer) -> None:
-    """A call is charged on the day on which its dollars were set aside; at midnight the whole cap is there again."""
+    """A call is charged to the day of its reservation; at midnight the whole cap is available."""
     clock = Clock()
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=clock)
     late = await dollars.reserve(Decimal("0.9"))

@@ -1,4 +1,4 @@
-"""Checksums of what a server keeps: what was changed is not believed, and ends the server's part in the run."""
+"""Checksums of a server's data: altered data is rejected and ends the server's use in the run."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ ONE = Judgment("a" * 32, 0.7, "because – 見 \udce9", "p1", 3, 0.25)
 
 
 def test_what_was_encoded_comes_back() -> None:
-    """Every field, also of a reason that is not UTF-8."""
+    """Every field, also with a reason that is not UTF-8."""
     assert decode_judgments(TURN, encode_judgments(TURN, [ONE, ONE._replace(content_hash="b", reason="")])) == {
         ONE.content_hash: ONE,
         "b": ONE._replace(content_hash="b", reason=""),
@@ -43,13 +43,13 @@ def test_a_changed_field_is_damage(changed: tuple[int, object]) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", "null", "[" * 9_000, '["a","b","c","d","e","f"]', b"\xff"])
 def test_what_is_no_judgment_is_damage(text: str | bytes) -> None:
-    """Nothing of it gets out but the one error."""
+    """No fault escapes except as the one error."""
     with pytest.raises(StoreDamaged):
         decode_judgments(TURN, [("a", text)])
 
 
 def test_a_judgment_of_another_turn_is_damage() -> None:
-    """A row that slipped to another turn, judge, sample or content does not fit."""
+    """A row moved to another turn, judge, sample or content does not match."""
     ((content, text),) = encode_judgments(TURN, [ONE])
     for names, named in [(("t", "judge", 0), content), (("turn", "j", 0), content), (("turn", "judge", 1), content)]:
         with pytest.raises(StoreDamaged):
@@ -62,7 +62,7 @@ def test_a_judgment_of_another_turn_is_damage() -> None:
 async def test_damage_at_the_server_is_not_believed(
     tmp_path: Path, running: ServerOfTests, server: SharedServer, link_to: NewLink, tenant: str
 ) -> None:
-    """The memory is judged here, it is said, and the server is not asked again in this run."""
+    """The memory is judged locally with a message, and the server is not used again in this run."""
     names = ("turn", judge_key(JUDGE), 0)
     await server.store_judgments(names, [ONE._replace(content_hash="a")])
     meddler = redis.Redis.from_url(running.url)

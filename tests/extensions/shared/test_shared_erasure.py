@@ -1,4 +1,4 @@
-"""An erasure reaches the shared server, or says that it did not, and asks again later."""
+"""An erasure reaches the shared server, or reports that it did not and is retried."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ BOTH = [Judgment("a" * 32, 0.5, "of a"), Judgment("b" * 32, 0.6, "of b")]
 
 
 async def known(server: SharedServer, names: tuple[str, str, int]) -> str:
-    """Which of two contents are judged in a turn, by first letter."""
+    """Return which of two contents are judged in a turn, by first letter."""
     (found,) = await server.claim(names, [["a" * 32, "b" * 32]], at_most=0, runner="one", lease_s=30)
     return "".join(sorted(content[0] for content in found.known))
 
@@ -41,7 +41,7 @@ async def known(server: SharedServer, names: tuple[str, str, int]) -> str:
 async def test_a_server_erases_by_content_by_turn_and_single_judgments(
     server: SharedServer, shared: SharedSettings
 ) -> None:
-    """In every turn of the tenant, and of this tenant alone; what was not there is not counted."""
+    """Erased in every turn of this tenant only; missing rows are not counted."""
     neighbour = server_factory(replace(shared, tenant=f"{shared.tenant}-2"))()
     for names in (TURN, OTHER, THIRD):
         await server.store_judgments(names, BOTH)
@@ -58,7 +58,7 @@ async def test_a_server_erases_by_content_by_turn_and_single_judgments(
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
 async def test_many_turns_are_erased_in_steps(server: SharedServer) -> None:
-    """A content that hundreds of turns judged is left in none of them."""
+    """A content judged by hundreds of turns is left in none of them."""
     turns = [(f"turn {number}", "judge", 0) for number in range(450)]
     for names in turns:
         await server.store_judgments(names, BOTH)
@@ -69,7 +69,7 @@ async def test_many_turns_are_erased_in_steps(server: SharedServer) -> None:
 def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
     make_repo: MakeRepo, shared: SharedSettings, running: ServerOfTests
 ) -> None:
-    """Scores and reasons of the erased content are there no more, asked again to be sure; all others are."""
+    """Scores and reasons of the erased content are gone, checked by a second request; all others stay."""
     root = make_repo(FILES)
 
     async def ask(settings: Settings) -> str:
@@ -101,7 +101,7 @@ def test_what_a_memory_was_judged_by_is_gone_from_the_server_too(
 
 
 def test_what_a_server_could_not_be_told_is_owed_to_it(tmp_path: Path) -> None:
-    """The hashes outlive the text: by content unless another memory shows it, by turn where a question is erased."""
+    """Hashes outlive the text: by content unless another memory shows it, by turn if a question is erased."""
     (tmp_path / "project").mkdir()
     with Store.open(find_root(tmp_path / "project"), user_data_dir=tmp_path / "user") as store:
         gone, twin, same = (

@@ -1,4 +1,4 @@
-"""A process's link to the server: what is said when it goes away and comes back, however often."""
+"""A process's link to the server: messages when it is lost and returns, however often."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 
 
 class Flapping(Struct):
-    """A server that can be had away."""
+    """A server that can be taken away."""
 
     server: SharedServer
     is_unavailable: bool = False
@@ -30,15 +30,15 @@ class Flapping(Struct):
 
 
 async def life(server: SharedServer) -> bool:
-    """Ask something."""
+    """Send a request."""
     await server.heartbeat("one", lease_s=1)
     return True
 
 
 async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
-    """By pairs, so that the latest line tells how it is; many requests of one outage say it once."""
+    """In pairs, so that the latest line shows the state; many requests in one outage report it once."""
     flapping, said = Flapping(server), list[str]()
-    link = ServerLink(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # `Flapping` forwards every call to a server
     for outage in (1, 2):
         flapping.is_unavailable = True
         assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
@@ -46,16 +46,16 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
         await link.wait_until_back()
         assert await link.ask(life, otherwise=False)
         assert ["goes on" if "going on" in line else "back" for line in said] == ["goes on", "back"] * outage
-    assert said[0] == "the shared server is away (it said so, 1); going on with the local store alone"
+    assert said[0] == "the shared server is away (it said so, 1); continuing with only the local store"
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False
     await link.aclose()
 
 
 async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
-    """What it was not told of is in the local store, and the run does not pass for one that shared all."""
+    """What was not sent is in the local store, and the run does not count as fully shared."""
     flapping = Flapping(server)
-    link = ServerLink(lambda: flapping, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: flapping, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # `Flapping` forwards every call to a server
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = SharedJudgmentStore(StoredJudgments(commits), link)
         with pytest.raises(SharedUnavailable):
@@ -63,8 +63,8 @@ async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: Share
                 await claims.claim([["a"]], at_most=1)
                 flapping.is_unavailable = True
                 await through.writer("turn", JUDGE)([Judgment("a", 0.5)])
-        with pytest.raises(SharedUnavailable):  # and nobody waits for it
+        with pytest.raises(SharedUnavailable):  # without waiting
             await link.wait_until_back()
         await through.aclose()
-    assert through.warnings() == ("1 judgments are in the local store alone: the shared server was away",)
+    assert through.warnings() == ("only in the local store, since the shared server was away: 1 judgment",)
     await link.aclose()

@@ -1,4 +1,4 @@
-"""Limits a minute over several processes: held in every second, and asked for less than once a call."""
+"""Per-minute limits over several processes: held in every second, with less than one request a call."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,17 +20,17 @@ CALL = RateShare(1, 100, 80, 20)
 
 
 class Grant(Struct):
-    """What the server dealt out, and between which moments it may be used from, by the loop's clock."""
+    """What the server granted, and the earliest times of its use by the loop's clock."""
 
     earliest: float
     latest: float
-    """The moment itself is the server's; how long its answer took is not known, only how long question and answer."""
+    """The exact time is the server's; only the round trip's duration is known."""
     requests: float
     waits: bool
 
 
 class Watched(Struct):
-    """A server that notes what it deals out."""
+    """A server that records its grants."""
 
     server: SharedServer
     grants: list[Grant] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Watched(Struct):
         return getattr(self.server, name)
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
-        """Pass on."""
+        """Pass it on."""
         now = asyncio.get_running_loop().time
         asked = now()
         wait_s = await self.server.take(bucket, amounts, limits)
@@ -48,22 +48,22 @@ class Watched(Struct):
 
 
 def most_in_a_second(grants: Sequence[Grant]) -> float:
-    """Requests that surely lie in the busiest second, however long answers took."""
+    """Count the requests certain to be in the busiest second, however long answers took."""
     seconds = (
         sum(one.requests for one in grants if one.earliest >= first.earliest and one.latest < first.earliest + 1.0)
         for first in grants
     )
-    return max(seconds, default=0.0)  # on a machine so slow that nobody had to wait
+    return max(seconds, default=0.0)  # 0 on a machine too slow for any wait
 
 
 async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
-    """Once the burst is spent, no second has more than 1.05 times the rate, whoever asks, and nobody is left out."""
+    """After the burst no second exceeds 1.05 times the rate over all processes, and each gets its share."""
     rpm, processes, calls = 12_000, 4, 250
     watched = [Watched(server_factory(shared)()) for _ in range(processes)]
     began = asyncio.get_running_loop().time()
 
     async def process(server: Watched) -> None:
-        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # `Watched` forwards every call to a server
         rates = SharedRates(LocalRates(rpm=rpm), link, bucket="host model")
         for _ in range(calls):
             await rates.take(CALL)
@@ -78,7 +78,7 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
 
 
 async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: SharedServer) -> None:
-    """Tokens are taken at the upper bound; the rest serves whoever asks next, of this process or another."""
+    """Tokens are taken at the upper bound; the next caller, in any process, uses the rest."""
     one = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     for _ in range(30):  # the burst is of 3,000 tokens
         await one.take(CALL)
@@ -88,7 +88,7 @@ async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: Shared
 
 
 async def test_what_is_used_beyond_the_bound_is_owed(link_to: NewLink, server: SharedServer) -> None:
-    """A reply that was longer than its bound is paid off by those after it."""
+    """A reply longer than its bound is paid off by later ones."""
     rates = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     await rates.take(CALL)
     rates.settle(CALL, RateShare(1, 4_000, 0, 0))
@@ -97,7 +97,7 @@ async def test_what_is_used_beyond_the_bound_is_owed(link_to: NewLink, server: S
 
 
 async def test_a_call_that_is_given_up_leaves_its_share(link_to: NewLink, server: SharedServer) -> None:
-    """Who is cancelled while it waits for its share gives it to the next."""
+    """A caller cancelled while waiting for its share gives it to the next."""
     rates = SharedRates(LocalRates(rpm=60), link_to(), bucket="h")
     for _ in range(3):
         await rates.take(CALL)
@@ -110,7 +110,7 @@ async def test_a_call_that_is_given_up_leaves_its_share(link_to: NewLink, server
 
 
 async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
-    """Where no limit is known the server is not opened for one."""
+    """Without a known limit the server is not contacted for one."""
 
     def never() -> SharedServer:
         raise AssertionError("opened")
@@ -122,7 +122,7 @@ async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
 
 
 async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
-    """They are then its own; where the server is required, nothing is sent."""
+    """Limits are then local; if the server is required, nothing is sent."""
     nobody = validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})
     link = ServerLink(server_factory(nobody), require=False, timeout_s=0.1)
     rates = SharedRates(LocalRates(rpm=60), link, bucket="h")

@@ -1,4 +1,4 @@
-"""What a `shared.url` is, who may set it and who sees it; when a server is opened, and what the doctor says of it."""
+"""`shared.url`: valid forms, who may set it and who sees it; when a server is opened; the doctor's row."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ ACL = next(
 
 
 def settings(url: str, **more: object) -> SharedSettings:
-    """Settings with this URL."""
+    """Return settings with this URL."""
     return validate_group(SharedSettings, {"url": url, **more})
 
 
@@ -51,13 +51,13 @@ def settings(url: str, **more: object) -> SharedSettings:
     ],
 )
 def test_a_url_is_shown_without_what_it_keeps_secret(url: str, name: str) -> None:
-    """Scheme, host, port and database are all that a message may have of it."""
+    """Messages show only scheme, host, port and database."""
     assert displayed_url(url) == name
 
 
 @pytest.mark.parametrize("url", ["secret", "http://secret@host", "redis://", "redis://u:se/cret@host", "redis://h:0"])
 def test_a_url_that_names_no_server_is_refused(url: str) -> None:
-    """The error says how one is written and holds nothing of it."""
+    """The error shows the valid form and nothing of the URL."""
     with pytest.raises(UsageError, match="names no server") as caught:
         server_factory(settings(url))
     assert "secret" not in str(caught.value) + caught.value.hint
@@ -75,7 +75,7 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     ],
 )
 async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None:
-    """Before anything is connected, and without a word of the URL that may be secret."""
+    """Refused before a connection, without showing a part that may be secret."""
     with pytest.raises(UsageError, match="cannot be read") as caught:
         server_factory(settings(url))()
     assert caught.value.hint
@@ -85,7 +85,7 @@ async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None
 
 
 def test_a_missing_extra_says_what_to_install() -> None:
-    """Before anything is sent."""
+    """Refused before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
     imports = (
         "from xscore.settings import validate_group\nfrom xscore.settings.model import SharedSettings\n"
@@ -97,7 +97,7 @@ def test_a_missing_extra_says_what_to_install() -> None:
 
 
 def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
-    """A clone that names one is not believed, and that is said."""
+    """A clone's URL is ignored with a message."""
     (tmp_path / ".xscore.toml").write_text('[shared]\nurl = "redis://evil.example"\nrequire = true\n')
     loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert loaded.settings.shared == SharedSettings()
@@ -105,7 +105,7 @@ def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
 
 
 def test_config_show_has_no_password() -> None:
-    """The setting is shown as messages show it."""
+    """The setting is shown as in messages."""
     environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
     found = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
     assert [one.value for one in found if one.name == "shared.url"] == ["redis://…@host:6379/0?password=…"]
@@ -113,12 +113,12 @@ def test_config_show_has_no_password() -> None:
 
 
 def with_server(server: OpenAIServer, shared: SharedSettings) -> Settings:
-    """Settings that judge at the loopback host and share."""
+    """Settings with the loopback judge and a shared server."""
     return replace(settings_for(server), shared=shared)
 
 
 async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
-    """What the local store knows is never asked of the server, which need not even be there."""
+    """The server is never asked for what the local store has, and need not even run."""
     root = make_repo(FILES)
     with OpenAIServer() as host:
         async with Pipeline.open(root, settings_for(host)) as pipeline:
@@ -131,10 +131,10 @@ async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
 
 
 async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:
-    """What it is, the tenant, and what becomes of a run without it; nothing where nothing is shared."""
+    """Its type, the tenant, and what a run does without it; nothing if sharing is off."""
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (found,) = await checks.check_shared_server(Settings(shared=shared))
-    assert found.ok and shared.tenant in found.detail and "goes on without it" in found.detail
+    assert found.ok and shared.tenant in found.detail and "continues without it" in found.detail
     (away,) = await checks.check_shared_server(
         Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
     )
@@ -149,9 +149,9 @@ async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, runnin
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
 async def test_the_documented_account_suffices(running: ServerOfTests) -> None:
-    """On Redis an account with the rights that the page names does all a run needs, for its own tenant alone."""
+    """On Redis an account with the rights listed in the docs can do everything, for its tenant only."""
     admin = redis.Redis.from_url(running.url)
-    await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # as the library has it
+    await admin.execute_command(*ACL)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
     await admin.aclose()
     url = running.url.replace("redis://", "redis://our-team:password@")
     mine, other = (SharedServer(RedisDriver(url, tenant=name)) for name in ("our-team", "other"))

@@ -1,4 +1,4 @@
-"""The names of our figures in spans, against the conventions package that is installed."""
+"""Our span attribute names, compared with the installed conventions package."""
 
 import importlib
 import inspect
@@ -25,7 +25,7 @@ from xscore.records.receipt import Coverage, Latency, TurnFigures
 from xscore.records.turn import Turn
 
 MOVED = "Moved to the [OpenTelemetry GenAI semantic conventions repository]"
-"""Said of every GenAI name since 1.42: they are kept elsewhere, under the same name."""
+"""The note on every GenAI name since 1.42: moved elsewhere under the same name."""
 USAGE = Usage(**{name: at + 11 for at, name in enumerate(Usage.__struct_fields__)})
 CALL = CallRecord(
     id="c", turn_id="t", stage=Stage.JUDGE, provider="openai", host="a.example:443", model="m", started_at=1.0,
@@ -45,7 +45,7 @@ NAMES = {*OF_CALL, *OF_TURN, *OF_STAGE}
 
 
 def conventional() -> dict[str, str]:
-    """Every attribute name of the installed package, with what its module says below it."""
+    """Return every attribute name in the installed package, with its docstring."""
     found: dict[str, str] = {}
     for info in pkgutil.iter_modules(in_development.__path__):
         module = importlib.import_module(f"{incubating.__name__}.attributes.{info.name}")
@@ -57,7 +57,7 @@ def conventional() -> dict[str, str]:
 
 
 def test_every_name_is_theirs_or_says_that_it_is_ours() -> None:
-    """A name outside `xscore.` is one that the installed conventions have, and have not replaced by another."""
+    """A name outside `xscore.` is in the installed conventions and not deprecated."""
     theirs = conventional()
     for name in NAMES:
         assert name.startswith("xscore.") or name in theirs, f"{name} is no name of the installed conventions"
@@ -66,26 +66,26 @@ def test_every_name_is_theirs_or_says_that_it_is_ours() -> None:
 
 
 def test_no_name_of_ours_is_one_of_theirs() -> None:
-    """What we call `xscore.…` has no name there; the stable ones among theirs are stable."""
+    """Our `xscore.…` names have no conventional name; the stable ones we use are stable there."""
     assert not {name for name in conventional() if name.startswith("xscore.")}
     stable = {error_attributes.ERROR_TYPE, server_attributes.SERVER_ADDRESS, server_attributes.SERVER_PORT}
     assert stable <= OF_CALL.keys() and error_attributes.ERROR_TYPE in OF_TURN.keys() & OF_STAGE.keys()
 
 
 def test_the_version_is_one_that_is_published() -> None:
-    """`SCHEMA_URL` names a schema that the installed package knows."""
+    """`SCHEMA_URL` names a schema known to the installed package."""
     assert SCHEMA_URL in {schema.value for schema in Schemas}
 
 
 @pytest.mark.parametrize("stage", list(Stage))
 def test_every_stage_of_a_call_is_an_operation_of_theirs(stage: Stage) -> None:
-    """A stage that is added needs an operation, of the conventions' own list."""
+    """A new stage needs an operation from the conventions' list."""
     from opentelemetry.semconv._incubating.attributes.gen_ai_attributes import GenAiOperationNameValues
 
     assert OPERATIONS[stage] in {value.value for value in GenAiOperationNameValues}
 
 
 def test_every_kind_of_token_is_told() -> None:
-    """A kind of token that is added to `Usage` has an attribute, or is left out on purpose."""
+    """A new token kind of `Usage` has an attribute, or is deliberately left out."""
     left_out = {"cache_write_1h_tokens"}  # a part of the cache writes, for which there is no name
     assert {getattr(USAGE, name) for name in Usage.__struct_fields__ if name not in left_out} <= set(OF_CALL.values())

@@ -1,4 +1,4 @@
-"""Turns as spans, taken with the SDK's own in-memory exporter."""
+"""Turns as spans, read from the SDK's in-memory exporter."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore s
 
 
 class Taken:
-    """A provider of tracers whose spans stay in memory."""
+    """A tracer provider that keeps spans in memory."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -37,16 +37,16 @@ class Taken:
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
-        """All that ended, in the order they began."""
+        """Return all ended spans in starting order."""
         return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
     def named(self, name: str) -> ReadableSpan:
-        """The one span of this name."""
+        """Return the one span of this name."""
         (found,) = [span for span in self.spans if span.name == name]
         return found
 
     def below(self, above: ReadableSpan) -> list[ReadableSpan]:
-        """The spans whose parent this one is."""
+        """Return the children of a span."""
         assert above.context is not None
         return [span for span in self.spans if span.parent and span.parent.span_id == above.context.span_id]
 
@@ -58,12 +58,12 @@ def taken() -> Taken:
 
 
 def told(span: ReadableSpan) -> dict[str, object]:
-    """The attributes of a span."""
+    """Return a span's attributes."""
     return dict(span.attributes or {})
 
 
 def failed_stages(taken: Taken) -> dict[str, str | None]:
-    """The stages that ended in an error -> which."""
+    """Stages that ended in an error -> its kind."""
     stages = taken.below(taken.named("xscore ask"))
     return {span.name: span.status.description for span in stages if span.status.status_code is StatusCode.ERROR}
 
@@ -71,7 +71,7 @@ def failed_stages(taken: Taken) -> dict[str, str | None]:
 async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
     shop: Path, server: OpenAIServer, taken: Taken
 ) -> None:
-    """One trace: the turn, six stages below it in order, each call below the stage that made it."""
+    """One trace: the turn, six stages below it in order, each call below its stage."""
     server.score = table({"shop/prices.py::total": 95})
     async with Pipeline.open(
         shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
@@ -92,7 +92,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 
 
 async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """Coverage, kept, dollars and tokens of the spans are those of the receipt."""
+    """Coverage, kept, dollars and tokens of the spans match the receipt."""
     server.score = table({"shop/prices.py::total": 95})
     async with Pipeline.open(
         shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
@@ -114,7 +114,7 @@ async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer,
 
 
 async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """Words planted in the task, a path, a memory, a reason, an error and the answer are in no exported span."""
+    """Words planted in task, path, memory, reason, error and answer are in no exported span."""
     words = ("platypus", "quokka", "wombat", "numbat", "bilby", "potoroo")
     (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
     server.answer = "numbat"
@@ -130,7 +130,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
 
 
 async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """A 429 that was retried is an ended span with its kind; the turn itself ended well."""
+    """A retried 429 is an ended span with its kind; the turn itself succeeded."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
     async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
@@ -142,7 +142,7 @@ async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenA
 
 
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
-    """A turn whose host refuses the key raises as ever, and its turn and last stage end in that error."""
+    """A turn whose host refuses the key still raises, and its turn and last stage end in that error."""
     server.misbehave(Fault.WRONG_KEY, times=99)
     async with Pipeline.open(shop, settings_for(server, probe=True), listener=trace_listener(taken.traces)) as pipeline:
         with pytest.raises(ProviderError) as caught:
@@ -157,7 +157,7 @@ async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, serv
 async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
     shop: Path, server: OpenAIServer, taken: Taken
 ) -> None:
-    """Ctrl-C ends in a receipt and in spans that have all ended; the turn's says why."""
+    """Ctrl-C ends in a receipt and in ended spans; the turn's says why."""
     server.latency_s = 0.3
     settings = settings_for(server, pack_size=1, concurrency=2)
     async with Pipeline.open(shop, settings, listener=trace_listener(taken.traces)) as pipeline:
@@ -173,7 +173,7 @@ async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
 
 
 async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path, server: OpenAIServer) -> None:
-    """A program's own trace goes on through a turn."""
+    """A program's own trace continues through a turn."""
     taken = Taken()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):

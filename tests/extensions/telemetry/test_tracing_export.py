@@ -1,4 +1,4 @@
-"""Spans on their way to a collector: a real one on loopback, one that is silent, and none at all."""
+"""Exporting spans to a collector: a real one on loopback, a silent one, and none."""
 
 import socket
 from pathlib import Path
@@ -30,12 +30,12 @@ def traced(server: OpenAIServer) -> Settings:
 
 @pytest.fixture(autouse=True)
 def to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy of the machine's own stands between."""
+    """Remove the machine's proxies."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answer]:
-    """Ask so often in one pipeline."""
+    """Ask N times in one pipeline."""
     async with Pipeline.open(shop, traced(server)) as pipeline:
         return [await pipeline.ask(TASK) for _ in range(times)]
 
@@ -43,7 +43,7 @@ async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answe
 async def test_a_collector_gets_every_span_of_a_turn(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OTLP over HTTP: a span for the turn, each stage and each attempt, under our name and the environment's words."""
+    """OTLP over HTTP: a span for turn, stages and attempts, with our service name and the environment's attributes."""
     server.score = table({"shop/prices.py::total": 95})
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
     with Collector() as collector:
@@ -60,7 +60,7 @@ async def test_a_collector_gets_every_span_of_a_turn(
 
 
 async def test_the_command_line_is_not_told(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A detector of processes, which would tell the arguments and with them the task, is not asked."""
+    """A process detector, which would reveal the arguments and so the task, is not run."""
     monkeypatch.setenv("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "otel,process")
     with Collector() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
@@ -71,7 +71,7 @@ async def test_the_command_line_is_not_told(shop: Path, server: OpenAIServer, mo
 async def test_a_collector_that_is_not_there_costs_one_warning(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The turn ends as ever and says so; the next one does not knock again, and says that of its spans too."""
+    """The turn succeeds with a warning; the next one does not connect again, and warns about its spans too."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         free_port = free.getsockname()[1]
@@ -87,7 +87,7 @@ async def test_a_collector_that_is_not_there_costs_one_warning(
 async def test_a_silent_collector_is_not_waited_for(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who accepts and never answers gets its second and no more."""
+    """A collector that accepts and never answers gets one second."""
     monkeypatch.setattr(notify, "PATIENCE_S", 0.2)
     with Collector(silent=True) as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)

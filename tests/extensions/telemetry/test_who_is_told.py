@@ -1,4 +1,4 @@
-"""Whom a turn tells of itself: nobody unless it is set, and one who fails, is slow or is missing costs a warning."""
+"""Telemetry is off by default; a failing, slow or missing listener costs only a warning."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ TASK = Turn(task="The discount of total is taken twice; take it once.")
 async def test_nobody_is_told_unless_it_is_set(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without `telemetry.otel` a collector named in the environment is sent nothing."""
+    """Without `telemetry.otel` a collector named in the environment gets nothing."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
@@ -33,7 +33,7 @@ async def test_nobody_is_told_unless_it_is_set(
 
 
 async def test_ctrl_c_while_spans_are_sent_loses_no_answer(shop: Path, server: OpenAIServer) -> None:
-    """The turn is over by then: what was paid for is given, with a word about the spans."""
+    """The turn is over by then: its result is returned, with a warning about the spans."""
     began, may_end = threading.Event(), threading.Event()
 
     def send(turn: object) -> str:
@@ -52,7 +52,7 @@ async def test_ctrl_c_while_spans_are_sent_loses_no_answer(shop: Path, server: O
 
 
 def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
-    """Neither the command line nor the pipeline loads it, nor the module that makes spans."""
+    """Neither the command line nor the pipeline imports it, nor our span module."""
     program = (
         "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build, xscore.extensions.telemetry.spans;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
@@ -62,7 +62,7 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
 
 
 async def test_who_cannot_be_told_costs_one_warning(shop: Path, server: OpenAIServer) -> None:
-    """An exporter that raises takes nothing from the turn, and the stored receipt knows nothing of it."""
+    """An exporter that raises does not affect the turn or the stored receipt."""
 
     def fail(turn: object) -> str:
         raise ValueError("OTEL_EXPORTER_OTLP_TIMEOUT is no number")
@@ -78,7 +78,7 @@ async def test_who_cannot_be_told_costs_one_warning(shop: Path, server: OpenAISe
 async def test_a_missing_extra_is_said_before_anything_is_sent(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the setting and without the packages, opening says what to install."""
+    """With the setting but without the packages, opening says what to install."""
     monkeypatch.setattr("xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there")
     settings = replace(settings_for(server), telemetry=TelemetrySettings(otel=True))
     with pytest.raises(UsageError, match="not installed") as caught:

@@ -1,4 +1,4 @@
-"""What an embedder does to a turn: the order of judging, and never what is judged."""
+"""An embedder changes the order of judging, never what is judged."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.observers import EventList
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
 from xscore.pipeline.build import Pipeline
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
 
@@ -27,12 +27,12 @@ def embedding_server() -> Iterator[EmbeddingServer]:
 
 
 def with_embedder(settings: Settings, model: str, base_url: str = "") -> Settings:
-    """Give the settings an embedder."""
+    """Return the settings with an embedder."""
     return replace(settings, embedding=EmbeddingSettings(model=model, base_url=base_url))
 
 
 async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set[str]:
-    """Ask; give the ids of all that were judged. Nothing may be left over."""
+    """Ask; return the ids of all judged memories. None may be left over."""
     server.counts.judgments.clear()
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
@@ -41,7 +41,7 @@ async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set
 
 
 async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """H07: an embedder changes which memories come first, and not which are judged."""
+    """H07: an embedder changes which memories come first, but not which are judged."""
     plain = settings_for(embedding_server)
     without = await judged(shop, plain, embedding_server)
     assert embedding_server.embedded == []
@@ -52,7 +52,7 @@ async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_
 
 
 def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """A turn that embeds pays no second of CPU for a client that it does not use."""
+    """A turn that embeds spends no CPU second on an unused client."""
     embedder = {"XSCORE_EMBEDDING_MODEL": "openai:vectors-1", "XSCORE_EMBEDDING_BASE_URL": embedding_server.url}
     words = [sys.executable, "-X", "importtime", "-m", "xscore", "context", "the discount", "--judge", "lexical"]
     environ = {**os.environ, **embedder, "OPENAI_API_KEY": "sk-test"}
@@ -66,7 +66,7 @@ def test_embedding_imports_no_vendors_sdk(shop: Path, embedding_server: Embeddin
 async def test_vectors_are_made_once_and_again_only_for_what_changed(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
-    """The second turn embeds its task alone; an edited function is embedded anew."""
+    """The second turn embeds only its task; an edited function is embedded again."""
     settings = replace(
         with_embedder(settings_for(embedding_server), "openai:vectors-1"), judge=JudgeSettings(model="lexical")
     )
@@ -87,20 +87,20 @@ async def test_vectors_are_made_once_and_again_only_for_what_changed(
 async def test_a_host_that_fails_costs_the_likeness_and_no_more(
     shop: Path, embedding_server: EmbeddingServer, judge: str
 ) -> None:
-    """The turn goes on by words alone, and says so."""
+    """The turn continues with words alone, with a warning."""
     embedding_server.statuses = [400] * 9
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
     settings = replace(settings, judge=replace(settings.judge, model=judge))
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates
-    assert any("by words alone" in warning for warning in answer.warnings)
+    assert any("by words only" in warning for warning in answer.warnings)
 
 
 async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The task's own vector is waited for no longer than those of the memories."""
+    """The task's own vector is awaited no longer than the memories'."""
     monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.TURN_WAIT_S", 0.2)
     embedding_server.silent_s = 3.0
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
@@ -113,7 +113,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
 
 
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """Calls that embed are entered as `embed`, with their tokens and price, and are in the turn's receipt."""
+    """Embedding calls are recorded as `embed`, with tokens and price, and are in the turn's receipt."""
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
@@ -129,20 +129,14 @@ async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: Embeddin
 async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
-    """After `xscore index` a turn embeds its task alone; where the host fails, the index stands and it is said."""
-    told: list[str] = []
-
-    class Listener(Observer):
-        def note(self, message: str) -> None:
-            told.append(message)
-
+    """After `xscore index` a turn embeds only its task; if the host fails, the index is kept, with a warning."""
     lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
     settings = with_embedder(lexical, "openai:vectors-1")
     embedding_server.statuses = [400]
-    async with Pipeline.open(shop, settings, observer=Listener()) as pipeline:
+    async with Pipeline.open(shop, settings, observer=(told := EventList())) as pipeline:
         report = await pipeline.index()
         assert report.memories.total > 5
-        assert any("have no vector yet" in message for message in told)
+        assert any("have no vector yet" in message for message in told.notes)
         await pipeline.index()
         assert len(embedding_server.embedded) == report.memories.total
         await pipeline.context(TASK)
@@ -150,7 +144,7 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
 
 
 async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """`terms` is the default: no call, no other scores, no other judge."""
+    """`terms` is the default: no call, and the same scores and judge."""
     lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
     async with Pipeline.open(shop, lexical) as pipeline:
         plain = await pipeline.ask(TASK, answer=False)

@@ -1,4 +1,4 @@
-"""Dense vectors: kept, brought up to date, searched exactly, and gone with their memories."""
+"""Dense vectors: stored, updated, searched exactly, and deleted with their memories."""
 
 import asyncio
 import sqlite3
@@ -20,25 +20,25 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 class Folding(EndpointEmbedder):
-    """An embedder that needs no host, and counts what it was asked for."""
+    """A local embedder that counts its texts."""
 
     def __init__(self) -> None:
         self.name, self.asked = "folding", list[str]()
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float16]:
-        """Return one row a text."""
+        """Return one row for each text."""
         self.asked += texts
         return np.array([[len(text), 1.0] for text in texts], dtype=np.float16)
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two texts a call."""
+    """Batches of two texts."""
     monkeypatch.setattr(turn_likeness, "TEXTS_A_CALL", 2)
 
 
 def put(store: Store, **texts: str) -> dict[str, str]:
-    """Put functions; give their ids by name."""
+    """Add functions; return their ids by name."""
     memories = [function(name, text=text) for name, text in texts.items()]
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, memories)
@@ -46,12 +46,12 @@ def put(store: Store, **texts: str) -> dict[str, str]:
 
 
 def vectors_of(connection: sqlite3.Connection, embedder: str) -> set[str]:
-    """Give the ids that have one, of whatever state."""
+    """Return the ids that have a vector, in any state."""
     return {row[0] for row in connection.execute("SELECT memory_id FROM vec WHERE embedder = ?", (embedder,))}
 
 
 async def test_only_what_is_missing_is_embedded(store: Store) -> None:
-    """H07: the first time all, at most `limit`; then nothing, until there is a new memory."""
+    """H07: all at first, at most `limit`; then none until there is a new memory."""
     put(store, a="read the file", b="write the file", c="close the door")
     folding = Folding()
     assert await embed_missing(store.connection, folding, limit=2) == 2
@@ -64,18 +64,18 @@ async def test_only_what_is_missing_is_embedded(store: Store) -> None:
 
 
 async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store) -> None:
-    """No vector outlives what it was made of: neither a deleted memory's nor that of a text since changed."""
+    """No vector outlives its text: neither a deleted memory's nor that of a changed text."""
     ids = put(store, a="read the file", b="write the file")
     await embed_missing(store.connection, Folding())
     put(store, a="read the socket")
     assert vectors_of(store.connection, "folding") == {ids["b"]}
-    assert vectors_of(store.connection, TERM_EMBEDDER) == set(ids.values())
+    assert {identifier for identifier, _ in store.vectors(TERM_EMBEDDER)} == set(ids.values())
     store.connection.execute("DELETE FROM memory WHERE id = ?", (ids["b"],))
     assert vectors_of(store.connection, "folding") == set()
 
 
 async def test_a_memory_that_changes_while_it_is_embedded_gets_no_old_vector(store: Store) -> None:
-    """A vector is kept only where the text it was made of still stands."""
+    """A vector is stored only if its text is still current."""
     put(store, a="read the file")
 
     class Slow(Folding):
@@ -88,7 +88,7 @@ async def test_a_memory_that_changes_while_it_is_embedded_gets_no_old_vector(sto
 
 
 async def test_a_kill_between_two_batches_keeps_the_first(store: Store) -> None:
-    """Each batch is committed by itself."""
+    """Each batch is committed separately."""
     put(store, a="read the file", b="write the file", c="close the door")
 
     class Dying(Folding):
@@ -104,7 +104,7 @@ async def test_a_kill_between_two_batches_keeps_the_first(store: Store) -> None:
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(1, 70), st.integers(0, 1_000))
 def test_the_nearest_are_those_of_the_exact_cosine(count: int, dims: int, k: int, seed: int) -> None:
-    """B17: whatever the dimension, search gives the k best by cosine, best first, equals by id, no others."""
+    """B17: for any dimension, search returns the k best by cosine, best first, ties by id."""
     chance = np.random.default_rng(seed)
     rows = chance.integers(-2, 3, size=(count, dims)).astype("<f2")
     query = chance.integers(-2, 3, size=dims).astype(np.float32)

@@ -8,12 +8,13 @@ cannot close. Trade-off: a body that does not fit is skipped for a smaller one r
 
 from collections.abc import Mapping, Sequence
 
-from xscore.platform.text import counted, ellipsize
+from xscore.platform.text import counted, ellipsize, escape_controls
 from xscore.prompts.fences import escape_attribute, escape_tags
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Kind
 from xscore.records.receipt import Answer, Selected
 from xscore.settings import SelectionSettings
+from xscore.store.store import Store
 
 FENCE = "xscore_context"
 _BODY = "xscore_source"
@@ -25,16 +26,24 @@ BELOW = "NOT relevant enough; listed so that you need not look there again:"
 MOST_BELOW = 5
 PLACE_CHARS, REASON_CHARS = 200, 120
 WORDS_MARGIN, WORDS_MOST = 0.15, 5
-"""When words alone ranked: how far above the threshold a memory must score, and how many are listed at most."""
+"""For a ranking by words: how far above the threshold a memory must score, and how many are listed at most."""
 LEAST_BODY_BYTES = 200
 """Show no body in less room than this."""
 _BEING_JUDGED = frozenset({UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED})
 
 
-def render_agent_bundle(answer: Answer, texts: Mapping[str, str], *, max_chars: int) -> str:
+def render_from_store(store: Store, answer: Answer, *, max_chars: int, errors: str = "") -> str:
+    """Render what is relevant, with texts from the store; see `render_agent_bundle`."""
+    found = store.memories([one.id for one in answer.selected])
+    texts = {id_: memory.text for id_, memory in found.items()}
+    return render_agent_bundle(answer, texts, max_chars=max_chars, errors=errors)
+
+
+def render_agent_bundle(answer: Answer, texts: Mapping[str, str], *, max_chars: int, errors: str = "") -> str:
     """Render what is relevant in at most `max_chars` bytes of UTF-8; return "" if nothing is relevant.
 
-    texts: the whole text of each selected memory that may be shown, by memory id.
+    texts: the whole text of each selected memory that may be shown, by memory id. errors: error output that came
+    with the task; a body that must be cut keeps the lines around the one that its stack trace names.
     """
     relevant = _relevant(answer)
     if not relevant:
@@ -53,11 +62,11 @@ def render_agent_bundle(answer: Answer, texts: Mapping[str, str], *, max_chars: 
         shown.append(one)
     if not shown:
         return ""
-    return head + "".join(lines) + "".join(_bodies(shown, texts, room=left)) + tail
+    return head + "".join(lines) + "".join(_bodies(shown, texts, room=left, trace=f"{answer.task}\n{errors}")) + tail
 
 
 def coverage_line(answer: Answer) -> str:
-    """Say what was judged, what was not, and whether words alone ranked."""
+    """Say what was judged, what was not, and whether only words ranked."""
     coverage = answer.coverage
     count = counted(coverage.candidates, "memory", "memories")
     left = f" {counted(answer.files_left, 'changed file')} not read yet." if answer.files_left else ""
@@ -77,7 +86,7 @@ def coverage_line(answer: Answer) -> str:
 
 
 def ranked_by_words(answer: Answer) -> bool:
-    """Whether words alone ranked the memories: no model judged."""
+    """Whether only words ranked the memories: no model judged."""
     return not answer.judge.is_model or bool(answer.ranked_by)
 
 
@@ -122,37 +131,56 @@ def _below_line(one: Selected) -> str:
     return f"~ {_place(one)}  {one.score:.2f}, below the cut of {one.threshold:.2f}"
 
 
-def _bodies(shown: Sequence[Selected], texts: Mapping[str, str], *, room: int) -> list[str]:
+def _bodies(shown: Sequence[Selected], texts: Mapping[str, str], *, room: int, trace: str) -> list[str]:
     """Return the bodies that fit, best first; cut the best one if it does not fit whole."""
     found = list[str]()
     for place, one in enumerate(shown):
-        text = texts.get(one.id, "").strip("\n")
+        text = escape_controls(texts.get(one.id, "").replace("\r", "")).strip("\n")
         if not text or room < LEAST_BODY_BYTES:
             continue
         body = _body(one, text)
         if size_of(body) > room and place == 0:
-            body = _first_lines(one, text, room=room)
+            body = _lines_around(one, text, _traced(one, trace), room=room)
         if body and size_of(body) <= room:
             found.append(body)
             room -= size_of(body)
     return found
 
 
-def _body(one: Selected, text: str, *, note: str = "") -> str:
+def _body(one: Selected, text: str, *, before: str = "", after: str = "") -> str:
     is_outline = ' shows="outline"' if one.kind == Kind.CLASS else ""
     clean = escape_tags(text, tags=_TAGS)
-    return f'<{_BODY} at="{escape_attribute(_place(one))}"{is_outline}>\n{clean}\n{note}</{_BODY}>\n'
+    return f'<{_BODY} at="{escape_attribute(_place(one))}"{is_outline}>\n{before}{clean}\n{after}</{_BODY}>\n'
 
 
-def _first_lines(one: Selected, text: str, *, room: int) -> str:
-    """Return as many of the first lines as fit, and say how many follow; empty if none fits."""
-    lines = text.split("\n")
-    left = room - size_of(_body(one, "", note=f"[{len(lines):,} more lines are not shown]\n"))
-    count = 0
-    for line in lines:
-        left -= size_of(escape_tags(line, tags=_TAGS)) + 1
+def _traced(one: Selected, trace: str) -> int:
+    """Return the line of a body, from 0, that a stack trace in `trace` points to; 0 if none does."""
+    from xscore.scorer.mentions import find_mentions, traced_line  # only for a body that is cut
+
+    if one.kind == Kind.CLASS:  # an outline has fewer lines than the file
+        return 0
+    line = traced_line(find_mentions("", trace), one.path, one.start_line, one.end_line)
+    return 0 if line is None else line - one.start_line
+
+
+def _lines_around(one: Selected, text: str, at: int, *, room: int) -> str:
+    """Return as many lines around line `at` as fit, and say how many are left out; empty if none fits."""
+    sizes = [size_of(escape_tags(line, tags=_TAGS)) + 1 for line in text.split("\n")]
+    first = last = min(at, len(sizes) - 1)
+    note = f"[{len(sizes):,} lines before not shown]\n"
+    left = room - size_of(_body(one, "", before=note if first else "", after=note))
+    while first > 0 or last < len(sizes):
+        goes_down = last < len(sizes) and (first == 0 or last - at <= at - first)
+        left -= sizes[last] if goes_down else sizes[first - 1]
         if left < 0:
             break
-        count += 1
-    note = f"[{counted(len(lines) - count, 'more line')} not shown]\n"
-    return _body(one, "\n".join(lines[:count]), note=note) if count else ""
+        first, last = (first, last + 1) if goes_down else (first - 1, last)
+    return _part(one, text, first, last) if last > first else ""
+
+
+def _part(one: Selected, text: str, first: int, last: int) -> str:
+    """Return the body of the lines `first` to `last` (excluded), from 0, with what is left out before and after."""
+    lines = text.split("\n")
+    before = f"[{counted(first, 'line')} before not shown]\n" if first else ""
+    after = f"[{counted(len(lines) - last, 'more line')} not shown]\n" if last < len(lines) else ""
+    return _body(one, "\n".join(lines[first:last]), before=before, after=after)

@@ -33,7 +33,7 @@ CHANGES_ASKED = "background_changes"
 PATIENCE_MS = 10
 """How long to wait for another process's transaction, in milliseconds."""
 CONTENDED_MS = 250
-"""How long to wait once more: who holds the store may be starting the process."""
+"""How long to wait once more: the process holding the store may be starting the background process."""
 
 
 def wake_background(

@@ -1,4 +1,4 @@
-"""What the background process of a store does: index, finish what a deadline cut short, judge again what has changed.
+"""The work of a store's background process: index, finish turns that a deadline cut short, judge changes again.
 
 Only turns of hooks, servers and `context` are finished: the newest of each thread, not older than a day, each once per
 process. It never asks and keeps every cap; where the user set no cap on a day, a turn costs at most what it was
@@ -10,7 +10,7 @@ Trade-off: a turn is finished only by the judge that began it; one asked with ot
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from decimal import Decimal
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from xscore.cache.background_lease import BackgroundLease
 from xscore.costs.caps import ZERO_USD, Caps, cap_status, spent_in_period
 from xscore.extensions.agents.background import CHANGES_ASKED
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.judging import JudgingWatch, judge_pool
+from xscore.pipeline.live_judging import JudgingWatch, judge_pool
 from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnOptions
 from xscore.pipeline.past_turns import turn_to_continue
 from xscore.pipeline.prepare import open_turn
@@ -31,16 +31,17 @@ from xscore.platform.errors import BudgetExhausted, ExitCode, StoreError, Xscore
 from xscore.platform.paths import RepositoryRoot, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
+from xscore.records.events import Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Judgment
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.settings import LoadedSettings
 from xscore.store import opening
 from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.siblings import opened_sibling
 from xscore.store.turns import BACKGROUND, replace_turn
 
 USD_A_DAY = Decimal(1)
-"""Most that background work costs in a UTC day where `budget.max_usd_day` is not set."""
+"""The most that background work costs in a UTC day if `budget.max_usd_day` is not set."""
 RETRY_S = 600.0
 """A turn that could not be finished is tried again after this long, if the process lives."""
 _IS_NEWEST = """
@@ -74,7 +75,7 @@ _SPENT = """
         OR (substr(turn_id, 1, 2) = 't_' AND coalesce(context, '{}') = '{}')
     )
 """
-"""A turn that was erased counts as one of the background, so that erasing resets no cap."""
+"""An erased turn counts as background work, so that erasing resets no cap."""
 
 
 class WorkDone(Struct):
@@ -106,9 +107,9 @@ class BackgroundWork:
         self._root, self._store_id, self._lease, self._clock = root, store_id, lease, clock
         self._tried = dict[str, float]()
         """Turn -> when it was last tried, on the clock of `time.monotonic`."""
-        self.done = WorkDone()
-        self.problem = ""
-        """What went wrong last."""
+        self.done: WorkDone = WorkDone()
+        self.problem: str = ""
+        """The latest problem."""
 
     async def catch_up(self) -> bool:
         """Index, finish turns until none is left, then judge changes if a hook asked for that.
@@ -148,7 +149,7 @@ class BackgroundWork:
                 return False
 
     def rest(self) -> None:
-        """Say that there is nothing to do now."""
+        """Report that there is nothing to do now."""
         self._lease.say("")
 
     def has_turns(self) -> bool:
@@ -157,9 +158,10 @@ class BackgroundWork:
             return self.is_left(connection)
 
     def known_paths(self) -> frozenset[str]:
-        """Return the paths of the index. Raises StoreError."""
+        """Return the paths of files that the index has read. Raises StoreError."""
         with self._reading() as connection:
-            return frozenset(path for (path,) in connection.execute("SELECT path FROM file").fetchall())
+            read = connection.execute("SELECT path FROM file WHERE excluded = '' OR file_hash <> ''")
+            return frozenset(path for (path,) in read.fetchall())
 
     @contextmanager
     def _reading(self) -> "Iterator[sqlite3.Connection]":
@@ -168,11 +170,11 @@ class BackgroundWork:
             yield connection
 
     def is_left(self, connection: sqlite3.Connection) -> bool:
-        """Whether there is a turn to finish that was not tried just before, or changes are to be judged."""
+        """Whether there is a turn to finish that was not just tried, or changes to judge."""
         return bool(self._next_turn(connection)[0] or read_meta(connection, CHANGES_ASKED))
 
     def _next_turn(self, connection: sqlite3.Connection) -> tuple[str, int]:
-        """Return the turn to finish, and how many memories it left; no name: there is none."""
+        """Return the turn to finish, and how many memories it left; an empty name: none."""
         rows: list[tuple[str, int]] = connection.execute(_CUT_SHORT, {"now": self._clock()}).fetchall()
         since = time.monotonic() - RETRY_S
         return next((row for row in rows if self._tried.get(row[0], since) <= since), ("", 0))
@@ -195,7 +197,7 @@ class BackgroundWork:
         return answer
 
     async def judge_changes(self) -> bool:
-        """Judge again, for the latest question of each open thread, what has changed since; False: it was interrupted.
+        """Judge what has changed since the latest question of each open thread; False: it was interrupted.
 
         Raises StoreError.
         """
@@ -251,19 +253,18 @@ class _StoreWatch(Observer):
     def __init__(self, root: RepositoryRoot) -> None:
         self._root = root
 
-    def stage(self, name: str) -> None:
-        """Raise StoreError if there is no store now."""
-        if not self._root.store_file.exists():
+    def on(self, event: TurnEvent) -> None:
+        """Raise StoreError if a stage begins and there is no store now."""
+        if isinstance(event, StageBegan) and not self._root.store_file.exists():
             raise StoreError("the store was removed", hint="Start `xscore watch` again.")
 
 
 def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineParts:
-    """Return the parts with what finishing this turn may cost. Raises BudgetExhausted if that is nothing."""
+    """Return the parts with this turn's remaining budget. Raises BudgetExhausted if there is none."""
     connection, budget = parts.store.connection, parts.settings.budget
     caps = [cap.left_usd for cap in cap_status(connection, Caps.of(budget), now=now, turn_id=turn_id)]
     if budget.max_usd_day is None:
-        (spent,) = connection.execute(_SPENT, {"since": now // DAY_S * DAY_S}).fetchone()
-        caps.append(USD_A_DAY - money.dollars_of_picodollars(spent))
+        caps.append(USD_A_DAY - _spent_today(parts, now=now))
         row = connection.execute("SELECT expected_cost FROM turn_figures WHERE turn_id = ?", (turn_id,)).fetchone()
         if row and row[0]:
             caps.append(money.dollars_of_picodollars(row[0]))
@@ -274,3 +275,13 @@ def _within_caps(parts: PipelineParts, turn_id: str, *, now: float) -> PipelineP
             "its cap, or the day's, is used up", hint="budget.max_usd_day sets what all work of a day may cost."
         )
     return parts.with_cap(min(caps))
+
+
+def _spent_today(parts: PipelineParts, *, now: float) -> Decimal:
+    """Return what background work has cost today, in all worktrees and clones."""
+    since = {"since": now // DAY_S * DAY_S}
+    spent = [parts.store.connection.execute(_SPENT, since).fetchone()[0]]
+    for store in parts.store.siblings():
+        with suppress(StoreError), opened_sibling(store) as sibling:
+            spent.append(sibling.execute(_SPENT, since).fetchone()[0])
+    return sum(map(money.dollars_of_picodollars, spent), ZERO_USD)

@@ -1,4 +1,4 @@
-"""What each coding agent's files look like: where its hooks, MCP servers and skills are, and what we put there.
+"""Each coding agent's files: where its hooks, MCP servers and skills are, and what we add there.
 
 `xscore agent install` and the plugins in `plugins/` are both made from this table. It reads and writes no file.
 Layouts as of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and Cursor 3.20. Trade-off: when a client moves a file or
@@ -15,7 +15,6 @@ from xscore.settings.load import DECISION_VENDORS, VENDORS
 
 SERVER = "xscore"
 """Our name among the MCP servers, skills and sub-agents of a client."""
-ABOUT = "A small model judges every memory of this repository against the task; what matters joins the prompt."
 KEY_VARIABLES = [f"{name.upper()}_API_KEY" for name in (*VENDORS, *DECISION_VENDORS)]
 """Variables that may hold a judge's key. Codex passes a server only the variables named here. Names, never values."""
 HOOK_SECONDS = {"prompt": 10, "session-start": 10, "stop": 30, "post-edit": 10}
@@ -205,8 +204,3 @@ def subagent_text(*, tool: str = f"mcp__{SERVER}__context") -> str:
     task = "You find context for another agent and change nothing. Call `context` once with the whole task; read what"
     rest = "it names; answer with the places that matter, as `path:start-end` and one line why, and what is not there."
     return f"{head}{task}\n{rest}\n\n{INSTRUCTIONS}"
-
-
-def agents_md_text() -> str:
-    """Return the section for the AGENTS.md of a user's repository."""
-    return f"## Context\n\n{INSTRUCTIONS}"

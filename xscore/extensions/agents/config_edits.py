@@ -6,6 +6,7 @@ we create begins with a line break; one that the user left empty does not. This 
 file. Trade-off: an entry added to `{}` shares its line with the bracket.
 """
 
+import codecs
 import json
 import re
 import tomllib
@@ -152,7 +153,7 @@ def read_table(source: bytes, name: str, file: Path) -> Any:
 
 def _toml(source: bytes, file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(source.decode())
+        return tomllib.loads(source.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         raise UsageError(f"{file}:{line[1] if line else 1}: not TOML: {error}", hint=_UNCHANGED) from error
@@ -173,10 +174,11 @@ class _Source:
         import tree_sitter_json
         from tree_sitter import Language, Parser
 
-        self.data, self.file = data, file
-        document = Parser(Language(tree_sitter_json.language())).parse(data).root_node
+        self.data, self.file = data, file  # places are counted in bytes: a byte order mark is read as spaces
+        read = data.replace(codecs.BOM_UTF8, b"   ", 1) if data.startswith(codecs.BOM_UTF8) else data
+        document = Parser(Language(tree_sitter_json.language())).parse(read).root_node
         try:
-            value = json.loads(_without_comments(data, document, 0).decode())
+            value = json.loads(_without_comments(read, document, 0).decode())
         except json.JSONDecodeError as error:
             raise UsageError(f"{file}:{error.lineno}: not JSON: {error.msg}", hint=_UNCHANGED) from error
         except (ValueError, RecursionError) as error:
@@ -190,7 +192,7 @@ class _Source:
         return json.loads(_text(node.child_by_field_name("value") or node, self.data))
 
     def pairs(self, node: "Node") -> dict[str, "Node"]:
-        """Return the members of an object by key; of a repeated key the last, as JSON parsers do."""
+        """Return the members of an object by key; for a repeated key the last, as JSON parsers do."""
         members = (child for child in node.named_children if child.type == "pair")
         return {json.loads(_text(pair.child(0), self.data)): pair for pair in members}
 

@@ -1,11 +1,18 @@
 """`xscore hook`: what coding agents run before a prompt, at the start and end of a session, and after an edit.
 
-It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output. A failure is stored
-for `xscore status`. Trade-off: a problem with a hook is shown there, not in the agent.
+It always exits with 0 and in time: an agent treats other codes as a veto, or discards the output. The agent's streams
+are set aside, so only the answer reaches standard output, whatever a library prints. A thread ends the process when its
+time is up, even while the main thread waits for a disk, a lock or the agent. A failure is stored for `xscore status`.
+Trade-offs: a problem with a hook is shown there, not in the agent; an end in time is like `kill -9`: the store survives
+it, but a model call that is still running is paid for and lost.
 """
 
+import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Lock, Thread
 
 import click
 from msgspec import Struct, field
@@ -15,12 +22,19 @@ from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import read_settings
 from xscore.cli.options import Flags, command
 from xscore.extensions.agents.hook_events import EVENTS, HookCall
-from xscore.extensions.agents.hook_guard import GRACE_S, AgentStreams, Watchdog
 from xscore.extensions.agents.hook_protocols import CLIENTS, addition, read_input, read_message, session_thread
 from xscore.platform.errors import UsageError
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.git import kill_git
+from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
+from xscore.platform.text import escape_controls, one_line
 from xscore.settings import AgentSettings
 from xscore.store.hook_state import describe_failure, hook_state_file, note_end
+
+GRACE_S = 0.7
+"""Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
+RECORDING_S = 0.2
+"""How long to wait for a failure to be stored, in seconds."""
+_LINE_CHARS = 200
 
 
 @command()
@@ -41,6 +55,82 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     return 0
 
 
+def _find_agents_root(folder: str) -> RepositoryRoot:
+    try:
+        return find_root(Path(folder))
+    except (OSError, ValueError) as error:  # a NUL, or too many characters
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"the agent's folder {folder[:40]!r} ({len(folder):,} characters) is no path: {why}",
+            hint="Start the agent in a folder that exists.",
+        ) from error
+
+
+class AgentStreams:
+    """The agent's standard output and error; once this is created, nothing else in the process can write to them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._answered = False
+        self._out, self._err = os.dup(1), os.dup(2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+
+    def answer(self, data: bytes) -> None:
+        """Write the answer; ignore any later one."""
+        with self._lock:
+            if not self._answered:
+                self._answered = True
+                _write(self._out, data)
+
+    def complain(self, message: str) -> None:
+        """Write one short line for the user to standard error."""
+        from xscore.store.redaction import redact  # only where something went wrong
+
+        line = one_line(escape_controls(redact(message).text))[:_LINE_CHARS]
+        _write(self._err, f"xscore: {line}\n".encode("utf-8", "replace"))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with suppress(OSError):  # the agent has gone, or a disk is full
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+
+class Watchdog:
+    """Ends the process with exit code 0 when its time is up."""
+
+    def __init__(self, until: float, *, last_words: Callable[[], None], record: Callable[[], None]) -> None:
+        """until: `time.monotonic` seconds. last_words: writes the answer. record: runs after it and stores why.
+
+        Either may hang, on an agent that does not read or on a disk; it is then abandoned.
+        """
+        self.until = until
+        """May change while the thread waits."""
+        self._last_words, self._record = last_words, record
+        self._over = Event()
+        Thread(target=self._wait, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching; the process may go on."""
+        self._over.set()
+
+    def _wait(self) -> None:
+        while (left := self.until - time.monotonic()) > 0:
+            if self._over.wait(min(left, 0.5)):
+                return
+        ending = Thread(target=self._say_and_record, daemon=True)
+        ending.start()
+        ending.join(RECORDING_S)
+        kill_git()
+        os._exit(0)
+
+    def _say_and_record(self) -> None:
+        self._last_words()
+        self._record()
+
+
 class _HookRun(Struct):
     """One run of a hook, with what is known so far: the watchdog may have to end it at any point."""
 
@@ -48,7 +138,7 @@ class _HookRun(Struct):
     client: str
     flags: Flags
     streams: AgentStreams = field(default_factory=AgentStreams)
-    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it calls back into this run
+    watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it needs this run
     state_file: Path | None = None
     call: HookCall | None = None
 
@@ -64,7 +154,7 @@ class _HookRun(Struct):
             raise UsageError(f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}.")
         message = read_message(read_input())
         self.client = self.client or message.client
-        root = find_root(Path(message.folder))
+        root = _find_agents_root(message.folder)
         self.state_file = hook_state_file(root, user_data_dir(None))
         loaded = read_settings(self.flags, start=root.path)
         own = loaded.settings

@@ -1,4 +1,4 @@
-"""What each hook event does: before a prompt, at the start of a session, at the end of an exchange, after an edit.
+"""The work of each hook event: before a prompt, at the start of a session, at the end of an exchange, after an edit.
 
 An event adds its text as soon as it has it; streams, time and failures are the guard's. What cannot be done in time is
 left to the background process. Trade-off: each event opens the store anew, since a hook is a process of its own.
@@ -13,13 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extension import implementations
-from xscore.extensions.agents.agent_bundle import render_agent_bundle
+from xscore.extensions.agents.agent_bundle import render_from_store
 from xscore.extensions.agents.hook_protocols import HookMessage, spoken_task
 from xscore.platform.errors import ExitCode
-from xscore.platform.paths import RepositoryRoot, user_data_dir
+from xscore.platform.paths import RepositoryRoot
 from xscore.platform.text import counted
+from xscore.records.events import Observer, StageBegan, TurnEvent
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer
 from xscore.records.turn import Turn
 from xscore.settings import LoadedSettings, Settings
 from xscore.store.hook_state import forget_session, read_hook_state, was_given
@@ -30,17 +30,19 @@ from xscore.store.store import Store
 INDEXING = "xscore is indexing this repository; later prompts get its context."
 CLEARED = ("clear", "compact")
 """Starts of a session whose context the agent has dropped."""
+RESUMED = "resume"
+"""Start of a session that still has its context: it knows what it was working on."""
 _NOTHING_JUDGED = (ExitCode.NOTHING_JUDGED, ExitCode.BUDGET)
-"""Exit codes of a turn that no host or cap let judge."""
+"""Exit codes of a turn in which no host or cap allowed judging."""
 
 
 class HookCall(Struct):
-    """One call of a hook, with what it was found to be about."""
+    """One call of a hook, with its context."""
 
     message: HookMessage
     client: str
     thread: str
-    """Of the agent's session; empty: it named none."""
+    """Thread of the agent's session; empty: it named none."""
     root: RepositoryRoot
     loaded: LoadedSettings
     state_file: Path
@@ -69,22 +71,11 @@ class HookCall(Struct):
         self.say(text)
 
     def wake(self, *, judges_changes: bool = False) -> bool:
-        """Have the background process finish what is left, and judge again what has changed if that is wanted."""
+        """Let the background process finish the rest, and judge changes again if asked to."""
         from xscore.extensions.agents.background import wake_background  # most prompts leave nothing
 
         place = self.root
         return wake_background(place.store_dir, place.path, settings=self.settings, judges_changes=judges_changes)
-
-    def open_store(self, *, create: bool = False) -> Store:
-        """Open the repository's store; without `create`, a missing one is empty. Raises StoreError."""
-        chosen = self.settings.store
-        return Store.open(
-            self.root,
-            user_data_dir=user_data_dir(chosen.user_data_dir),
-            trust=chosen.trust,
-            create=create,
-            settings=self.settings.memory,
-        )
 
 
 def before_prompt(call: HookCall) -> str:
@@ -96,7 +87,7 @@ def before_prompt(call: HookCall) -> str:
     if has_store(call.root.store_dir):
         answer = _run_turn(call, task)
     else:
-        call.open_store(create=True).close()
+        Store.open_with(call.root, call.settings, create=True).close()
     if answer is None:
         call.say(INDEXING)
     if answer is None or answer.partial:
@@ -116,12 +107,12 @@ def _run_turn(call: HookCall, task: str) -> Answer | None:
         async with Pipeline.open(call.root.path, _hurried(call), observer=_StageNotice(call)) as pipeline:
             if not read_meta(pipeline.store.connection, "index_profile"):
                 return None
-            options = TurnOptions(answer=False, command="hook").asked_at(STARTED_AT)
-            answer = await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
-            found = pipeline.store.memories([one.id for one in answer.selected])
-            texts = {id_: memory.text for id_, memory in found.items()}
-            call.add(render_agent_bundle(answer, texts, max_chars=call.settings.agents.hook_max_chars))
-            return answer
+
+            def deliver(answer: Answer) -> None:
+                call.add(render_from_store(pipeline.store, answer, max_chars=call.settings.agents.hook_max_chars))
+
+            options = TurnOptions(answer=False, command="hook", deliver=deliver).asked_at(STARTED_AT)
+            return await run_turn(pipeline.parts, Turn(task=task, thread=call.thread), options)
 
     return run_interruptible(work(), notify=lambda _: None, cleanup=lambda: os._exit(0), late_loop=True)
 
@@ -144,9 +135,10 @@ class _StageNotice(Observer):
     def __init__(self, call: HookCall) -> None:
         self._call = call
 
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-        self._call.notice = INDEXING if name == "index" else ""
+    def on(self, event: TurnEvent) -> None:
+        """Take a stage."""
+        if isinstance(event, StageBegan):
+            self._call.notice = INDEXING if event.name == "index" else ""
 
 
 def _problem_of(answer: Answer) -> str:
@@ -163,19 +155,20 @@ def at_session_start(call: HookCall) -> str:
         forget_session(call.state_file, call.thread)
     from xscore.extensions.agents.session_recap import render_recap
 
-    with call.open_store(create=True) as store:
-        call.add(render_recap(store, git=call.settings.index.git))
+    with Store.open_with(call.root, call.settings, create=True) as store:
+        if call.message.source != RESUMED:
+            call.add(render_recap(store, git=call.settings.index.git))
     call.wake()
     return ""
 
 
 def at_stop(call: HookCall) -> str:
-    """Remember the exchange that has just ended, and have what it edited judged again. Raises StoreError."""
+    """Remember the exchange that has just ended, and judge its edits again. Raises StoreError."""
     if call.message.stop_hook_active or not has_store(call.root.store_dir):
         return ""
     path, problem = call.message.transcript_path, ""
     if path:
-        with call.open_store() as store:
+        with Store.open_with(call.root, call.settings, create=False) as store:
             for remember in implementations("import_session", call.settings):
                 problem = remember(store, Path(path), origin=call.client, thread=call.thread, now=time.time())
     call.wake(judges_changes=True)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
-from xscore.platform.json_lines import without_values
+from xscore.platform.json_lines import decode_agent_json, without_values
 from xscore.prompts.fences import shorten_middle
 from xscore.prompts.injected_text import spoken_text
 
@@ -38,7 +38,7 @@ _EVENTS = {
 """Event -> client -> the client's name for it, used if the message does not give one."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _EDITED = ("file_path", "notebook_path", "path", "absolute_path")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 """Matches a command such as `/loop 5m check it`, but not a path such as `/etc/hosts is wrong`."""
 _GO_ON = frozenset(
@@ -93,14 +93,14 @@ class HookMessage(Struct, frozen=True):
         given = self.tool_input if isinstance(self.tool_input, dict) else {}
         named = [self.file_path, *(given.get(name) for name in _EDITED)]
         patch = given.get("command") or given.get("input") or ""
-        named += _PATCHED.findall(patch) if isinstance(patch, str) else []
+        named += re.findall(_PATCHED, patch) if isinstance(patch, str) else []
         return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and path))
 
 
 def read_message(data: bytes) -> HookMessage:
     """Decode an agent's message. Raises UsageError if it is not one."""
     try:
-        return msgspec.json.decode(data, type=HookMessage)
+        return decode_agent_json(data, HookMessage)
     except (ValueError, RecursionError) as error:
         why = without_values(error)
         raise UsageError(f"standard input is not an agent's hook message: {why}", hint=_WHO_WRITES) from error
@@ -142,20 +142,20 @@ def read_input() -> bytes:
     Raises UsageError if nothing is connected to it, or if it is too long.
     """
     if sys.stdin.isatty():
-        raise UsageError("nobody wrote to standard input", hint=_WHO_WRITES)
+        raise UsageError("nothing was written to standard input", hint=_WHO_WRITES)
     found = bytearray()
     while chunk := os.read(sys.stdin.fileno(), _CHUNK):
         found += chunk
         if len(found) > MAX_MESSAGE_BYTES:
             raise UsageError(f"standard input has more than {MAX_MESSAGE_BYTES >> 20} MiB", hint=_WHO_WRITES)
-        if chunk.rstrip().endswith(b"}") and _is_whole(found):
+        if chunk.rstrip().endswith(b"}") and _is_whole(bytes(found)):
             break
     return bytes(found)
 
 
-def _is_whole(data: bytearray) -> bool:
+def _is_whole(data: bytes) -> bool:
     try:
-        msgspec.json.decode(data, type=msgspec.Raw)
+        decode_agent_json(data, msgspec.Raw)
     except (ValueError, RecursionError):
         return False
     return True

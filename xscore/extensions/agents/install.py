@@ -1,4 +1,4 @@
-"""Add xscore to a coding agent's own files, show what that would change, and remove it again.
+"""`xscore agent`: add xscore to a coding agent's own files, show what that would change, remove it, list where it is.
 
 All changes are planned before the first file is written. The agent's files keep everything else in them. Nothing is
 written outside the home folder or the project, not even through a link, and no key is ever written. `clients` says
@@ -6,18 +6,24 @@ which files and entries, `config_edits` edits them. Trade-off: files are replace
 installation has to be run again.
 """
 
+import codecs
+import difflib
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import click
 from msgspec import Struct
 
+from xscore.cli.options import Flags, command
+from xscore.cli.text_layout import render_table
 from xscore.extensions.agents.clients import (
     CLIENTS,
     SERVER,
@@ -41,8 +47,11 @@ from xscore.extensions.agents.config_edits import (
 )
 from xscore.platform.errors import UsageError
 from xscore.platform.files import read_input_file, write_atomically
+from xscore.platform.paths import find_root
+from xscore.platform.text import one_line
 
 Scope = Literal["user", "project"]
+SCOPES: tuple[Scope, ...] = ("user", "project")
 MAX_BYTES = 32_000_000
 """Largest file to edit, in bytes; Claude Code lists its servers in the file that also holds its history."""
 _TABLE = f"mcp_servers.{SERVER}"
@@ -64,11 +73,18 @@ class Target(Struct, frozen=True):
         """Return the path of a client's file. Raises UsageError if a link leads out of the base folder."""
         base, folder = self.base, self.environ.get(self.client.folder_variable or " ", "").strip()
         if self.scope == "user" and folder:
-            base, name = Path(folder).expanduser().absolute(), name.removeprefix(f"{self.client.folder}/")
+            base, name = self._expanded(folder), name.removeprefix(f"{self.client.folder}/")
         path, real = base / name, os.path.realpath(base)
         if not Path(os.path.realpath(path)).is_relative_to(real):
             raise UsageError(f"{path} leads out of {base} through a link", hint="Nothing was changed.")
         return path
+
+    def _expanded(self, folder: str) -> Path:
+        try:
+            return Path(folder).expanduser().absolute()
+        except RuntimeError as error:
+            why = f"{self.client.folder_variable}: {folder} names an unknown user"
+            raise UsageError(why, hint="Write the path without `~`.") from error
 
     @property
     def program(self) -> str:
@@ -258,6 +274,82 @@ def toml_lines(entry: Mapping[str, object]) -> str:
 
 
 def _read(path: Path) -> bytes | None:
+    """Return what a file holds; None if there is no file, or nothing is in it."""
     if not os.path.lexists(path):
         return None
-    return read_input_file(path, max_bytes=MAX_BYTES, hint="Nothing was changed.")
+    data = read_input_file(path, max_bytes=MAX_BYTES, hint="Nothing was changed.")
+    return data if data.removeprefix(codecs.BOM_UTF8).strip() else None
+
+
+@command()
+@click.option("--client", required=True, type=click.Choice(list(CLIENTS)), help="The agent.")
+@click.option("--scope", default="project", type=click.Choice(SCOPES), help="This project (default), or all of yours.")
+@click.option(
+    "--print", "mode", flag_value="print", default="print", help="Show the change and write nothing (default)."
+)
+@click.option("--write", "mode", flag_value="write", help="Make the change.")
+@click.option("--remove", "mode", flag_value="remove", help="Remove it again; everything else in the files stays.")
+def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
+    """Add hooks, the MCP server and a skill to an agent's own files; everything else in them stays.
+
+    The hooks add context to every prompt. No key is written: xscore reads keys from the environment.
+    """
+    chosen = _target(client, cast(Scope, scope))
+    edits = plan_removal(chosen) if mode == "remove" else plan_install(chosen)
+    if mode != "print":
+        write_edits(edits, chosen.base)
+    body = [{"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits]
+    changed = [one for one in edits if one.action != "unchanged"]
+    shown = _diff(changed) if mode == "print" else _summary(changed)
+    none = "already installed: nothing to change" if mode != "remove" else "not installed: nothing to remove"
+    flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
+    flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
+    if mode == "print" and changed:
+        flags.terminal.note("nothing was written; add --write to make the change")
+    if scope == "project" and mode != "remove" and shutil.which("xscore") is None:
+        flags.terminal.note(
+            "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
+        )
+    other: Scope = "project" if scope == "user" else "user"
+    if mode != "remove" and installed_entries(_target(client, other)):
+        flags.terminal.note(f"also installed for --scope {other}: hooks run twice per prompt until you --remove one")
+
+
+@command()
+def list_agents(flags: Flags) -> None:
+    """Show which agents have xscore installed, and in which files."""
+    rows: list[tuple[str, str, str, str]] = []
+    problems: list[str] = []
+    for client in CLIENTS:
+        for scope in SCOPES:
+            try:
+                found = installed_entries(_target(client, scope))
+            except UsageError as error:
+                problems.append(error.message)
+                continue
+            rows.extend((client, scope, str(path), ", ".join(labels)) for path, labels in found.items())
+    names = ("client", "scope", "path", "entries")
+    body = {"installed": [dict(zip(names, row, strict=True)) for row in rows]}
+    text = render_table((), [tuple(map(one_line, row)) for row in rows])
+    flags.terminal.print_result(body, text, none="no agent has xscore: run `xscore agent install --client …`")
+    flags.terminal.notes(problems)
+
+
+def _target(client: str, scope: Scope) -> Target:
+    return target(client, scope, home=Path.home(), root=find_root(Path.cwd()).path, environ=os.environ)
+
+
+def _diff(edits: Sequence[FileEdit]) -> str:
+    """Return the change as a diff, with secrets redacted in the lines around it."""
+    from xscore.store.redaction import redact
+
+    lines: list[str] = []
+    for edit in edits:
+        before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (edit.before, edit.after))
+        old = "/dev/null" if edit.before is None else str(edit.path)
+        lines += difflib.unified_diff(before, after, old, str(edit.path), n=2, lineterm="")
+    return redact("\n".join(lines), prose=True).text
+
+
+def _summary(edits: Sequence[FileEdit]) -> str:
+    return "\n".join(f"{one.action}: {one_line(str(one.path))} ({', '.join(one.entries)})" for one in edits)

@@ -22,12 +22,12 @@ from xscore.cli.options import Flags
 from xscore.extensions.agents.background import wake_background
 from xscore.extensions.agents.mcp_calls import Call
 from xscore.platform.errors import UsageError
-from xscore.platform.paths import RepositoryRoot, find_root, user_data_dir
+from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.platform.text import ellipsize
 from xscore.platform.tokens import OTHER
+from xscore.records.events import Observer, Progress, StageBegan, TurnEvent
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
-from xscore.records.reports import Observer, Progress
 from xscore.records.turn import Scope, Turn
 from xscore.store.store import Store
 
@@ -91,14 +91,7 @@ class Workplace(Struct, frozen=True):
 
     def open_store(self, *, make: bool) -> Store:
         """Open the store without a pipeline. make: create it if it is missing. Raises StoreError."""
-        chosen = self.settings().settings
-        return Store.open(
-            self.root,
-            user_data_dir=user_data_dir(chosen.store.user_data_dir),
-            trust=chosen.store.trust,
-            create=make,
-            settings=chosen.memory,
-        )
+        return Store.open_with(self.root, self.settings().settings, create=make)
 
 
 def find_workplace(flags: Flags, folder: str = "") -> Workplace:
@@ -119,17 +112,16 @@ class ProgressReporter(Observer):
         """report: takes the progress, the total if known, and a message."""
         self._report, self._shown, self._at = report, 0.0, 0.0
 
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-        from xscore.cli.progress import STAGES
+    def on(self, event: TurnEvent) -> None:
+        """Tell of stages and of settled judgments."""
+        if isinstance(event, StageBegan):
+            from xscore.cli.progress import STAGES
 
-        self._tell(self._shown, None, STAGES.get(name, name))
-
-    def progress(self, progress: Progress) -> None:
-        """Some judgments settled."""
-        settled = progress.cached + progress.judged + progress.unjudged
-        if time.monotonic() - self._at >= REPORT_EVERY_S or settled == progress.candidates:
-            self._tell(settled, progress.candidates, f"judged {settled:,} of {progress.candidates:,}")
+            self._tell(self._shown, None, STAGES.get(event.name, event.name))
+        elif isinstance(event, Progress):
+            settled = event.cached + event.judged + event.unjudged
+            if time.monotonic() - self._at >= REPORT_EVERY_S or settled == event.candidates:
+                self._tell(settled, event.candidates, f"judged {settled:,} of {event.candidates:,}")
 
     def _tell(self, value: float, total: float | None, words: str) -> None:
         self._at = time.monotonic()
@@ -150,7 +142,7 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
     async with Pipeline.open(place.root.path, loaded, observer=ProgressReporter(call.report)) as pipeline:
         options = TurnOptions(answer=False, command="mcp")
         answer = await run_turn(pipeline.parts, turn, options.asked_at(started))
-        text = _text(pipeline, answer, given.max_tokens)
+        text = _text(pipeline, answer, given)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
             _finish_later(pipeline)
@@ -189,7 +181,7 @@ def _confined(path: str, root: Path) -> str:
 
 
 def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
-    """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since nobody can confirm."""
+    """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no one can confirm."""
     loaded = place.settings()
     budget = loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
@@ -202,15 +194,13 @@ def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> 
     return place.settings(**changed)
 
 
-def _text(pipeline: "Pipeline", answer: Answer, max_tokens: int | None) -> str:
-    from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_agent_bundle
+def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
+    from xscore.extensions.agents.agent_bundle import coverage_line, quoted, render_from_store
 
-    room = int((max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
+    room = int((given.max_tokens or pipeline.parts.settings.bundle.max_tokens) * OTHER)
     notes = "".join(f"\nNote: {quoted(said, WARNING_CHARS)}" for said in answer.warnings[:MOST_WARNINGS])
     notes = notes if len(notes.encode()) < room // 4 else ""
-    shown = pipeline.store.memories([one.id for one in answer.selected])
-    texts = {id_: memory.text for id_, memory in shown.items()}
-    bundle = render_agent_bundle(answer, texts, max_chars=room - len(notes.encode()))
+    bundle = render_from_store(pipeline.store, answer, max_chars=room - len(notes.encode()), errors=given.errors)
     if not bundle:
         bundle = f"{coverage_line(answer)}\nNothing in it is relevant enough to list."
     return bundle + notes

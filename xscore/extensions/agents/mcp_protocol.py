@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from xscore.platform.json_lines import decode_agent_json
+
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 TASKS_VERSION = "2025-11-25"
@@ -19,7 +21,7 @@ TASKS_VERSION = "2025-11-25"
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 _META = "io.modelcontextprotocol/"
 VERSION_KEY, CAPABILITIES_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities"
-SERVER_KEY, SUBSCRIPTION_KEY, RELATED_TASK_KEY = f"{_META}serverInfo", f"{_META}subscriptionId", f"{_META}related-task"
+SERVER_KEY, RELATED_TASK_KEY = f"{_META}serverInfo", f"{_META}related-task"
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -89,8 +91,8 @@ class _Wire(Struct):
 def read_message(line: bytes) -> Message | Refusal | None:
     """Read one line; return None for a response, since this server sends no requests."""
     try:
-        value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode_agent_json(line, object)
+    except (ValueError, RecursionError):
         return Refusal(PARSE_ERROR, "The line is not valid JSON.")
     if isinstance(value, list):
         return Refusal(INVALID_REQUEST, "Batches are not accepted: send one message per line.")

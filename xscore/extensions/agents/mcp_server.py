@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from xscore.cli.options import JUDGE, MAX_USD, SELECTION, Flags, command
 from xscore.extensions.agents.background import wake_background
-from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, CallOutcome
+from xscore.extensions.agents.mcp_calls import JUDGING, Call, CallLanes, CallOutcome, TaskRecord, TaskTable
 from xscore.extensions.agents.mcp_context import Workplace, find_workplace
 from xscore.extensions.agents.mcp_protocol import (
     INTERNAL_ERROR,
@@ -26,7 +26,6 @@ from xscore.extensions.agents.mcp_protocol import (
     MISSING_CAPABILITY,
     MODERN_VERSION,
     RESOURCE_NOT_FOUND,
-    SUBSCRIPTION_KEY,
     TASKS_EXTENSION,
     TASKS_VERSION,
     Envelope,
@@ -42,19 +41,33 @@ from xscore.extensions.agents.mcp_protocol import (
     refuse,
     response,
 )
-from xscore.extensions.agents.mcp_renewal import RENEW_AFTER_S, ServerState, can_renew, has_children, renew, take_state
-from xscore.extensions.agents.mcp_stdio import MOST_LINE_BYTES, TOO_LONG, StdioWire
-from xscore.extensions.agents.mcp_store_tools import read_receipt_resource, receipt_uri
-from xscore.extensions.agents.mcp_tasks import TaskRecord, TaskTable
-from xscore.extensions.agents.mcp_tools import INSTRUCTIONS, TEMPLATE, failure_result, offered_tools
+from xscore.extensions.agents.mcp_stdio import (
+    MOST_LINE_BYTES,
+    RENEW_AFTER_S,
+    TOO_LONG,
+    ServerState,
+    StdioWire,
+    can_renew,
+    has_children,
+    renew,
+    take_state,
+)
+from xscore.extensions.agents.mcp_tools import (
+    SERVER_INSTRUCTIONS,
+    TEMPLATE,
+    failure_result,
+    offered_tools,
+    read_receipt_resource,
+    receipt_uri,
+)
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.text import join_sentences
 from xscore.store.opening import has_store
 
 MOST_CALLS = 32
 """Calls that run or wait; more input is read only when one has ended."""
-MOST_OPEN = 32
-"""Open subscriptions, and as many requests that wait for tasks."""
+MOST_WAITING = 32
+"""Requests that wait for tasks."""
 TASK_AFTER_S = 8.0
 """After this long, a client that accepts tasks gets one in place of the result."""
 CLOSING_S = 1.5
@@ -85,7 +98,6 @@ class McpServer:
         self._tasks = TaskTable()
         self._awaiting: dict[RequestId, tuple[TaskRecord, Envelope]] = {}
         """Requests that get their answer when a task ends."""
-        self._subscriptions: dict[RequestId, Envelope] = {}
         self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
         self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
             "ping": lambda _message, _envelope: {},
@@ -95,7 +107,6 @@ class McpServer:
             "resources/list": lambda _message, envelope: cacheable({"resources": []}, envelope),
             "resources/templates/list": lambda _, envelope: cacheable({"resourceTemplates": [TEMPLATE]}, envelope),
             "resources/read": self._read_resource,
-            "subscriptions/listen": self._listen,
             "tasks/get": self._get_task,
             "tasks/result": self._await_task,
             "tasks/cancel": self._cancel_task,
@@ -121,8 +132,6 @@ class McpServer:
     def _close(self) -> None:
         for call in self._at_work:
             call.cancel()
-        for request_id, envelope in self._subscriptions.items():
-            self._answer(request_id, {"_meta": {SUBSCRIPTION_KEY: request_id}}, envelope)
         self._lanes.close(CLOSING_S)
 
     def _take(self, line: bytes) -> None:
@@ -142,7 +151,6 @@ class McpServer:
         """Handle a notification; only cancellations matter here."""
         request_id = message.params.get("requestId")
         if message.method == "notifications/cancelled" and isinstance(request_id, int | str):
-            self._subscriptions.pop(request_id, None)
             self._awaiting.pop(request_id, None)
             call = self._calls.pop(request_id, None)
             if call is not None:
@@ -156,7 +164,7 @@ class McpServer:
         if isinstance(envelope, Refusal):
             self._wire.send(refuse(envelope, request_id))
             return
-        if request_id in {*self._calls, *self._subscriptions, *self._awaiting}:
+        if request_id in {*self._calls, *self._awaiting}:
             self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request with this id is still open."), request_id))
             return
         method = self._methods.get(message.method)
@@ -186,7 +194,7 @@ class McpServer:
             "protocolVersion": found.version,
             "capabilities": capabilities,
             "serverInfo": self._server,
-            "instructions": INSTRUCTIONS,
+            "instructions": SERVER_INSTRUCTIONS,
         }
         self._answer(request_id, result, Envelope(is_modern=False))
 
@@ -194,7 +202,7 @@ class McpServer:
         found = {
             "supportedVersions": [MODERN_VERSION],
             "capabilities": {"tools": {}, "resources": {}, "extensions": {TASKS_EXTENSION: {}}},
-            "instructions": INSTRUCTIONS,
+            "instructions": SERVER_INSTRUCTIONS,
         }
         return cacheable(found, envelope)
 
@@ -237,16 +245,6 @@ class McpServer:
         self._at_work.add(call)
         self._lanes.start(call)
 
-    def _listen(self, message: Message, envelope: Envelope) -> Result:
-        """Open a subscription that never reports anything: the lists of this server do not change."""
-        assert message.id is not None
-        if len(self._subscriptions) >= MOST_OPEN:
-            return Refusal(INVALID_REQUEST, "Too many subscriptions are open.")
-        self._subscriptions[message.id] = envelope
-        about: dict[str, Any] = {"_meta": {SUBSCRIPTION_KEY: message.id}, "notifications": {}}
-        self._wire.send(notification("notifications/subscriptions/acknowledged", about))
-        return None
-
     def _get_task(self, message: Message, envelope: Envelope) -> Result:
         task = self._task_of(message, envelope)
         return task if isinstance(task, Refusal) else task.to_wire(envelope)
@@ -256,7 +254,7 @@ class McpServer:
         if isinstance(task, Refusal) or task.is_over:
             return task if isinstance(task, Refusal) else task.outcome()
         assert message.id is not None
-        if len(self._awaiting) >= MOST_OPEN:
+        if len(self._awaiting) >= MOST_WAITING:
             return Refusal(INVALID_REQUEST, "Too many requests are waiting for tasks.")
         self._awaiting[message.id] = task, envelope
         return None
@@ -332,7 +330,7 @@ class McpServer:
     def _renew_if_idle(self) -> None:
         if self._idle_since is None or self._at_work or monotonic() < self._idle_since + RENEW_AFTER_S:
             return
-        if self._subscriptions or self._tasks.any_known or not self._wire.is_quiet or has_children():
+        if self._tasks.any_known or not self._wire.is_quiet or has_children():
             self._idle_since = monotonic()
             return
         self._idle_since = None  # try once: if it cannot be done now, it cannot be done later
@@ -343,7 +341,7 @@ class McpServer:
 
 def _is_of_era(method: str, envelope: Envelope) -> bool:
     """Whether a method exists in the version of the request."""
-    if method in {"server/discover", "subscriptions/listen", "tasks/update"}:
+    if method in {"server/discover", "tasks/update"}:
         return envelope.is_modern
     if method in {"ping", "tasks/result"}:
         return not envelope.is_modern and (method == "ping" or envelope.version == TASKS_VERSION)

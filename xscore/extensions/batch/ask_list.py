@@ -1,4 +1,4 @@
-"""`ask --batch`: the questions of a list asked in one working session, sharing each pack where they can.
+"""`ask --batch`: the questions of a list asked in one working session, sharing packs if possible.
 
 Packs that questions can share are judged first. Then each question is an ordinary turn, which judges what is left; it
 uses the same judge, that of the shared layout. If a model gives no usable score in that layout, its questions are
@@ -13,7 +13,6 @@ from decimal import Decimal
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,10 +26,15 @@ from xscore.cli.phrases import describe_tokens
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.cli.text_layout import bold, faint
-from xscore.extensions.batch.shared_judging import SharedPhase, forecast_shared, judge_shared_packs
-from xscore.extensions.batch.shared_packs import AskListReport, JudgingTotals, SeparatePromptsCost
+from xscore.extensions.batch.shared_packs import (
+    AskListReport,
+    JudgingTotals,
+    SeparatePromptsCost,
+    SharedPhase,
+    forecast_shared,
+    judge_shared_packs,
+)
 from xscore.pipeline.answering import typical_answer_s
-from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.json_form import SCHEMA, Json, answer_json, record_json
 from xscore.pipeline.judging import Deadline
 from xscore.pipeline.model_factory import ModelJudgeFactory
@@ -49,6 +53,7 @@ from xscore.pipeline.question_list import (
     prepare_questions,
     read_question_file,
 )
+from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, ProviderError, UsageError
 from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, format_dollars, format_share, one_line
@@ -57,10 +62,6 @@ from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage
 from xscore.records.reports import Estimate
 from xscore.records.turn import Scope, Turn
-
-if TYPE_CHECKING:
-    from xscore.extensions.batch.shared_packs import AskListReport
-    from xscore.pipeline.question_list import Question
 
 NO_SHARED_SCORE = (
     "the model gave no usable score in the form that questions share, so each is judged alone, as by `xscore ask`"
@@ -75,7 +76,7 @@ WORST_FIRST = (
 
 
 class AskListOptions(Struct, frozen=True, kw_only=True):
-    """What is the same for all questions of the list."""
+    """The options shared by all questions of the list."""
 
     scope: Scope = field(default_factory=Scope)
     answer: bool = True
@@ -92,31 +93,23 @@ async def ask_list(
     *,
     on_answer: Callable[[Question, Answer], None] = lambda *_: None,
 ) -> AskListReport:
-    """Ask every question, call back with each answer as it comes, and account for the whole.
+    """Ask every question, call back with each answer, and report on the whole list.
 
     Raises UsageError where the estimate is declined, and what the first turn raises where nothing was asked yet.
     """
     identity, started = parts.judge.identity, asked.started or time.monotonic()
     failed = _shared_form_failed(parts)
     shares = not failed and parts.judge.with_shared_prompts() is not parts.judge
-    turns = TurnList(parts, _with_shared_prompts if shares else _as_given)
+    turns = TurnList(parts, shares)
     cost = SeparatePromptsCost(identity.provider, identity.host, PriceList(parts.settings.provider.price))
-    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost, shares=shares)
+    run = _AskListRun(parts, turns, questions.all, asked, on_answer, started, cost)
     turns.warnings += [f"earlier {NO_SHARED_SCORE}"] if failed else []
     await run.go()
     return run.account()
 
 
-def _with_shared_prompts(parts: PipelineParts) -> PipelineParts:
-    return replace(parts, judge=parts.judge.with_shared_prompts())
-
-
-def _as_given(parts: PipelineParts) -> PipelineParts:
-    return parts
-
-
 def _shared_form_failed(parts: PipelineParts) -> bool:
-    """Return whether the model lately gave no usable score to prompts in the layout that questions share."""
+    """Return whether the model recently gave no usable score to shared prompts."""
     judge = parts.judge.identity
     known = capabilities.read_capability(
         parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
@@ -127,19 +120,17 @@ def _shared_form_failed(parts: PipelineParts) -> bool:
 
 class _AskListRun(Struct):
     parts: PipelineParts
-    """As they were given: with the judge of a single question."""
+    """As given: with the judge of a single question."""
     turns: TurnList
     questions: Sequence[Question]
     asked: AskListOptions
     on_answer: Callable[[Question, Answer], None]
     started: float
     separate: SeparatePromptsCost
-    shares: bool
-    """Whether the judge is that of the shared layout."""
     id: str = field(default_factory=lambda: f"a_{random_hex(8)}")
     phases: list[SharedPhase] = field(default_factory=list)
     in_vain: StageUsage = field(default_factory=StageUsage)
-    """What turns in the shared layout took that were asked again without it."""
+    """The cost of turns in the shared layout that were asked again without it."""
 
     async def go(self) -> None:
         parts = self.turns.parts
@@ -165,7 +156,9 @@ class _AskListRun(Struct):
 
     def _can_share(self, some: Sequence[PreparedQuestion]) -> bool:
         parts = self.turns.parts
-        wanted = self.shares and not parts.settings.judge.replay and parts.settings.batch.questions_a_call > 1
+        wanted = (
+            self.turns.shares_prompts and not parts.settings.judge.replay and parts.settings.batch.questions_a_call > 1
+        )
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
     async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPhase:
@@ -196,7 +189,7 @@ class _AskListRun(Struct):
             model=judge.model,
             at=self.parts.clock(),
         )
-        self.shares, self.turns.with_judge = False, _as_given
+        self.turns.shares_prompts = False
         self.turns.parts = replace(self.turns.parts, judge=self.parts.judge)
         self.turns.warnings.append(NO_SHARED_SCORE)
 
@@ -209,7 +202,7 @@ class _AskListRun(Struct):
         turn = self._turn(prepared.question, is_first=prepared.number == 0)
         observer = ConfirmedObserver(self.turns.parts.observer)
         answer = await self.turns.ask(turn, options, observer)
-        if self.shares and _is_in_vain(answer):
+        if self.turns.shares_prompts and _is_in_vain(answer):
             self._stop_sharing()
             self.in_vain += self.turns.answers.pop().judge_usage
             answer = await self.turns.ask(turn, replace(options, judged=frozenset()), observer)
@@ -267,7 +260,7 @@ class _AskListRun(Struct):
 
 
 def _is_in_vain(answer: Answer) -> bool:
-    """Return whether the model has scored nothing at all of a question, in replies that it did give."""
+    """Return whether the model scored nothing at all for a question it replied to."""
     cover, causes = answer.coverage, answer.unjudged.by_cause.keys()
     return cover.unjudged == cover.candidates > 0 and causes <= {UnjudgedCause.UNREADABLE}
 
@@ -280,7 +273,7 @@ OF_ONE = {
     "thread": "--thread",
     "follows_latest": "--continue",
 }
-"""Options of one question, which a list has in its lines or not at all."""
+"""Options of a single question, which a list has in its lines or not at all."""
 
 
 def ask_batch(path: Path, flags: Flags) -> int:
@@ -302,7 +295,7 @@ def ask_batch(path: Path, flags: Flags) -> int:
     watch = TurnObserver(terminal, assume_yes=flags.assume_yes, noun="This list")
     objects: list[dict[str, Json]] = []
 
-    def print_answer(question: "Question", answer: Answer) -> None:
+    def print_answer(question: Question, answer: Answer) -> None:
         objects.append({"id": question.id, **answer_json(answer)})
         if terminal.as_json:
             return
@@ -329,11 +322,11 @@ def ask_batch(path: Path, flags: Flags) -> int:
     return found.exit_code
 
 
-def _render_shared_account(found: "AskListReport") -> str:
+def _render_shared_account(found: AskListReport) -> str:
     took, alone, saved = found.took, found.alone, found.saved
     asked = f"asked {found.asked} of {counted(found.questions, 'question')}"
     if found.ended:
-        asked += f", then it ended: {found.ended}. What was judged is kept: the same command goes on from there."
+        asked += f", then it ended: {found.ended}. What was judged is kept: run the same command to continue."
     if not took.calls:
         return f"{asked}\n{faint('nothing was sent to the judge')}"
     sharing = min(found.questions_a_call, found.questions)
@@ -355,7 +348,7 @@ def _render_shared_account(found: "AskListReport") -> str:
     )
 
 
-def _saved(found: "AskListReport") -> str:
+def _saved(found: AskListReport) -> str:
     took, alone, saved = found.took.cost_usd, found.alone.cost_usd, found.saved.cost_usd
     if saved is None or took is None or alone is None:
         return ", unpriced"

@@ -4,24 +4,27 @@ r"""Rows of batches and their requests: each function is one step of the machine
        \-> failed   \-> failed                           ^------/ \--> lost
 
 A request belongs to one batch at a time, and is planned again when that batch did not answer it. Every statement names
-the states it leaves, so that repeating a step changes nothing.
+the states it leaves, so that repeating a step changes nothing. In the status of a job judged = asked - waiting - lost,
+so the figures always add up. Trade-off: a memory in parts counts as waiting while one of its parts does.
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace
 
-from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.records import Batch, VendorBatch
+from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_job
+from xscore.extensions.batch.records import Batch, JobStatus, VendorBatch
 from xscore.platform import money
+from xscore.platform.database import damage_if_invalid
 
 QUEUE_FULL = "too much waits: "
-"""Prefix of the problem of a batch that the vendor had no room for."""
+"""Prefix of the problem of a batch for which the vendor's queue had no room."""
 MAX_TRIES = 3
-"""A request is lost after this many batches that did not answer it."""
+"""A request is lost after this many batches without an answer."""
 OPEN_STATES = ("marked", "created", "ended")
 BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
 LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",), "failed": OPEN_STATES}
@@ -29,7 +32,7 @@ LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",)
 
 
 _COLUMNS = """
-    job, number, token, state, marked_at, requests, bytes, input_tokens, file_id, vendor_id, status, seen_at, problem
+    job, number, token, state, marked_at, requests, bytes, input_tokens, vendor_id, status, seen_at, problem
 """
 
 
@@ -47,17 +50,17 @@ def next_number(connection: sqlite3.Connection, job: str) -> int:
 
 
 def batch_mark(job: str, number: int) -> str:
-    """Name a batch: the vendor is told it, and custom_ids start with it."""
+    """Name a batch: sent to the vendor, and the prefix of its custom_ids."""
     return f"xs_{job.removeprefix('b_')}_{number}"
 
 
 def custom_id(mark: str, name: RequestName) -> str:
-    """Name a request of a batch, as its input has it."""
+    """Name a batch's request, as in its input."""
     return f"{mark}-q{name[0]}-a{name[1]}"
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:
-    """Return the requests of the smallest batch that the vendor had no room for since the last collected one."""
+    """Return the requests of the smallest batch refused for lack of room since the last collected one."""
     row = connection.execute(
         "SELECT min(requests) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
         " AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state = 'collected')",
@@ -73,7 +76,7 @@ def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
-    """Enter a batch that is about to be created, and send its requests with it."""
+    """Record a batch that is about to be created, with its requests."""
     connection.execute(
         "INSERT INTO batch (job, number, token, state, marked_at, requests, bytes, input_tokens)"
         " VALUES (?, ?, ?, 'marked', ?, ?, ?, ?)",
@@ -87,7 +90,7 @@ def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterabl
 
 
 def update_batch(connection: sqlite3.Connection, batch: Batch, *states: str, **columns: Any) -> Batch:
-    """Set columns of a batch that is in one of these states; return the batch with them."""
+    """Update columns of a batch in one of these states; return the updated batch."""
     named = ", ".join(f"{name} = ?" for name in columns)
     connection.execute(
         f"UPDATE batch SET {named} WHERE job = ? AND number = ? AND state IN ({', '.join('?' * len(states))})",
@@ -103,18 +106,9 @@ def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns:
     return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
 
 
-def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, file_id: str = "") -> None:
-    """Record that the vendor has a batch. file_id: of its input; empty: not known, or the vendor has no files."""
-    move_batch(
-        connection,
-        batch,
-        "created",
-        vendor_id=seen.vendor_id,
-        created_at=seen.created_at,
-        status=seen.status,
-        file_id=file_id,
-        problem="",
-    )
+def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
+    """Record that the vendor has a batch."""
+    move_batch(connection, batch, "created", vendor_id=seen.vendor_id, status=seen.status, problem="")
 
 
 def record_status(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float) -> Batch:
@@ -123,7 +117,7 @@ def record_status(connection: sqlite3.Connection, batch: Batch, seen: VendorBatc
 
 
 def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
-    """Record that nothing of a batch was run, and replan its requests. counts: whether it counts as a try."""
+    """Record that nothing of a batch ran, and replan its requests. counts: whether it counts as a try."""
     move_batch(connection, batch, "failed", problem=problem)
     if not counts:
         connection.execute(
@@ -138,7 +132,7 @@ def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, co
 
 
 def replan_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
-    """Plan sent requests again, each for its cause; those out of tries are lost for it."""
+    """Plan sent requests again, each with its cause; those out of tries are lost."""
     connection.executemany(
         "UPDATE job_request SET state = iif(tries < ?1, 'planned', 'lost'), cause = iif(tries < ?1, '', ?2)"
         " WHERE job = ?3 AND question = ?4 AND ask = ?5 AND state = 'sent'",
@@ -156,7 +150,7 @@ def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[Re
 
 
 def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
-    """Mark what a stopped job has not sent as lost."""
+    """Mark a stopped job's unsent requests as lost."""
     connection.execute(
         "UPDATE job_request SET state = 'lost', cause = 'interrupted: the job was cancelled' WHERE job = ?"
         " AND state = 'planned' AND EXISTS (SELECT 1 FROM job WHERE id = job_request.job AND stopped_at IS NOT NULL)",
@@ -165,7 +159,7 @@ def lose_planned_if_stopped(connection: sqlite3.Connection, job: str) -> None:
 
 
 def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
-    """Mark requests as answered, or as judged elsewhere."""
+    """Mark requests as answered, or judged elsewhere."""
     connection.executemany(
         "UPDATE job_request SET state = 'answered', cause = '' WHERE job = ? AND question = ? AND ask = ?",
         ((job, *name) for name in requests),
@@ -173,7 +167,7 @@ def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable
 
 
 def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int, str]:
-    """Return the turn keys of questions of which the judge has judged anything, by number."""
+    """Return the turn keys of questions with at least one judgment, by number."""
     rows = connection.execute(
         "SELECT number, job_question.turn_key FROM job_question"
         " JOIN query ON query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0"
@@ -195,15 +189,87 @@ def is_job_stopped(connection: sqlite3.Connection, job: str) -> bool:
 
 
 def set_job_cap(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
-    """Give a job another cap."""
+    """Set another cap for a job."""
     connection.execute("UPDATE job SET max_usd = ? WHERE id = ?", (money.picodollars(usd), job))
 
 
 def end_job_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> None:
-    """End a job that has nothing left to send or to fetch."""
+    """End a job with nothing left to send or fetch."""
     connection.execute(
         "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))"
         f" AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {BATCH_IS_OPEN})",
         (at, job),
     )
+
+
+_REQUESTS = "SELECT state, count(*) FROM job_request WHERE job = ? GROUP BY state"
+_ASKED = """
+    WITH whole AS (
+        SELECT iif(state = 'lost', substr(cause, 1, instr(cause, ':') - 1), '') AS kind,
+            state IN ('planned', 'sent') AS waits, ask, count(*) AS requests
+        FROM job_request WHERE job = ?1 GROUP BY 1, 2, 3
+    ), parts AS (
+        SELECT max(state IN ('planned', 'sent')) AS waits, max(iif(state = 'lost', cause, '')) AS cause
+        FROM job_request CROSS JOIN job_ask ON job_ask.job = ?1 AND number = ask
+        WHERE job_request.job = ?1 AND json_array_length(pieces, '$[0]') > 1
+        GROUP BY question, json_extract(pieces, '$[0][1]')
+    )
+    SELECT kind, waits, sum((rung = 0) * requests * json_array_length(pieces)),
+        sum(requests * json_array_length(pieces))
+    FROM whole CROSS JOIN job_ask ON job = ?1 AND number = ask
+    WHERE json_array_length(pieces, '$[0]') = 1 GROUP BY 1, 2
+    UNION ALL
+    SELECT iif(waits, '', substr(cause, 1, instr(cause, ':') - 1)), waits, count(*), count(*) FROM parts GROUP BY 1, 2
+    ORDER BY 1
+"""
+"""Why memories are lost, or whether they wait: how many were asked for first, and how many are so. A part stands alone
+in its prompt; a memory in parts waits while one of them does."""
+_WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
+_DOLLARS = """
+    SELECT coalesce(sum(cost), 0), count(*) - count(cost),
+        (SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?1)
+    FROM call WHERE turn_id = ?1
+"""
+
+
+def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
+    """Return the status of a job. Raises NothingMatched, StoreDamaged."""
+    job = read_job(connection, job_id)
+    states = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
+    spent, unpriced, reserved = connection.execute(_DOLLARS, (job_id,)).fetchone()
+    (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job_id,)).fetchone()
+    with damage_if_invalid("what a job cost"):
+        spent_usd, reserved_usd = money.dollars_of_picodollars(spent), money.dollars_of_picodollars(reserved)
+    return JobStatus(
+        job=job.id,
+        command=job.command,
+        judge=job.judge_spec,
+        created_at=job.created_at,
+        ended_at=job.ended_at,
+        questions=questions,
+        candidates=job.candidates,
+        cached=job.cached,
+        batches=_batches(connection, job_id),
+        spent_usd=spent_usd,
+        unpriced=unpriced,
+        set_aside_usd=reserved_usd,
+        max_usd=job.max_usd,
+        **states,
+        **_asked(connection, job_id),
+    )
+
+
+def _asked(connection: sqlite3.Connection, job_id: str) -> dict[str, Any]:
+    counts = connection.execute(_ASKED, (job_id,)).fetchall()
+    asked, unjudged = sum(first for *_, first, _ in counts), Counter[str]()
+    for kind, waits, _, count in counts:
+        unjudged[kind] += count if kind or waits else 0
+    waiting = unjudged.pop("", 0)
+    return {"asked": asked, "judged": asked - waiting - unjudged.total(), "unjudged": dict(unjudged)}
+
+
+def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[Batch, ...]:
+    waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
+    found = read_batches(connection, job_id)
+    return tuple(replace(one, waiting=waiting.get(one.number, 0)) for one in found)

@@ -43,7 +43,7 @@ _AGAIN = {
 
 
 class ReadResults(Struct):
-    """What a chunk of results comes to."""
+    """The results of a chunk."""
 
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
     """Question, piece, its judgment."""
@@ -96,9 +96,9 @@ def read_results(
 
 
 CHUNK = 5_000
-"""Results entered in one transaction."""
+"""Results stored in one transaction."""
 UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
-"""Prefix of the problem of an ended batch of which the host gave less than it says it has."""
+"""Prefix of the problem of an ended batch whose host returned fewer results than it reports."""
 NO_RESULT = "provider: the vendor gave no result for it"
 CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 
@@ -113,7 +113,7 @@ class _Fetched(Struct):
 
 
 class ResultCollector:
-    """Enters the results of one job's batches, one batch at a time."""
+    """Stores the results of one job's batches, one batch at a time."""
 
     def __init__(self, context: JobContext, *, chunk: int = CHUNK) -> None:
         connection, job = context.connection, context.job
@@ -125,10 +125,10 @@ class ResultCollector:
         has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
         most = MAX_WITHOUT_SCORE
         self._rule = GiveUpRule(most, most, has_answer=has_answer, has_score=has_answer)
-        self.faults = ReplyFaults()
+        self.faults: ReplyFaults = ReplyFaults()
 
     def unmatched_in_words(self) -> tuple[str, ...]:
-        """Describe results that belong to no request."""
+        """Describe results that match no request."""
         return tuple(f"{count:,} {what}" for what, count in self._unmatched.items() if count)
 
     async def collect(self, batch: Batch, seen: VendorBatch) -> None:
@@ -171,7 +171,7 @@ class ResultCollector:
             fetched.chunk += [(name, result)] if name in fetched.left else []
 
     def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
-        """Replan requests without a result; what the host ran but does not return is fetched again, then charged.
+        """Replan requests without a result; those the host ran but does not return are fetched again, then charged.
 
         unread: how many of the rest these are. Raises UnreadableResponse if they are to be fetched again.
         """
@@ -184,7 +184,7 @@ class ResultCollector:
                 f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
             )
         with self._context.lease.transaction() as connection:
-            self._charge_unread(connection, batch, rest[:unread])
+            self._context.ledger.enter_unread(connection, batch, rest[:unread])
             batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
             batch_rows.move_batch(connection, batch, "collected")
 
@@ -198,16 +198,12 @@ class ResultCollector:
             found = read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
             answered = [(one, len(asks[name[1]].pieces)) for name, one in chunk if one.completion is not None]
             self._context.ledger.enter(connection, batch, answered)
-            self._charge_unread(connection, batch, [name for name, one in chunk if one.is_charged])
+            self._context.ledger.enter_unread(connection, batch, [name for name, one in chunk if one.is_charged])
             self._keep(connection, found, parts_of)
             batch_rows.settle_requests(connection, self._job.id, found.settled)
             batch_rows.lose_requests(connection, self._job.id, found.lost)
             batch_rows.replan_requests(connection, self._job.id, found.again)
             self._plan_follow_ups(connection, found)
-
-    def _charge_unread(self, connection: Connection, batch: Batch, names: list[RequestName]) -> None:
-        asks = job_rows.read_asks(connection, self._job.id, {ask for _, ask in names})
-        self._context.ledger.enter_unread(connection, batch, {name: len(asks[name[1]].pieces) for name in names})
 
     def _keep(self, connection: Connection, found: ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
         any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
@@ -229,7 +225,7 @@ class ResultCollector:
 
     @cached_property
     def _parts_of(self) -> Mapping[str, frozenset[str]]:
-        """Memory too large for one prompt -> its parts. An edited one has others, so it stays without a judgment."""
+        """Memory too large for one prompt -> its parts. An edited memory has other parts, so it stays unjudged."""
         store, recipe = self._context.store, self._job.recipe
         large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
         texts = store.texts(large, tests=recipe.tests)
@@ -250,13 +246,13 @@ class ResultCollector:
 
 
 def _joined(connection: Connection, memory: str, parts: Mapping[str, Judgment], names: JudgmentKey) -> Judgment:
-    """Judge a memory by its best part; a part that was judged earlier has its reason in the store."""
+    """Judge a memory by its best part; the reason of an earlier part is in the store."""
     best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
     reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(best.content_hash, "")
     return Judgment(memory, best.score, reason, prior=best.prior)
 
 
 def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
-    """Return the request of the batch with this mark that has this id, if any."""
+    """Return the request with this id in the batch with this mark, if any."""
     found = CUSTOM_ID.fullmatch(custom_id)
     return (int(found[2]), int(found[3])) if found and found[1] == mark else None

@@ -1,10 +1,11 @@
 """`xscore batch status | collect | wait | cancel | list`: advance and show jobs at a vendor.
 
 A job belongs to the vendor of its own judge, whatever judge the settings name. One failing host does not stop others
-from advancing.
+from advancing. The text, the JSON and the exit codes of jobs stand below the commands.
 """
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,17 @@ from xscore.cli.interrupt import run_interruptible
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import COUNT, MAX_USD, RESULTS_FILE, SELECTION, YES, Flags, command
 from xscore.cli.terminal import Terminal
+from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.extensions.batch import batch_rows
+from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
-from xscore.extensions.batch.job_status import job_status, job_status_at_vendor
-from xscore.extensions.batch.job_text import job_json, jobs_exit_code, next_step, render_job, render_jobs
-from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job
-from xscore.extensions.batch.records import JobStatus
+from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job, job_status_at_vendor
+from xscore.extensions.batch.records import Batch, JobStatus
 from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
-from xscore.pipeline.json_form import to_json
+from xscore.pipeline.json_form import Json, record_json, to_json
 from xscore.platform import database
-from xscore.platform.errors import ExitCode, UsageError
-from xscore.platform.text import counted, one_line
+from xscore.platform.errors import BudgetExhausted, ExitCode, NothingMatched, ProviderError, UsageError
+from xscore.platform.text import counted, format_dollars, format_share, format_time, one_line
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -183,7 +184,7 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
         found, was_interrupted = run_interruptible(wait(store), notify=flags.terminal.note)
     _print_jobs(found, flags.terminal)
     if was_interrupted:
-        flags.terminal.note("the batches go on at the vendor; `xscore batch wait` goes on waiting")
+        flags.terminal.note("the batches continue at the vendor; run `xscore batch wait` to keep waiting")
         return ExitCode.INTERRUPTED
     return jobs_exit_code(found)
 
@@ -210,3 +211,107 @@ async def _poll_until_done(
 
 def _is_finished(found: JobStatus) -> bool:
     return not found.is_pending or found.is_unusable
+
+
+PENDING = NothingMatched.exit_code
+"""Nothing is wrong, but results are still pending."""
+UNUSABLE, OVER_BUDGET = ProviderError.exit_code, BudgetExhausted.exit_code
+BATCHES_SHOWN = 10
+
+
+def job_json(found: JobStatus) -> dict[str, Json]:
+    """Return one job's object for `--json`."""
+    rate = round(found.cached / found.candidates, 6) if found.candidates else None
+    return {**record_json(found), "pending": found.is_pending, "waiting": found.waiting, "hit_rate": rate}
+
+
+def jobs_exit_code(found: Iterable[JobStatus]) -> int:
+    """Return the exit code of `collect`: the worst of its jobs."""
+    return max((_code(one) for one in found), default=0)
+
+
+def _code(found: JobStatus) -> int:
+    if not found.is_pending:
+        return PENDING if found.problem == BUSY_ELSEWHERE or (found.asked and not found.judged) else 0
+    if found.problem and found.problem != BUSY_ELSEWHERE:
+        return UNUSABLE
+    return OVER_BUDGET if found.over_budget and not found.sent else PENDING
+
+
+def render_job(found: JobStatus, *, cost: bool = True) -> str:
+    """Show one job: its list, progress, batches, dollars and problems. cost: its dollars."""
+    batches = [one for one in found.batches if one.state != "collected"] or list(found.batches[-1:])
+    why = f": {one_line(found.held_back)}" if found.held_back else ""
+    rows = [
+        ("  list", list_in_words(found.questions, found.candidates, found.cached)),
+        ("  judged", f"{found.judged:,} of {found.asked:,} asked{_rest(found)}"),
+        *(("  batch", _batch(one)) for one in batches[-BATCHES_SHOWN:]),
+        ("", f"and {len(batches) - BATCHES_SHOWN} more (--json)" if len(batches) > BATCHES_SHOWN else ""),
+        ("  cost", _job_cost(found) if cost else ""),
+        ("  waiting", f"{counted(found.planned, 'request')} not sent yet{why}" if found.planned else ""),
+    ]
+    head = f"{found.job}  {faint(format_time(found.created_at))} · {one_line(found.judge)} · {_state(found)}"
+    return f"{head}\n{render_facts(rows)}"
+
+
+def list_in_words(questions: int, candidates: int, cached: int) -> str:
+    """Describe a list's length and its cache share when it was planned."""
+    hits = f"{cached:,} cached: hit rate {format_share(cached, candidates)}"
+    return f"{counted(questions, 'question')} · {candidates:,} candidates · {hits}"
+
+
+def next_step(found: JobStatus) -> str:
+    """Return the next command, in one line; empty: none."""
+    if found.problem:
+        return f"{found.job}: {one_line(found.problem)}"
+    if found.is_pending and found.over_budget and not found.sent:
+        return f"a cap stops the rest: `xscore batch collect {found.job} --max-usd N` continues"
+    if found.is_pending:
+        return f"`xscore batch wait {found.job}` waits for the rest"
+    if found.unjudged:
+        judge = found.judge.replace("openai:", "openai-chat:", 1)  # a batch has chat prompts, whatever live calls have
+        return f"`xscore batch run QUERIES.jsonl --judge {one_line(judge)}` asks for the unjudged by live calls"
+    return ""
+
+
+def render_jobs(jobs: Sequence[JobStatus]) -> str:
+    """One line for each job."""
+    heads = ("job", "since", "questions", "judged", "of", "state")
+    rows = [
+        (job.job, format_time(job.created_at), f"{job.questions:,}", f"{job.judged:,}", f"{job.asked:,}", _state(job))
+        for job in jobs
+    ]
+    return render_table(heads, rows, right=heads[2:5]) if rows else ""
+
+
+def _state(found: JobStatus) -> str:
+    if not found.is_pending:
+        if found.asked and not found.judged:
+            return "over: nothing was judged"
+        if found.unjudged:
+            return f"over: {sum(found.unjudged.values()):,} unjudged"
+        return "all in"
+    parts = [f"{found.sent:,} at the vendor"] if found.sent else []
+    parts += [f"{found.planned:,} to be sent"] if found.planned else []
+    return "under way: " + (", ".join(parts) or "nothing left to send")
+
+
+def _rest(found: JobStatus) -> str:
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in found.unjudged.items())
+    waiting = f" · {found.waiting:,} waiting" if found.waiting else ""
+    return waiting + (f" · unjudged: {causes}" if causes else "")
+
+
+def _batch(one: Batch) -> str:
+    status = f", {one_line(one.status)}" if one.status else ""
+    seen = f" at {format_time(one.seen_at)}" if one.seen_at is not None else ""
+    why = f": {one_line(one.problem)}" if one.problem else ""
+    name = one_line(one.vendor_id) or "no id yet"
+    return f"{one.number}  {name} · {counted(one.requests, 'request')} · {one.state}{status}{seen}{why}"
+
+
+def _job_cost(found: JobStatus) -> str:
+    unpriced = f" + {found.unpriced:,} unpriced" if found.unpriced else ""
+    aside = f" · {format_dollars(found.set_aside_usd)} set aside" if found.set_aside_usd else ""
+    cap = f" · cap {format_dollars(found.max_usd)}" if found.max_usd is not None else ""
+    return f"{format_dollars(found.spent_usd)}{unpriced}{aside}{cap}"

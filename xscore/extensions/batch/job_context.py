@@ -1,27 +1,172 @@
-"""The context of one pass over a job, and the lease that lets one process at a time advance it.
+"""One pass over a job: the lease that lets one process at a time advance it, and the dollars of its batches.
 
 A job's row names the process that holds it; a holder that is dead is replaced (`cache.lease`). Each transaction of a
 pass checks that the lease is still ours, so a process that was suspended for minutes writes nothing twice.
-Trade-off: a process killed in another container holds the job until its lease expires.
+
+An upper bound is reserved before a batch is created, then replaced by the actual cost. Prices are those of the Batch
+API; where the tables have none, the live price counts against the caps and the ledger calls the call unpriced. While
+results come in, charges reduce the reservation, so that both together never pass a cap. A batch outlives its process,
+so its reservation holds while its row is open, for any length of time (`costs.caps`). Trade-off: a process killed in
+another container holds the job until its lease expires.
 """
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from sqlite3 import Connection
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
-from xscore.extensions.batch.batch_costs import BatchLedger
-from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob
+from xscore.costs import caps as spending
+from xscore.costs.caps import ZERO_USD, Caps
+from xscore.costs.ledger import insert_batch_calls
+from xscore.extensions.batch.batch_rows import custom_id
+from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
+from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.extensions.batch.vendor_calls import BatchHost
-from xscore.platform import database
-from xscore.platform.errors import NothingMatched, StoreError
+from xscore.platform import database, money, tokens
+from xscore.platform.clock import day_of
+from xscore.platform.database import damage_if_invalid
+from xscore.platform.errors import NothingMatched, StoreError, UnreadableResponse
+from xscore.providers.host_facts import UNSEEN_TOKENS
+from xscore.providers.prices import PriceList
+from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
+from xscore.records.reports import CapLeft
 from xscore.settings import Settings
 from xscore.store.store import Store
+
+BATCH_LEASE_S = 48 * 3_600.0
+"""Twice the longest time a vendor takes."""
+REQUEST_SPREAD = 16
+"""A request may be this many times larger than the mean of its batch; reported usage above one token for each byte of
+that is not believed."""
+_CHARGED = "SELECT coalesce(sum(coalesce(cost, cost_live, 0)), 0) FROM call WHERE batch = ?"
+
+
+class BatchLedger(Struct, frozen=True, kw_only=True):
+    """Reserves, charges and records the dollars of one job's batches. Call it within an open transaction."""
+
+    job: BatchJob
+    caps: Caps
+    """The job's own, and those of the day and the repository."""
+    prices: PriceList
+
+    @classmethod
+    def of(cls, job: BatchJob, settings: Settings) -> "BatchLedger":
+        """Return the ledger of a job."""
+        caps = replace(Caps.of(settings.budget), turn=job.max_usd)
+        return cls(job=job, caps=caps, prices=PriceList(settings.provider.price))
+
+    def tightest_cap(self, connection: Connection, *, now: float) -> CapLeft | None:
+        """Return the cap with the least room; None: there is none. Raises StoreDamaged."""
+        found = spending.cap_status(connection, self.caps, now=now, turn_id=self.job.id)
+        return min(found, key=lambda cap: cap.left_usd, default=None)
+
+    def reserve(self, connection: Connection, mark: str, usd: Decimal, *, now: float) -> bool:
+        """Reserve dollars for a batch, unless they would pass a cap."""
+        spending.delete_expired(connection, now=now)
+        tightest = self.tightest_cap(connection, now=now)
+        if tightest is not None and usd > tightest.left_usd:
+            return False
+        row = spending.ReservedAmount(mark, self.job.id, day_of(now), usd)
+        spending.write_reservation(connection, row, process="", leased_until=now + BATCH_LEASE_S)
+        return True
+
+    def enter(self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]) -> None:
+        """Record answered results, each with its number of candidates, and charge them."""
+        at, charged = batch.marked_at, ZERO_USD
+        calls: list[tuple[CallRecord, Decimal | None]] = []
+        for result, candidates in answered:
+            assert result.completion is not None
+            usage, is_reported = result.completion.usage, result.completion.usage_reported
+            is_reported = is_reported and not _is_excessive(usage, batch, result.completion.text)
+            if not is_reported:
+                usage = Usage(input_tokens=_share(batch), output_tokens=usage.output_tokens)
+            bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
+            cost, live = self._batch_price(usage, at), self._live_price(usage, at)
+            charged += (live or ZERO_USD) if cost is None else cost
+            plain = self._batch_price(bare, at)
+            call = self._call(batch, result.custom_id, usage, candidates, cost=cost, outcome="ok")
+            otherwise = CounterfactualCost(without_prefix_cache=plain, by_batch=cost)
+            calls.append((replace(call, estimated=not is_reported, otherwise=otherwise), live))
+        insert_batch_calls(connection, batch.mark, calls)
+        self._charge(connection, batch, charged)
+
+    def enter_unread(self, connection: Connection, batch: Batch, requests: Collection[RequestName]) -> None:
+        """Charge requests that ran, or may have run, without a result, each at its bound."""
+        if not requests:
+            return
+        asks = read_asks(connection, self.job.id, {ask for _, ask in requests})
+        with damage_if_invalid("what a batch cost"):
+            (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
+            whole = money.picodollars(reserved_for_batch(connection, batch.mark)) + spent
+            bound = money.dollars_of_picodollars(whole // max(1, batch.requests))
+        usage, at = Usage(input_tokens=_share(batch)), batch.marked_at
+        cost = None if self._batch_price(usage, at) is None else bound
+        live, kind = self._live_price(usage, at), UnreadableResponse.kind
+        rows = [
+            self._call(batch, custom_id(batch.mark, name), usage, len(asks[name[1]].pieces), cost=cost, outcome=kind)
+            for name in requests
+        ]
+        insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
+        self._charge(connection, batch, min(bound * len(rows), reserved_for_batch(connection, batch.mark)))
+
+    def _charge(self, connection: Connection, batch: Batch, usd: Decimal) -> None:
+        if usd:
+            spending.add_spending(connection, self.caps, usd, turn_id=self.job.id, day=day_of(batch.marked_at))
+            spending.reduce_reservation(connection, batch.mark, usd)
+
+    def _live_price(self, usage: Usage, at: float) -> Decimal | None:
+        recipe = self.job.recipe
+        return self.prices(recipe.provider, recipe.model.name, recipe.host, usage, at=at)
+
+    def _batch_price(self, usage: Usage, at: float) -> Decimal | None:
+        return self.prices.batch(self.job.recipe.model.name, self.job.recipe.host, usage, at=at)
+
+    def _call(
+        self, batch: Batch, name: str, usage: Usage, candidates: int, *, cost: Decimal | None, outcome: str
+    ) -> CallRecord:
+        return CallRecord(
+            id=name,
+            turn_id=batch.job,
+            stage=Stage.JUDGE,
+            provider=self.job.recipe.provider,
+            host=self.job.recipe.host,
+            model=self.job.recipe.model.name,
+            started_at=batch.marked_at,
+            duration_s=0.0,
+            usage=usage,
+            candidates=candidates,
+            cost_usd=cost,
+            outcome=outcome,
+            estimated=True,
+        )
+
+
+def _is_excessive(usage: Usage, batch: Batch, text: str) -> bool:
+    """Return whether a result reports far more than a request of this batch can have used; as for live calls."""
+    most_given = REQUEST_SPREAD * batch.bytes // max(1, batch.requests) + UNSEEN_TOKENS
+    return usage.input_tokens > most_given or usage.output_tokens > tokens.size(text) + 2 * UNSEEN_TOKENS
+
+
+def _share(batch: Batch) -> int:
+    """Return a request's even share of the batch's estimated input."""
+    return batch.input_tokens // max(1, batch.requests)
+
+
+def reserved_for_batch(connection: Connection, mark: str) -> Decimal:
+    """Return the dollars reserved for a batch. Raises StoreDamaged."""
+    return spending.reserved_usd(connection, mark) or ZERO_USD
+
+
+def renew_reservation(connection: Connection, mark: str, *, now: float) -> None:
+    """Extend a reservation by another lease. Within an open transaction."""
+    connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
 
 
 class JobLease:
@@ -31,10 +176,10 @@ class JobLease:
         self._connection, self._job = connection, job
         self._lease = Lease(clock)
         self._heartbeat = Heartbeat(self._renew, every_s=HEARTBEAT_S)
-        self.acquired = False
+        self.acquired: bool = False
 
     async def __aenter__(self) -> Self:
-        """Take the job, unless a living process has it. Raises NothingMatched for no job, StoreError."""
+        """Take the job, unless a live process has it. Raises NothingMatched for no job, StoreError."""
         try:
             with database.transaction(self._connection) as connection:
                 self.acquired = self._take(connection)
@@ -45,7 +190,7 @@ class JobLease:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Release the job; where the store can no longer be written, the lease runs out."""
+        """Release the job; if the store cannot be written, the lease expires."""
         await self._heartbeat.stop()
         with suppress(StoreError, sqlite3.Error), database.transaction(self._connection) as connection:
             connection.execute("UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (self._job, self._lease.id))
@@ -54,13 +199,13 @@ class JobLease:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Hold one transaction of this pass. Raises StoreError where another process has taken the job over."""
+        """Open a transaction of this pass. Raises StoreError if another process has taken over the job."""
         with database.transaction(self._connection) as connection:
             row = connection.execute("SELECT runner FROM job WHERE id = ?", (self._job,)).fetchone()
             if row is None or row[0] != self._lease.id:
                 raise StoreError(
                     f"job {self._job} was taken over by another process, or is gone",
-                    hint="Run the command again: it goes on from what is in the store.",
+                    hint="Run the command again: it continues with what is in the store.",
                 )
             yield connection
 

@@ -1,4 +1,4 @@
-"""Rows of jobs: what was planned for a list of questions, and which jobs a command means.
+"""Rows of jobs: the plan of a list of questions, and which jobs a command names.
 
 A job is written whole in one transaction, or not at all. An ask (a prompt without its question) is stored once for all
 questions that share it, and without the texts of its pieces, which the store has. Rows of batches are in `batch_rows`.
@@ -41,7 +41,7 @@ _JOB = (
     " stopped_at, checksum FROM job"
 )
 _IS_FOR_VENDOR = "EXISTS (SELECT 1 FROM job_request WHERE job = job.id)"
-"""A list that is judged live plans no request."""
+"""A list judged live plans no request."""
 _UNDER_WAY = """
     SELECT job.id, turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
     FROM job CROSS JOIN job_question ON job_question.job = job.id
@@ -53,14 +53,14 @@ _UNDER_WAY = """
 
 
 class JobRecipe(Struct, frozen=True, kw_only=True):
-    """What every request of a job needs besides its question and memories; settings may change meanwhile."""
+    """What every request of a job needs besides question and memories; settings may change meanwhile."""
 
     provider: str
     host: str
     model: JudgeModel
     packs: PackProfile
     reasons_from: float
-    context: str
+    sees: str
     tests: Literal["cards", "full"]
     scope: Scope = Scope()
     only: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class JobRecipe(Struct, frozen=True, kw_only=True):
         return f"JobRecipe({self.provider}:{self.model.name})"  # never the secret
 
     def drafts(self) -> PromptDrafts:
-        """Return what shapes the prompts."""
+        """Return the prompts' settings."""
         return PromptDrafts(self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from)
 
     def identity(self) -> JudgeIdentity:
@@ -89,7 +89,7 @@ class BatchJob(Struct, frozen=True):
     digest: str
     judge_spec: str
     judge: str
-    """Judge key, as it was planned."""
+    """Judge key when planned."""
     recipe: JobRecipe
     max_usd: Decimal | None
     candidates: int
@@ -99,21 +99,19 @@ class BatchJob(Struct, frozen=True):
 
 
 class JobQuestion(Struct, frozen=True, kw_only=True):
-    """One question of a job, as it is judged."""
+    """One question of a job as judged."""
 
     number: int
     name: str
     turn: Turn
     """Task, errors and file alone, redacted."""
     shown: str = ""
-    """What the judge sees of the turn, where that is more than task and errors."""
+    """What the judge sees of the turn, if more than task and errors."""
     turn_key: str
-    candidates: int
-    cached: int
 
     @property
     def turn_text(self) -> str:
-        """What the judge sees of the turn."""
+        """The judge's view of the turn."""
         return self.shown or turn_block(self.turn)
 
 
@@ -139,8 +137,7 @@ def add_job(
         (*named, job.candidates, job.cached, job.ended_at, row_checksum(job.id, job.judge, plan)),
     )
     connection.executemany(
-        "INSERT INTO job_question (job, number, name, context, turn_key, candidates, cached, checksum)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job_question (job, number, name, context, turn_key, checksum) VALUES (?, ?, ?, ?, ?, ?)",
         (_question_row(job.id, one) for one in questions),
     )
     add_asks(connection, job.id, asks)
@@ -169,7 +166,7 @@ def add_requests(connection: sqlite3.Connection, job_id: str, requests: Iterable
 def replan_without_text(
     connection: sqlite3.Connection, job_id: str, number: int, ask: PackPrompt, *, cause: str
 ) -> None:
-    """Replace the planned requests for an ask by requests for its pieces with a text; the others are lost.
+    """Replace planned requests of an ask by requests for its pieces that have a text; the others are lost.
 
     ask: with the texts that the store has. Within an open transaction.
     """
@@ -203,8 +200,7 @@ def read_batch_jobs(connection: sqlite3.Connection) -> list[BatchJob]:
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
     found = connection.execute(
-        "SELECT number, name, context, turn_key, candidates, cached, checksum FROM job_question WHERE job = ?"
-        " ORDER BY number",
+        "SELECT number, name, context, turn_key, checksum FROM job_question WHERE job = ? ORDER BY number",
         (job_id,),
     )
     return {row[0]: _question(job_id, row) for row in found.fetchall()}
@@ -242,7 +238,7 @@ def requests_of_batch(
 
 
 def memories_answered(connection: sqlite3.Connection, job_id: str) -> Mapping[int, Set[str]]:
-    """Return the contents of whole memories in requests that were answered, by question. Raises StoreDamaged."""
+    """Return the contents of whole memories in answered requests, by question. Raises StoreDamaged."""
     rows = connection.execute("SELECT question, ask FROM job_request WHERE job = ? AND state = 'answered'", (job_id,))
     answered = rows.fetchall()
     asks = read_asks(connection, job_id, {ask for _, ask in answered})
@@ -253,11 +249,11 @@ def memories_answered(connection: sqlite3.Connection, job_id: str) -> Mapping[in
 
 
 UnderWay = Mapping[str, Mapping[str, Set[str]]]
-"""Job -> turn key -> contents of whole memories that it is having judged."""
+"""Job -> turn key -> contents of whole memories that it is judging."""
 
 
 def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
-    """Return what the jobs of this judge (its key) that have not ended are having judged, the newest job first.
+    """Return the contents that unfinished jobs of this judge (by key) are judging, newest job first.
 
     A live turn does not wait for them: it pays for the same content, and the first judgment stays.
     """
@@ -268,7 +264,7 @@ def contents_under_way(connection: sqlite3.Connection, judge: str) -> UnderWay:
 
 
 def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
-    """Return the jobs whose id starts so, newest first; unnamed: all under way, or else the newest.
+    """Return the jobs whose id starts with this, newest first; without a name: all running ones, or else the newest.
 
     Raises NothingMatched where there is none, UsageError where several ids start so.
     """
@@ -286,7 +282,7 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
 
 
 class _Asked(Struct, omit_defaults=True):
-    """What a row tells of a question; nothing, once it was erased."""
+    """The row of a question; empty once erased."""
 
     task: str = ""
     errors: str = ""
@@ -298,7 +294,7 @@ def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
     turn = one.turn
     context = msgspec.json.encode(_Asked(task=turn.task, errors=turn.errors, file=turn.file, shown=one.shown)).decode()
     checksum = row_checksum(job_id, str(one.number), context, one.turn_key)
-    return (job_id, one.number, one.name, context, one.turn_key, one.candidates, one.cached, checksum)
+    return (job_id, one.number, one.name, context, one.turn_key, checksum)
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
@@ -322,15 +318,13 @@ def _job(row: tuple[Any, ...]) -> BatchJob:
     return BatchJob(identifier, created_at, command, digest, spec, judge, recipe, max_usd, *rest)
 
 
-def _question(job_id: str, row: tuple[int, str, str, str, int, int, int]) -> JobQuestion:
-    number, name, context, turn_key, candidates, cached, checksum = row
+def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
+    number, name, context, turn_key, checksum = row
     with damage_if_invalid("a question of a job"):
         _verify_checksum(checksum, job_id, str(number), context, turn_key)
         asked = msgspec.json.decode(context, type=_Asked)
     turn = Turn(task=asked.task, errors=asked.errors, file=asked.file)
-    return JobQuestion(
-        number=number, name=name, turn=turn, shown=asked.shown, turn_key=turn_key, candidates=candidates, cached=cached
-    )
+    return JobQuestion(number=number, name=name, turn=turn, shown=asked.shown, turn_key=turn_key)
 
 
 def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
@@ -355,7 +349,10 @@ _UNASKED = """
 
 
 def erase_from_jobs(connection: sqlite3.Connection, hashes: Collection[str], lines: LineMatcher) -> Counter[str]:
-    """Strip jobs in the open transaction, after the memories' own rows are gone; count the blanked questions."""
+    """Remove erased text from jobs, after the memories' own rows; count the blanked questions.
+
+    Within an open transaction.
+    """
     shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (json.dumps(sorted(hashes)),))}
     _drop_pieces(connection, frozenset(hashes) - shown)
     rows = connection.execute("SELECT job, number, name, context, turn_key FROM job_question").fetchall()

@@ -10,33 +10,36 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.cache.keys import judge_key
-from xscore.extensions.batch import job_rows, list_plan
-from xscore.extensions.batch.job_rows import JobCommand
-from xscore.extensions.batch.list_plan import ListPlan, confirm_plan, warn_of_plan
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.list_plan import (
+    ListOptions,
+    ListPlan,
+    PlannedList,
+    batch_judge_factory,
+    confirm_plan,
+    judge_name,
+    plan_live_list,
+)
 from xscore.extensions.batch.records import ListReport
 from xscore.extensions.batch.results import RankedList, cached_outcomes, check_results_path, rank_questions
 from xscore.pipeline.factories import REPLAY_NOTE
-from xscore.pipeline.judging import STOP_DETAILS, Deadline, take_back_cancellation
+from xscore.pipeline.judging import Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list, judge_question
+from xscore.pipeline.live_judging import STOP_DETAILS
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import refuse_empty_scope
 from xscore.pipeline.question_list import (
-    ListMemories,
     PreparedQuestion,
     Question,
     QuestionList,
-    fetch_list_memories,
     prepare_questions,
 )
-from xscore.pipeline.turn import FORECAST_FROM_S
+from xscore.pipeline.turn_judging import FORECAST_FROM_S
 from xscore.platform import database
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
@@ -46,26 +49,9 @@ from xscore.platform.paths import RepositoryRoot, native_name, portable_name
 from xscore.platform.text import counted
 from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
-from xscore.records.turn import Scope
 
 
-class ListOptions(Struct, frozen=True, kw_only=True):
-    """Options of a list."""
-
-    command: JobCommand = "run"
-    out: Path | None = None
-    actors: int = 0
-    """Actors of Ray that judge; 0: this process judges."""
-    only: frozenset[str] | None = None
-    ranks: bool = True
-    """Whether each question is ranked; else it has its account alone."""
-    started: float | None = None
-    """`time.monotonic()` from which the deadline counts; None: from now."""
-
-
-async def run_live_list(
-    parts: PipelineParts, questions: QuestionList, *, scope: Scope, options: ListOptions
-) -> ListReport:
+async def run_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListReport:
     """Judge a list by live calls, rank each question and write the results.
 
     Raises UsageError where results cannot be written or the estimate is declined, what opening the judge raises where
@@ -78,36 +64,17 @@ async def run_live_list(
         from xscore.extensions.batch.ray_engine import check_ray_usable
 
         check_ray_usable(parts)
-    found, plan = plan_live_list(parts, questions, scope=scope, only=options.only)
-    confirm_plan(parts, plan)
-    run = _ListRun(parts, questions, found, plan, options, started)
+    planned = plan_live_list(parts, questions, options)
+    confirm_plan(parts, planned.plan)
+    run = _ListRun(parts, planned, planned.plan, started)
     await run.go()
     return run.report()
 
 
-def plan_live_list(
-    parts: PipelineParts, questions: QuestionList, *, scope: Scope, only: frozenset[str] | None = None
-) -> tuple[ListMemories, ListPlan]:
-    """Bring the index up to date, fetch the memories and say what the list would take. Sends nothing."""
-    parts.observer.stage("index")
-    parts.index()
-    parts.observer.stage("pool")
-    found = fetch_list_memories(parts, scope, only=only)
-    if only is None:
-        refuse_empty_scope(found.everything, found.candidates, found.scope)
-    prepared = prepare_questions(parts, enumerate(questions.all), found)
-    others = job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity))
-    plan = list_plan.plan_list(prepared, parts.judge.forecast, others)
-    warn_of_plan(parts, plan)
-    return found, plan
-
-
 class _ListRun(Struct):
     parts: PipelineParts
-    questions: QuestionList
-    found: ListMemories
+    planned: PlannedList
     plan: ListPlan
-    options: ListOptions
     started: float
     job: str = ""
     end: LiveEnd = field(default_factory=LiveEnd)
@@ -134,17 +101,9 @@ class _ListRun(Struct):
             self.end = replace(self.end, cause=UnjudgedCause.INTERRUPTED)
 
     def _save_job(self) -> str:
-        """Write the job, ended at once: nothing is fetched for it later, and the same list again is another job."""
+        """Store the job as ended: nothing is fetched for it later, and the same list again is another job."""
         parts = self.parts
-        job = list_plan.new_job(
-            parts,
-            list_plan.batch_judge_factory(parts).drafts,
-            command=self.options.command,
-            digest=self.questions.digest,
-            scope=self.found.scope,
-            only=self.options.only,
-            plan=self.plan,
-        )
+        job = self.planned.new_job(parts, batch_judge_factory(parts).drafts)
         with database.transaction(parts.store.connection) as connection:
             job_rows.add_job(connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ())
         return job.id
@@ -155,26 +114,28 @@ class _ListRun(Struct):
         parts = self.parts
         parts.observer.stage("judge")
         if self.plan.estimate is not None and self.plan.estimate.seconds >= FORECAST_FROM_S:
-            parts.observer.forecast(self.plan.estimate)
+            parts.observer.on(self.plan.estimate)
         progress = ListProgress(parts.observer, self.plan.candidates, self.plan.cached)
-        if self.options.actors:
+        if actors := self.planned.options.actors:
             from xscore.extensions.batch.ray_engine import judge_by_ray
 
             self.end = await judge_by_ray(
                 parts,
                 self.job,
-                self.questions.all,
-                self.found,
-                count=self.options.actors,
+                self.planned.questions.all,
+                self.planned.found,
+                count=actors,
                 on_end=self._took,
                 progress=progress,
                 deadline=self._deadline(),
             )
             return
-        questions = prepare_questions(parts, enumerate(self.questions.all), self.found)
         self.end = await judge_list(
-            parts, self.job, questions, progress=progress, on_end=self._took, deadline=self._deadline()
+            parts, self.job, self._prepared(), progress=progress, on_end=self._took, deadline=self._deadline()
         )
+
+    def _prepared(self) -> Iterator[PreparedQuestion]:
+        return prepare_questions(self.parts, enumerate(self.planned.questions.all), self.planned.found)
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged
@@ -187,7 +148,6 @@ class _ListRun(Struct):
         def why_absent(number: int, content: str) -> Unjudged:
             return self.lost.get((number, content)) or Unjudged(content, cause, detail)
 
-        questions = prepare_questions(parts, enumerate(self.questions.all), self.found)
         async with AsyncExitStack() as stack:
             resources = None
             if not parts.judge.is_model:
@@ -199,7 +159,9 @@ class _ListRun(Struct):
                 judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
                 return judged.outcomes, 0
 
-            return await rank_questions(parts, questions, settle, self.options.out, ranks=self.options.ranks)
+            options = self.planned.options
+            ranks = options.command != "rescore"
+            return await rank_questions(parts, self._prepared(), settle, options.out, ranks=ranks)
 
     def _deadline(self) -> Deadline | None:
         seconds = self.parts.settings.budget.deadline_s
@@ -207,7 +169,7 @@ class _ListRun(Struct):
 
     def report(self) -> ListReport:
         """Sum up."""
-        parts = self.parts
+        parts, options = self.parts, self.planned.options
         ranked, is_ranked = self.ranked, bool(self.ranked.lines)
         coverage, causes = ranked.coverage, ranked.unjudged_by_cause
         if not is_ranked:  # it was interrupted: by what was told of its questions
@@ -218,10 +180,10 @@ class _ListRun(Struct):
         of_models = [said for said in parts.warnings if self.plan.to_judge or said != REPLAY_NOTE]
         return ListReport(
             job=self.job,
-            command=self.options.command,
-            judge=list_plan.judge_name(parts),
+            command=options.command,
+            judge=judge_name(parts),
             is_model=parts.judge.is_model,
-            questions=len(self.questions.all),
+            questions=len(self.planned.questions.all),
             candidates=self.plan.candidates,
             cached=self.plan.cached,
             coverage=coverage,
@@ -230,9 +192,9 @@ class _ListRun(Struct):
             detail=self.end.detail,
             spent=self.end.spent,
             seconds=time.monotonic() - self.started,
-            workers=self.options.actors or 1,
+            workers=options.actors or 1,
             lines=ranked.lines,
-            out=str(self.options.out or "") if is_ranked else "",
+            out=str(options.out or "") if is_ranked else "",
             rows=ranked.rows,
             warnings=tuple(dict.fromkeys([*of_models, *self.plan.warnings, *self.end.remarks])),
         )
@@ -251,7 +213,7 @@ _RECENT = """
 
 
 def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> tuple[QuestionList, str]:
-    """Return the tasks that were asked lately, newest first, each once, and how many those are, in words.
+    """Return the recently asked tasks, newest first, each once, and their number in words.
 
     now: Unix seconds.
     """
@@ -272,7 +234,7 @@ def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: f
 
 
 def edited_files(root: RepositoryRoot, *, since: str = "") -> frozenset[str]:
-    """Return the files that differ from a revision, or from what was committed last; new ones among them.
+    """Return the files that differ from a revision, or from the last commit, including new ones.
 
     Raises UsageError where git cannot tell.
     """

@@ -1,39 +1,47 @@
-"""Plan a list, live or by batch: what it would take, what a batch sends, and its job. Sends nothing.
+"""Plan a list, live or by batch: its estimate, a batch's requests, and its job. Sends nothing.
 
 It adds up sizes and drafts no prompt. Questions without any judgment yet need the same packs, so their forecast is made
 once, with the length of the first. In a batch, equal questions are judged once, candidates that another job is having
-judged are left to that job, and prompts are those of live calls.
+judged are left to that job, and prompts are those of live calls. The user's own memories are left out: their judgments
+belong in the user's store, and the results of a batch and their dollars are entered in one transaction of one store.
+Trade-off: if another process commits a job meanwhile, this one has to be planned again, so that nothing is paid twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from math import ceil
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
-from xscore.extensions.batch.job_rows import (
-    BatchJob,
-    JobCommand,
-    JobQuestion,
-    JobRecipe,
-    RequestName,
-    UnderWay,
-)
-from xscore.pipeline import budget_messages, question_list
+from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobQuestion, JobRecipe, RequestName, UnderWay
+from xscore.extensions.batch.records import BatchLimits
+from xscore.pipeline import budget_messages
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.pool import Pool
-from xscore.pipeline.question_list import PreparedQuestion
-from xscore.platform.errors import UsageError
+from xscore.pipeline.pool import Pool, refuse_empty_scope
+from xscore.pipeline.question_list import (
+    ListMemories,
+    PreparedQuestion,
+    QuestionList,
+    confirm_list_cost,
+    fetch_list_memories,
+    list_caps_left,
+    prepare_questions,
+)
+from xscore.platform import database
+from xscore.platform.errors import StoreError, UsageError
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISIONS_OF_OPENAI
 from xscore.providers.prices import PriceList
 from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
+from xscore.records.events import JudgeEstimate
 from xscore.records.memory import Candidate
-from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
@@ -41,6 +49,21 @@ from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.repair import MemoryPart, PackPrompt
 
 Slots = Callable[[Pool], Mapping[str, tuple[str, int]]]
+
+
+class ListOptions(Struct, frozen=True, kw_only=True):
+    """Options of a list."""
+
+    scope: Scope = Scope()
+    command: JobCommand = "run"
+    """`rescore` only counts each question's judgments; the others rank it too."""
+    only: frozenset[str] | None = None
+    """Paths; memories of other files are left out."""
+    out: Path | None = None
+    actors: int = 0
+    """Actors of Ray that judge; 0: this process judges."""
+    started: float | None = None
+    """`time.monotonic()` from which the deadline counts; None: from now."""
 
 
 class BatchPlanner:
@@ -56,7 +79,7 @@ class BatchPlanner:
         self._parts: dict[str, tuple[MemoryPart, ...]] = {}
         """Parts of oversized memories by content hash, without texts."""
         self._latest: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
-        """The latest misses and their asks: questions of which nothing is known have the same."""
+        """The latest misses and their asks: questions without any judgment share them."""
 
     def add(self, number: int, pool: Pool) -> None:
         """Plan requests for the misses of a question. Raises StoreDamaged."""
@@ -79,7 +102,7 @@ class BatchPlanner:
                 yield self._numbers[name]
 
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
-        """Return the memory, or its parts to judge, without texts; empty if it has left the store."""
+        """Return the memory, or its parts to judge, without texts; empty if it is no longer stored."""
         if member.tokens <= self._drafts.profile.tokens:
             return (MemoryPart(member.content_hash, "", "", "", "", member.content_hash),)
         if member.content_hash not in self._parts:
@@ -90,50 +113,48 @@ class BatchPlanner:
         return self._parts[member.content_hash]
 
 
-def job_question(prepared: PreparedQuestion, *, context: str = "task") -> JobQuestion:
-    """Return a question as a job stores it. context: `judge.context`, which may store more than the task."""
-    turn, pool = prepared.turn, prepared.pool
+def job_question(prepared: PreparedQuestion, *, sees: str = "task") -> JobQuestion:
+    """Return a question as a job stores it. sees: `judge.sees`, which may store more than the task."""
+    turn = prepared.turn
     return JobQuestion(
         number=prepared.number,
         name=prepared.question.id,
         turn=Turn(task=turn.task, errors=turn.errors, file=turn.file),
-        shown=turn_block(turn, context=context) if context != "task" else "",
+        shown=turn_block(turn, sees=sees) if sees != "task" else "",
         turn_key=prepared.key,
-        candidates=len(pool.candidates),
-        cached=len(pool.candidates) - len(pool.misses),
     )
 
 
 class ListPlan(Struct):
-    """What a list would take."""
+    """The estimate of a list."""
 
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
     cached: int = 0
     to_judge: int = 0
-    """Candidates, over all questions, that the cache lacks and this list has judged."""
+    """Candidates over all questions that the cache lacks and this list judges."""
     repeated: int = 0
-    """By batch: candidates of questions that show the judge what an earlier one of the list does: judged there."""
+    """By batch: candidates of questions equal to an earlier one of the list, judged there."""
     elsewhere: int = 0
-    """Candidates that running batches judge: live calls would pay for them twice, a batch leaves them out."""
+    """Candidates being judged by running batches: live calls would pay for them twice, a batch leaves them out."""
     elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate | None = None
     warnings: list[str] = field(default_factory=list)
-    """What the user was warned of before anything was sent; the report repeats it."""
+    """Warnings shown before anything was sent, repeated in the report."""
 
     @property
     def hit_rate(self) -> float | None:
-        """Replayed hit rate: the share of candidates that the cache had; None: there are none."""
+        """Replayed hit rate: the cached share of candidates; None: there are none."""
         return self.cached / self.candidates if self.candidates else None
 
     @property
     def input_tokens(self) -> int:
-        """About how many tokens are sent; 0 for a list without a question."""
+        """Approximate input tokens; 0 for an empty list."""
         return self.estimate.input_tokens if self.estimate else 0
 
     @property
     def output_tokens(self) -> int:
-        """About how many tokens come back."""
+        """Approximate output tokens."""
         return self.estimate.output_tokens if self.estimate else 0
 
     def count_elsewhere(self, prepared: PreparedQuestion, others: UnderWay) -> frozenset[str]:
@@ -152,19 +173,19 @@ def plan_list(
     others: UnderWay,
     *,
     batch: BatchPlanner | None = None,
-    context: str = "task",
+    sees: str = "task",
 ) -> ListPlan:
     """Go through the questions once and add up. Raises what preparing raises.
 
-    forecast: the judge's. others: what running batches judge. batch: takes what is to be sent. context: as in settings.
+    forecast: the judge's. others: what running batches judge. batch: takes what is to be sent. sees: as in settings.
     """
     plan, seen = ListPlan(), set[str]()
     unknown: JudgeEstimate | None = None
     for prepared in questions:
-        pool, row = prepared.pool, job_question(prepared, context=context if batch else "task")
+        pool, row = prepared.pool, job_question(prepared, sees=sees if batch else "task")
         plan.rows.append(row)
-        plan.candidates += row.candidates
-        plan.cached += row.cached
+        plan.candidates += len(pool.candidates)
+        plan.cached += len(pool.candidates) - len(pool.misses)
         if batch is not None and row.turn_key in seen:
             plan.repeated += len(pool.misses)
             continue
@@ -183,8 +204,73 @@ def plan_list(
     return plan
 
 
-def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:
-    """Warn, before anything is paid for, that no cap applies, and what running batches also judge."""
+class PlannedList(Struct, frozen=True):
+    """A list with its plan."""
+
+    questions: QuestionList
+    options: ListOptions
+    found: ListMemories
+    """What is judged."""
+    plan: ListPlan
+    of_user: int
+    """Memories of the user's own store, for each question, that a batch leaves out."""
+    before: frozenset[str]
+    """Running jobs of the same judge when it was planned."""
+
+    def new_job(self, parts: PipelineParts, drafts: PromptDrafts) -> BatchJob:
+        """Return the job of this list, done by the judge of these parts."""
+        identity, judge, options = parts.judge.identity, parts.settings.judge, self.options
+        recipe = JobRecipe(
+            provider=identity.provider,
+            host=identity.host,
+            model=drafts.model,
+            packs=drafts.profile,
+            reasons_from=judge.reasons_from if judge.reasons == "relevant" else 0.0,
+            sees=judge.sees,
+            tests=judge.tests,
+            scope=options.scope,
+            only=None if options.only is None else tuple(sorted(options.only)),
+        )
+        return BatchJob(
+            id=job_rows.new_job_id(),
+            created_at=parts.clock(),
+            command=options.command,
+            digest=self.questions.digest,
+            judge_spec=str(batch_judge_factory(parts).spec),
+            judge=judge_key(identity),
+            recipe=recipe,
+            max_usd=parts.settings.budget.max_usd,
+            candidates=self.plan.candidates,
+            cached=self.plan.cached,
+        )
+
+
+def plan_questions(
+    parts: PipelineParts, questions: QuestionList, options: ListOptions, *, batch: BatchPlanner | None = None
+) -> PlannedList:
+    """Bring the index up to date, fetch the memories and say what the list would take. Sends nothing.
+
+    batch: collects the requests. Raises UsageError for an invalid scope or question, NothingMatched for a scope that
+    matches nothing.
+    """
+    parts.observer.stage("index")
+    parts.index()
+    parts.observer.stage("pool")
+    everything = fetch_list_memories(parts, options.scope, only=options.only)
+    if options.only is None:
+        refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
+    found = everything.of_repository() if batch else everything
+    prepared = prepare_questions(parts, enumerate(questions.all), found)
+    others = job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity))
+    plan = plan_list(prepared, parts.judge.forecast, others, batch=batch, sees=parts.settings.judge.sees)
+    of_user = len(everything.candidates) - len(found.candidates)
+    return PlannedList(questions, options, found, plan, of_user, frozenset(others))
+
+
+def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> PlannedList:
+    """Plan a list that is judged live, and warn that no cap applies, and of what running batches also judge."""
+    planned = plan_questions(parts, questions, options)
+    plan = planned.plan
     plan.warnings = budget_messages.uncapped_judge(parts) if plan.to_judge else []
     for message in plan.warnings:
         parts.observer.note(message)
@@ -194,6 +280,7 @@ def warn_of_plan(parts: PipelineParts, plan: ListPlan) -> None:
             f"{plan.elsewhere:,} to judge are under way by batch in {', '.join(plan.elsewhere_jobs)}: live calls pay"
             f" for them again. `xscore batch wait {job}` or `xscore batch cancel {job}` first avoids that."
         )
+    return planned
 
 
 def confirm_plan(parts: PipelineParts, plan: ListPlan) -> None:
@@ -201,13 +288,13 @@ def confirm_plan(parts: PipelineParts, plan: ListPlan) -> None:
     if not (plan.to_judge and plan.estimate and parts.judge.is_model and parts.observer.can_confirm):
         return
     if not parts.settings.judge.replay:
-        caps = question_list.list_caps_left(parts)
+        caps = list_caps_left(parts)
         estimate = Estimate(judge=plan.estimate, primary=None, by_kind={}, by_folder={}, caps=caps)
-        question_list.confirm_list_cost(parts, estimate)
+        confirm_list_cost(parts, estimate)
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
-    """Return the cost of as many average calls by the Batch API; None where the tables state no such price."""
+    """Return the cost of as many average calls by the Batch API; None if the tables have no such price."""
     calls, host, count = parts.judge.calls, parts.judge.identity.host, estimate.calls
     if calls is None or not count:
         return Decimal(0)
@@ -216,45 +303,8 @@ def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
     return None if each is None else each * count
 
 
-def new_job(
-    parts: PipelineParts,
-    drafts: PromptDrafts,
-    *,
-    command: JobCommand,
-    digest: str,
-    scope: Scope,
-    only: frozenset[str] | None,
-    plan: ListPlan,
-) -> BatchJob:
-    """Return the job of a list that the judge of these parts does. only: paths."""
-    identity, judge = parts.judge.identity, parts.settings.judge
-    recipe = JobRecipe(
-        provider=identity.provider,
-        host=identity.host,
-        model=drafts.model,
-        packs=drafts.profile,
-        reasons_from=judge.reasons_from if judge.reasons == "relevant" else 0.0,
-        context=judge.context,
-        tests=judge.tests,
-        scope=scope,
-        only=None if only is None else tuple(sorted(only)),
-    )
-    return BatchJob(
-        id=job_rows.new_job_id(),
-        created_at=parts.clock(),
-        command=command,
-        digest=digest,
-        judge_spec=str(batch_judge_factory(parts).spec),
-        judge=judge_key(identity),
-        recipe=recipe,
-        max_usd=parts.settings.budget.max_usd,
-        candidates=plan.candidates,
-        cached=plan.cached,
-    )
-
-
 def judge_name(parts: PipelineParts) -> str:
-    """Name the judge of a list for the user."""
+    """Return the name of a list's judge for the user."""
     identity = parts.judge.identity
     return f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical"
 
@@ -270,3 +320,75 @@ def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
         "the lexical judge has no Batch API, and costs nothing",
         hint="Name a model: --judge provider:model; or `xscore batch run`.",
     )
+
+
+VENDOR_DEADLINE_S = 86_400.0
+"""The longest time a vendor takes."""
+ESCAPED = 1.05
+"""Average bytes of a prompt's character inside JSON."""
+SCHEMA_BYTES = 60
+"""Bytes of the reply's schema for each memory,"""
+FRAME_BYTES = 900
+"""and of the rest of a request's line."""
+
+
+class JobDraft(Struct, frozen=True, kw_only=True):
+    """A job that might be submitted, and its estimate; tokens and dollars are approximate."""
+
+    planned: PlannedList
+    asked: BatchPlanner
+    job: BatchJob
+    batches: int
+    cost_usd: Decimal | None
+    """At the Batch price, or the live one if unknown; None: unpriced."""
+    live_usd: Decimal | None
+    caps: tuple[CapLeft, ...]
+
+    @property
+    def estimate(self) -> Estimate:
+        """Its estimate, in the form that the user confirms."""
+        judge = self.planned.plan.estimate
+        assert judge is not None, "a list without a question is not confirmed"
+        judge = replace(judge, cost_usd=self.cost_usd, seconds=VENDOR_DEADLINE_S, binding_limit="none")
+        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=self.caps)
+
+
+def draft_job(parts: PipelineParts, questions: QuestionList, options: ListOptions, *, limits: BatchLimits) -> JobDraft:
+    """Plan a list for a vendor; send and write nothing but the index and the packs of memories.
+
+    limits: those in force. Raises UsageError for the judge without a model, and what `plan_questions` raises.
+    """
+    factory = batch_judge_factory(parts)
+    parts = replace(parts, judge=factory)
+    drafts = factory.experienced()
+    asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
+    planned = plan_questions(parts, questions, options, batch=asked)
+    estimate = planned.plan.estimate
+    live_usd = estimate.cost_usd if estimate else Decimal(0)
+    batch_usd = batch_cost(parts, estimate) if estimate else Decimal(0)
+    return JobDraft(
+        planned=planned,
+        asked=asked,
+        job=planned.new_job(parts, drafts),
+        batches=_count_batches(len(asked.requests), planned.plan, drafts.model.chars_per_token, limits),
+        cost_usd=live_usd if batch_usd is None else batch_usd,
+        live_usd=live_usd,
+        caps=list_caps_left(parts),
+    )
+
+
+def save_job(parts: PipelineParts, draft: JobDraft) -> str:
+    """Commit the job and return its id. Raises StoreError if another job was committed since it was planned."""
+    with database.transaction(parts.store.connection) as connection:
+        if job_rows.contents_under_way(connection, draft.job.judge).keys() - draft.planned.before:
+            raise StoreError(
+                "another job was submitted meanwhile", hint="Run it again: what that one asks is left out."
+            )
+        job_rows.add_job(connection, draft.job, draft.planned.plan.rows, draft.asked.asks, draft.asked.requests)
+    return draft.job.id
+
+
+def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
+    """Return the approximate number of batches."""
+    size = ESCAPED * chars_per_token * plan.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
+    return ceil(max(requests / limits.requests, size / limits.bytes))

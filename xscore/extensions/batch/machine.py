@@ -1,4 +1,4 @@
-"""Advance a job: create its batches, poll and fetch them, until only the vendor can continue.
+"""Advance a job: create, poll and fetch its batches, until only the vendor can continue.
 
 A pass settles what an earlier one left in doubt, polls running batches, collects ended ones, and sends what fits;
 it repeats while something changed. Every step is one transaction, so that a kill leaves a state to resume from.
@@ -16,16 +16,21 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.batch import batch_costs, batch_rows, job_rows, job_status
-from xscore.extensions.batch.batch_costs import BatchLedger
+from xscore.cache import capabilities
+from xscore.extensions.batch import batch_rows, job_rows
+from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector, request_of_custom_id
-from xscore.extensions.batch.job_context import JobContext, JobLease
+from xscore.extensions.batch.job_context import BatchLedger, JobContext, JobLease, renew_reservation
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import BatchSender
+from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.extensions.batch.vendor_calls import BatchHost
+from xscore.platform import database
 from xscore.platform.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse, UsageError
-from xscore.platform.text import join_sentences
+from xscore.platform.text import join_sentences, one_line
+from xscore.providers.provider import Adaptable
+from xscore.providers.spec import connect_provider, parse_model_spec
 from xscore.settings import Settings
 from xscore.store.store import Store
 
@@ -60,21 +65,21 @@ async def advance_job(
     connection = store.connection
     async with JobLease(connection, job_id, clock=clock) as lease:
         if not lease.acquired:
-            return replace(job_status.job_status(connection, job_id), problem=BUSY_ELSEWHERE)
+            return replace(job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
         sends, ledger = job.stopped_at is None, BatchLedger.of(job, settings)
         if not _needs_vendor(lease, store, job, sends=sends, now=clock()):
-            return job_status.job_status(connection, job_id)
+            return job_status(connection, job_id)
         try:
-            reached = host or job_status.batch_host_of_job(store, settings, job)
+            reached = host or batch_host_of_job(store, settings, job)
         except (ProviderError, UsageError) as error:
             if not forget:
                 problem = join_sentences(error.message, error.hint)
-                return replace(job_status.job_status(connection, job_id), problem=problem, is_unusable=True)
+                return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
             for batch in batch_rows.read_batches(connection, job_id, only_open=True):
                 _abandon_batch(lease, store, batch, ledger)
             _needs_vendor(lease, store, job, sends=sends, now=clock())
-            return job_status.job_status(connection, job_id)
+            return job_status(connection, job_id)
         context = JobContext(
             store=store, settings=settings, host=reached, job=job, lease=lease, ledger=ledger, clock=clock
         )
@@ -91,8 +96,50 @@ async def advance_job(
         return run.status()
 
 
+def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:
+    """Return the Batch API of a job's judge; nothing is sent yet.
+
+    Raises UsageError where the settings lead to another host now, AuthenticationFailed where there is no key for it.
+    """
+    recipe = job.recipe
+    provider = connect_provider(parse_model_spec(job.judge_spec), settings)
+    host = batch_host(provider)
+    if host.host != recipe.host:
+        raise UsageError(
+            f"job {job.id} is at {one_line(recipe.host)}, and {one_line(host.name)} leads to {one_line(host.host)} now",
+            hint=f"Set {host.name}.base_url as it was when the job was submitted.",
+        )
+    known = capabilities.read_capability(
+        store.connection, provider=recipe.provider, host=recipe.host, model=recipe.model.name
+    )
+    if known is not None and isinstance(provider, Adaptable):
+        provider.adopt(known)  # bodies have the form of live calls
+    return host
+
+
+async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) -> JobStatus:
+    """Ask for the status of a job's batches, and return the job's; it reports a failing host."""
+    waiting = [
+        one for one in batch_rows.read_batches(store.connection, job.id, only_open=True) if one.state == "created"
+    ]
+    problem = ""
+    if waiting:
+        try:
+            host = batch_host_of_job(store, settings, job)
+            try:
+                for batch in waiting:
+                    found = await host.look(batch.vendor_id)
+                    with database.transaction(store.connection) as connection:
+                        batch_rows.record_status(connection, batch, found, at=store.clock())
+            finally:
+                await host.aclose()
+        except (ProviderError, UsageError) as error:
+            problem = join_sentences(error.message, error.hint)
+    return replace(job_status(store.connection, job.id), problem=problem)
+
+
 def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, now: float) -> bool:
-    """End what can be ended without the vendor, and return whether the vendor is needed to advance the job."""
+    """Finish what needs no vendor, and return whether the vendor is needed to advance the job."""
     with lease.transaction() as opened:
         batch_rows.lose_planned_if_stopped(opened, job.id)
         batch_rows.end_job_if_done(opened, job.id, at=now)
@@ -101,7 +148,7 @@ def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, 
 
 
 async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[VendorBatch]) -> VendorBatch | None:
-    """Return the candidate whose results bear our mark.
+    """Return the candidate whose results have our mark.
 
     Raises UnreadableResponse where no id among a candidate's results can be read: it may be ours.
     """
@@ -131,9 +178,8 @@ def _fail(lease: JobLease, batch: Batch, problem: str, *, counts: bool) -> None:
 
 def _abandon_batch(lease: JobLease, store: Store, batch: Batch, ledger: BatchLedger) -> None:
     left = job_rows.requests_of_batch(store.connection, batch.job, batch.number)
-    asks = job_rows.read_asks(store.connection, batch.job, {ask for _, ask in left}) if left else {}
     with lease.transaction() as connection:
-        ledger.enter_unread(connection, batch, {name: len(asks[name[1]].pieces) for name in left})
+        ledger.enter_unread(connection, batch, left)
         batch_rows.fail_batch(connection, batch, ABANDONED, counts=True)
 
 
@@ -146,7 +192,7 @@ class _JobPass(Struct):
     abandons: bool
     problems: list[ProviderError] = field(default_factory=list)
     skipped: set[int] = field(default_factory=set)
-    """Batches to skip for the rest of this pass."""
+    """Batches to skip in the rest of this pass."""
     running: set[int] = field(default_factory=set)
 
     async def moves(self) -> bool:
@@ -164,7 +210,7 @@ class _JobPass(Struct):
 
     def status(self) -> JobStatus:
         context = self.context
-        found = job_status.job_status(context.connection, context.job.id)
+        found = job_status(context.connection, context.job.id)
         faults = replace(self.collector.faults, asked_again=self.sender.asked_again).in_words()
         repaired = (f"the judge's replies had to be repaired: {faults}",) if faults else ()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
@@ -209,7 +255,7 @@ class _JobPass(Struct):
                 return await self._collect(batch, await self.context.host.look(batch.vendor_id))
 
     async def _settle(self, batch: Batch) -> bool:
-        """Find a marked batch at the vendor, or give it up where the vendor certainly has none: it is sent anew."""
+        """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is then resent."""
         context = self.context
         since = batch.marked_at - CLOCK_SKEW_S
         found = await context.host.find(mark=batch.mark, since=since, requests=batch.requests)
@@ -225,15 +271,12 @@ class _JobPass(Struct):
             with context.lease.transaction() as connection:
                 batch_rows.record_created(connection, batch, ours)
             return True
-        if may_be_ours or context.clock() - batch.marked_at < self._may_appear_s(batch):
+        may_appear_s = context.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S  # from when `create` began
+        if may_be_ours or context.clock() - batch.marked_at < may_appear_s:
             self.skipped.add(batch.number)
             return False
         _fail(context.lease, batch, NEVER_CREATED, counts=False)
         return True
-
-    def _may_appear_s(self, batch: Batch) -> float:
-        """Return how long after `create` began the vendor may not list its batch yet."""
-        return self.context.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S
 
     async def _look(self, batch: Batch) -> bool:
         context = self.context
@@ -245,7 +288,7 @@ class _JobPass(Struct):
         now = context.clock()
         with context.lease.transaction() as connection:
             batch = batch_rows.record_status(connection, batch, seen, at=now)
-            batch_costs.renew_reservation(connection, batch.mark, now=now)
+            renew_reservation(connection, batch.mark, now=now)
             if seen.state is BatchState.ENDED:
                 batch = batch_rows.move_batch(connection, batch, "ended")
         if seen.state is BatchState.ENDED:

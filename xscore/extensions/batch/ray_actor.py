@@ -17,8 +17,9 @@ from xscore.cache.keys import FIRST_DRAW
 from xscore.costs.ledger import UsageTotals
 from xscore.costs.reservation import Budget, Reservation
 from xscore.pipeline.judging import ENDS_ALL
-from xscore.pipeline.resources import SpendingStores, TurnResources, resources_over
+from xscore.pipeline.resources import SpendingStores, TurnResources, joined_resources
 from xscore.platform.errors import BudgetExhausted, XscoreError
+from xscore.providers.prices import PriceList
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import ModelSpec, connect_provider, import_for_judging
 from xscore.records.calls import CallRecord, Capability
@@ -28,12 +29,12 @@ from xscore.records.turn import Turn
 from xscore.scorer.claiming import NoClaims
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, workers_for
-from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.settings import Settings
 
 
 class ActorContext(Struct, frozen=True, kw_only=True):
-    """What every actor holds: the same for the whole list."""
+    """The same for every actor and the whole list."""
 
     job: str
     spec: ModelSpec
@@ -60,14 +61,14 @@ class PackChunk(Struct, frozen=True):
 
 
 class ChunkResult(Struct, kw_only=True):
-    """What became of a chunk."""
+    """The result of a chunk."""
 
     question: int
     unjudged: list[Unjudged] = field(default_factory=list)
     kept: list[Judgment] = field(default_factory=list)
-    """Of memories and of parts, as they are to be kept."""
+    """Of memories and parts, ready to store."""
     paid: int = 0
-    """Memories that a call was made for here."""
+    """Memories paid for by a call here."""
     calls: list[CallRecord] = field(default_factory=list)
     charged_usd: Decimal = Decimal(0)
     remarks: tuple[str, ...] = ()
@@ -76,7 +77,7 @@ class ChunkResult(Struct, kw_only=True):
 
 
 TakeDollars = Callable[[Decimal], Awaitable[bool]]
-"""Sets dollars aside of what all actors may spend, or gives some back where they are below zero; False: no room."""
+"""Reserves dollars from the actors' shared cap, or returns negative ones; False: no room."""
 
 
 class _Carried(Struct):
@@ -125,13 +126,13 @@ class ChunkJudge:
     def __init__(
         self, context: ActorContext, *, take: TakeDollars | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        """take: None where no cap holds. clock: Unix seconds."""
+        """take: None without a cap. clock: Unix seconds."""
         self._context, self._take, self._clock = context, take, clock
         self._settings = replace(context.settings, shared=replace(context.settings.shared, require=True))
         self._ended: tuple[UnjudgedCause, str] | None = None
 
     async def score(self, chunk: PackChunk) -> ChunkResult:
-        """Judge what has no judgment yet; every memory has its result, unless an error ended the chunk."""
+        """Judge what has no judgment; every memory has a result, unless an error ended the chunk."""
         members = [self._context.candidates[place] for place in chunk.places]
         found = ChunkResult(question=chunk.question)
         if self._ended is not None:
@@ -142,7 +143,15 @@ class ChunkJudge:
             await import_for_judging(self._context.spec.provider)
             budget, usage = Budget(dollars, clock=self._clock), UsageTotals(found.calls.append)
             here = SpendingStores(_Carried(found.kept), budget)
-            async with resources_over(here, usage, self._settings, self._context.job, clock=self._clock) as resources:
+            own = TurnResources(
+                settings=self._settings,
+                spending=here,
+                usage=usage,
+                turn_id=self._context.job,
+                price_of=PriceList(self._settings.provider.price),
+                clock=self._clock,
+            )
+            async with joined_resources(own) as resources:
                 judge = self._judge(resources, chunk, members)
                 async for result in judge.judge(self._context.turns[chunk.question][0], members):
                     if isinstance(result, Unjudged):
@@ -173,14 +182,18 @@ class ChunkJudge:
         return ModelJudge(
             line,
             context.drafts,
-            texts=lambda found: {member.id: context.texts[member.id] for member in found if member.id in context.texts},
-            write=resources.writer(key, context.identity),
-            slots=context.slots,
-            priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
-            claims=resources.claims(key, context.identity),
-            concurrency=workers_for(context.concurrency),
-            context=self._settings.judge.context,
-            stop=stop,
+            JudgingPlan(
+                texts=lambda found: {
+                    member.id: context.texts[member.id] for member in found if member.id in context.texts
+                },
+                write=resources.writer(key, context.identity),
+                slots=context.slots,
+                priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
+                claims=resources.claims(key, context.identity),
+                concurrency=workers_for(context.concurrency),
+                sees=self._settings.judge.sees,
+                stop=stop,
+            ),
         )
 
     def _stopped(self, stop: StopSignal, resources: TurnResources) -> None:

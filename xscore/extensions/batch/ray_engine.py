@@ -45,15 +45,15 @@ from xscore.scorer.packs import Pack, packs_to_send
 
 LOCAL = "local"
 CPUS = 0.25
-"""Of one actor, which mostly waits: whole ones would leave none for the tasks that feed them, and a list would hang."""
+"""CPUs of one actor, which mostly waits: whole ones would leave none for its feeding tasks, and a list would hang."""
 BLOCKS_AN_ACTOR = 64
 CHUNK_CALLS = 512
-"""Packs of one row: its calls end together, so a few of them would leave slots idle."""
+"""Packs of one row: its calls end together, so with few of them slots would be idle."""
 
 
 @asynccontextmanager
 async def open_cluster(address: str) -> "AsyncIterator[RayCluster]":
-    """Start Ray, or join the cluster at this address, for as long as it is needed. Raises UsageError."""
+    """Start Ray, or join the cluster at this address, while it is needed. Raises UsageError."""
     with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for our data
         starting = asyncio.create_task(asyncio.to_thread(RayCluster, address))
         try:
@@ -72,7 +72,7 @@ class RayCluster:
     """A Ray started here, or one that is already running."""
 
     def __init__(self, address: str) -> None:
-        """address: `local`, `auto`, or that of a cluster. Raises UsageError where there is none."""
+        """address: `local`, `auto`, or a cluster's. Raises UsageError if there is none."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it as it starts, and has no argument for it
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # what is let go after Ctrl-C would start another Ray
         import ray
@@ -81,11 +81,12 @@ class RayCluster:
         own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
         try:
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        except Exception as error:  # Ray raises this very class where its node does not start in time
             ray.shutdown()  # of what was started halfway
             raise UsageError(
                 f"Ray cannot be started or reached at `{address}`",
-                hint="Set batch.ray_address to `local`, or to a running cluster's; or leave --ray out.",
+                hint="A busy machine may need a second try. Else set batch.ray_address to `local` or to a running "
+                "cluster's address, or leave --ray out.",
             ) from error
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
@@ -142,7 +143,7 @@ class _Actor:
         import numpy as np
 
         found = np.empty(len(batch["chunk"]), dtype=object)
-        chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  our own
+        chunks = [pickle.loads(chunk) for chunk in batch["chunk"]]  # noqa: S301  pickled by this process
         found[:] = [pickle.dumps(self._runner.run(self._judge.score(chunk))) for chunk in chunks]
         return {"scored": found}
 
@@ -159,7 +160,7 @@ class _SharedCap:
 
 
 def check_ray_usable(parts: PipelineParts) -> None:
-    """Raise UsageError where actors cannot judge lists of this repository."""
+    """Raise UsageError if actors cannot judge lists of this repository."""
     if find_spec("ray") is None:
         raise UsageError("--ray needs the extra `ray`", hint=install_hint("ray"))
     if not parts.settings.shared.url.reveal():
@@ -184,7 +185,7 @@ async def judge_by_ray(
     progress: ListProgress,
     deadline: Deadline | None = None,
 ) -> LiveEnd:
-    """Have actors judge a list's candidates missing from the cache; their results are in the local store on return.
+    """Let actors judge a list's uncached candidates; their results are in the local store on return.
 
     count: of actors. Cancelled, it lets them go and returns; what they paid for is at the shared server. Raises what
     opening the judge raises, SharedUnavailable where the server cannot be asked, and StoreError.
@@ -252,7 +253,7 @@ class _RayRun(Struct):
         questions: Iterator[PreparedQuestion],
         deadline: Deadline | None,
     ) -> tuple[ActorContext, list[PackChunk]]:
-        """Return what every actor holds, and the rows: packs of one question, the most promising first."""
+        """Return the actors' common context, and the rows: packs of one question, the most promising first."""
         turns: dict[int, tuple[Turn, str]] = {}
         chunks: list[PackChunk] = []
         slots: Mapping[str, tuple[str, int]] = {}
@@ -287,7 +288,7 @@ class _RayRun(Struct):
         return context, chunks
 
     async def _keep(self, scored: ChunkResult, context: ActorContext, commits: GroupCommit, usage: UsageTotals) -> None:
-        """Store what an actor has judged and paid for, and count it."""
+        """Store an actor's judgments and costs, and count them."""
         clock, end = self.parts.clock, self.end
         _, key = context.turns[scored.question]
         await StoredJudgments(commits, clock=clock).writer(key, context.identity)(scored.kept)

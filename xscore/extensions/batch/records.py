@@ -1,17 +1,17 @@
-"""Records of batches at a vendor and of jobs, and what became of their requests."""
+"""Records of batches at a vendor and of jobs, and the results of their requests."""
 
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.records.calls import Completion
 from xscore.records.receipt import Coverage, StageUsage, list_exit_code
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
-    """How much one batch may hold; None: any amount."""
+    """The size limits of a batch; None: no limit."""
 
     requests: int
     bytes: int
@@ -19,31 +19,29 @@ class BatchLimits(Struct, frozen=True, kw_only=True):
 
 
 class BatchState(StrEnum):
-    """The state of a batch, in words common to both vendors; the vendors' own follow."""
+    """The state of a batch, in terms common to both vendors; the vendors' own follow."""
 
     WORKING = "working"
     """validating, in_progress, finalizing; in_progress"""
     CANCELLING = "cancelling"
     """cancelling; canceling"""
     ENDED = "ended"
-    """completed, expired, cancelled; ended: what there is of results can be fetched."""
+    """completed, expired, cancelled; ended: existing results can be fetched."""
     FAILED = "failed"
-    """failed: its input was refused, nothing was run, nothing is charged."""
+    """failed: its input was refused, nothing ran, nothing is charged."""
 
 
 class VendorBatch(Struct, frozen=True, kw_only=True):
-    """A batch as its vendor shows it."""
+    """A batch as reported by its vendor."""
 
     vendor_id: str
     state: BatchState
     status: str
     mark: str = ""
-    """Our name for it; empty where the vendor keeps none, or it is not ours."""
-    created_at: float
+    """Our name for it; empty if the vendor stores none, or it is not ours."""
     requests: int
     """0: the vendor has not said."""
     done: int = 0
-    failed: int = 0
     problem: str = ""
     error_kinds: tuple[str, ...] = ()
     """Kinds of errors (`XscoreError.kind`) of a failed batch; `rate_limited`: the vendor's queue is full, and the same
@@ -62,7 +60,7 @@ class RequestOutcome(StrEnum):
 
 
 class BatchResult(Struct, frozen=True, kw_only=True):
-    """What became of one request."""
+    """The result of one request."""
 
     custom_id: str
     """Empty: a line that cannot be read."""
@@ -70,26 +68,25 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     completion: Completion | None = None
     detail: str = ""
     """Why there is no answer; never the host's own text, which may repeat the prompt."""
-    error_kinds: tuple[str, ...] = field(default=())
+    error_kinds: tuple[str, ...] = ()
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
     is_charged: bool = False
-    """The host counts it as answered, though no reply can be read."""
+    """The host counts it as answered, but the reply is unreadable."""
 
 
 class Batch(Struct, frozen=True):
-    """One batch of a job, as the store knows it."""
+    """One batch of a job as stored."""
 
     job: str
     number: int
     mark: str
-    """Our name for it, which is sent to the vendor."""
+    """Our name for it, sent to the vendor."""
     state: str
     """`marked`, `created`, `ended`, `collected`, `failed`."""
     marked_at: float
     requests: int
     bytes: int
     input_tokens: int
-    file_id: str = ""
     vendor_id: str = ""
     status: str = ""
     """The vendor's own word."""
@@ -100,7 +97,7 @@ class Batch(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True, kw_only=True):
-    """How far a job is."""
+    """The progress of a job."""
 
     job: str
     command: str
@@ -114,7 +111,7 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """Candidates in its requests; the rest is judged for an equal question of the list, or by another job."""
     judged: int
     unjudged: dict[str, int]
-    """Cause -> how many are lost for good."""
+    """Cause -> number of permanently unjudged candidates."""
     planned: int = 0
     sent: int = 0
     answered: int = 0
@@ -125,12 +122,12 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     set_aside_usd: Decimal
     max_usd: Decimal | None
     held_back: str = ""
-    """Why what is planned was not sent, in words; empty: nothing is held back."""
+    """Why planned requests were not sent, in words; empty: all were."""
     over_budget: bool = False
     problem: str = ""
-    """What went wrong at the vendor in the latest pass; empty: nothing."""
+    """The vendor's problem in the latest pass; empty: none."""
     is_unusable: bool = False
-    """Trying again will not help: a wrong key, an empty account."""
+    """Retrying will not help: a wrong key, an empty account."""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -154,7 +151,7 @@ class QuestionSummary(Struct, frozen=True):
     unjudged_by_cause: Mapping[str, int]
     kept: int
     best: str = ""
-    """The first of the selection, as `path::entity`."""
+    """The first selected memory, as `path::entity`."""
     best_score: float | None = None
 
 
@@ -162,7 +159,7 @@ class ListReport(Struct, frozen=True, kw_only=True):
     """The result of a list."""
 
     job: str
-    """`b_…`; empty: nothing had to be paid for, as with the lexical judge."""
+    """`b_…`; empty: nothing had to be paid, as with the lexical judge."""
     command: str
     judge: str
     is_model: bool
@@ -176,7 +173,7 @@ class ListReport(Struct, frozen=True, kw_only=True):
     spent: StageUsage
     seconds: float
     workers: int
-    """Actors that judged; 1: this process did."""
+    """Number of judging actors; 1: this process."""
     lines: tuple[QuestionSummary, ...]
     out: str
     rows: int
@@ -189,5 +186,5 @@ class ListReport(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The command's exit code."""
         return list_exit_code(self.coverage, self.ended)

@@ -83,13 +83,13 @@ class RankedList(Struct, frozen=True):
 
 
 Settle = Callable[[PreparedQuestion], Awaitable[tuple[Sequence[Outcome], int]]]
-"""Gives a question's outcomes, and how many of them were judged in this run; the others were known."""
+"""Returns a question's outcomes, and how many were judged in this run; the others were cached."""
 
 
 async def rank_questions(
     parts: PipelineParts, questions: Iterable[PreparedQuestion], settle: Settle, out: Path | None, *, ranks: bool = True
 ) -> RankedList:
-    """Rank every question in its order and write the rows. Cancelled, it raises CancelledError between two questions.
+    """Rank every question in order and write the rows. If cancelled, it raises CancelledError between two questions.
 
     ranks: false gives each question its account alone.
     """
@@ -164,7 +164,7 @@ def check_results_path(path: Path, *, store_dir: Path) -> None:
 
 
 def _is_earlier(path: Path) -> bool:
-    """Whether a file holds results, or nothing."""
+    """Whether a file is empty or holds results."""
     names = list(ResultRow.__struct_fields__)
     try:
         if path.suffix == ".jsonl" or not path.stat().st_size:
@@ -182,7 +182,7 @@ def _is_earlier(path: Path) -> bool:
 
 
 def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
-    """Replace the results file whole. Raises UsageError where it cannot be written."""
+    """Replace the results file whole. Raises UsageError if it cannot be written."""
     if path.suffix == ".jsonl":
         lines = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
         write_atomically(path, lines.encode())
@@ -197,13 +197,13 @@ def write_results(path: Path, rows: Sequence[ResultRow]) -> None:
 
 
 def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
-    """Return the settings with the judge of this job."""
+    """Return the settings with this job's judge."""
     recipe = job.recipe
     changed: dict[str, object] = {
         "model": job.judge_spec,
         "is_named": True,
         "wire": "chat",
-        "context": recipe.context,
+        "sees": recipe.sees,
         "tests": recipe.tests,
         "reasons": "relevant" if recipe.reasons_from > 0 else "all",
         "order": recipe.model.order,
@@ -241,7 +241,7 @@ def prepare_job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[Prepa
 def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, scope: Scope) -> Turn:
     turn = replace(one.turn, scope=scope, fresh=True, diff=work.diff, changed=work.changed)
     there = parts.root.path / native_name(turn.file)
-    if not turn.file or parts.settings.judge.context == "task" or not there.exists():
+    if not turn.file or parts.settings.judge.sees == "task" or not there.exists():
         return turn
     shown = complete_turn(Turn(task=".", file=str(there)), parts.root, work=UncommittedWork())
     return replace(turn, file_text=shown.file_text)

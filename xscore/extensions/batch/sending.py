@@ -48,24 +48,24 @@ ASKS_AT_ONCE = 128
 
 
 class BatchInput(Struct):
-    """What went into one batch."""
+    """The contents of one batch."""
 
     taken: list[RequestName] = field(default_factory=list)
     erased: list[RequestName] = field(default_factory=list)
-    """Requests whose question was erased; no batch will ever hold them."""
+    """Requests whose question was erased; no batch will hold them."""
     incomplete: dict[int, PackPrompt] = field(default_factory=dict)
-    """Asks of which a text has left the store, those pieces without a kind: they are to be planned anew."""
+    """Asks with a text that is no longer stored, those pieces without a kind: to be planned again."""
     repeats: int = 0
     """Requests taken beyond the first of their pack."""
     bytes: int = 0
     input_tokens: int = 0
     most_usd: Decimal | None = Decimal(0)
-    """What they may cost at most; None: the model has no known price."""
+    """Their maximum cost; None: unpriced."""
     limit: str = ""
-    """What had no room for the next request: `requests`, `bytes`, `dollars`; empty: all went in."""
+    """The limit that the next request would exceed: `requests`, `bytes`, `dollars`; empty: none."""
 
     def exceeded(self, size: int, usd: Decimal | None, limits: BatchLimits) -> str:
-        """Name what has no room for another request; empty: there is room. size: bytes. usd: its highest price."""
+        """Return the limit that another request would exceed; empty: none. size: bytes. usd: its highest price."""
         if len(self.taken) >= limits.requests:
             return "requests"
         if self.bytes + size > limits.bytes:
@@ -76,7 +76,7 @@ class BatchInput(Struct):
 
 
 def batch_limits(vendors: BatchLimits, wanted: BatchSettings, store: Store) -> BatchLimits:
-    """Return the lower of the vendor's limits and the user's, and of what an encrypted store may hold in memory."""
+    """Return the lower of the vendor's limits and the user's, and of an encrypted store's memory limit."""
     most_bytes = min(vendors.bytes, wanted.max_bytes or vendors.bytes)
     return BatchLimits(
         requests=min(vendors.requests, wanted.max_requests or vendors.requests),
@@ -99,7 +99,7 @@ class BatchRenderer:
     """Makes the inputs of one job's batches, one at a time."""
 
     def __init__(self, store: Store, host: BatchHost, job: BatchJob, prices: PriceList = call_price) -> None:
-        """Raise UsageError where the job was planned with another judging prompt than this version's."""
+        """Raise UsageError if the job was planned with another judging prompt than this version's."""
         if judge_key(job.recipe.identity()) != job.judge:
             raise UsageError(
                 f"{job.id} was planned with an earlier judging prompt",
@@ -109,7 +109,7 @@ class BatchRenderer:
         self._drafts = job.recipe.drafts()
 
     def fill(self, into: IO[bytes], requests: Iterable[RequestName], *, mark: str, limits: BatchLimits) -> BatchInput:
-        """Write lines of these requests, in order, until the next has no room; say which went in.
+        """Write lines of these requests, in order, until one exceeds a limit; return which are included.
 
         requests: grouped by ask (`job_rows.planned_requests`). mark: prefix of every custom_id. Raises StoreDamaged.
         """
@@ -125,7 +125,7 @@ class BatchRenderer:
                         filled.erased.append(name)
                         continue
                     request, _ = self._drafts.request(ask, self._turns[question])
-                    line, usd = self._host.line(custom_id(mark, name), self._host.body(request)), self._bound(request)
+                    line, usd = self._host.line(custom_id(mark, name), request), self._bound(request)
                     filled.limit = filled.exceeded(len(line), usd, limits)
                     if filled.limit:
                         return filled
@@ -138,7 +138,7 @@ class BatchRenderer:
         return filled
 
     def _bound(self, request: Request) -> Decimal | None:
-        """Return the most a request may cost at the Batch price, or at the live one where no such price is known."""
+        """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
         provider, host = self._job.recipe.provider, self._job.recipe.host
         prices = self._prices
         bound = cost_upper_bound(
@@ -155,7 +155,7 @@ class BatchRenderer:
                 yield number, asks[number], questions
 
     def _with_texts(self, asks: dict[int, PackPrompt]) -> dict[int, PackPrompt]:
-        """Return these asks, the pieces with their texts; a piece whose text has left the store is as it was."""
+        """Return these asks with the texts of their pieces; a piece whose text is no longer stored is unchanged."""
         recipe, wanted = self._job.recipe, {piece.memory for ask in asks.values() for piece in ask.pieces}
         members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
         texts = self._store.texts(members, tests=recipe.tests)
@@ -183,7 +183,7 @@ class BatchRenderer:
 
 LOST_TEXT = "unreadable: it left the store before it was judged"
 DIVISOR_AFTER_FULL = 2
-"""After a vendor refused a batch because too much waits, at most this part of it is sent."""
+"""After a vendor refused a batch for its queue limit, at most this fraction of it is sent."""
 
 
 class BatchSender:
@@ -191,10 +191,10 @@ class BatchSender:
 
     def __init__(self, context: JobContext) -> None:
         self.context = context
-        self.held_back = ""
+        self.held_back: str = ""
         """Why planned requests were not sent; empty if all were."""
-        self.over_budget = False
-        self.asked_again = 0
+        self.over_budget: bool = False
+        self.asked_again: int = 0
         """Prompts sent beyond the first of their pack."""
 
     @cached_property
@@ -224,7 +224,7 @@ class BatchSender:
         return True
 
     def _not_judged(self, planned: list[RequestName]) -> list[RequestName]:
-        """Settle requests of which everything was judged meanwhile, by a turn say; return the others."""
+        """Settle requests that were fully judged meanwhile, for example by a turn; return the others."""
         connection, job = self.context.connection, self.context.job
         keys = batch_rows.judged_questions(connection, job)
         asks = job_rows.read_asks(connection, job.id, {ask for question, ask in planned if question in keys})
@@ -251,16 +251,16 @@ class BatchSender:
             lines.seek(0)
             with self.context.lease.transaction() as connection:  # the upload may have taken long
                 batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
-            seen = await host.create(lines, mark=batch.mark, file_id=file_id, requests=batch.requests)
+            seen = await host.create(lines, mark=batch.mark, file_id=file_id)
         except CERTAINLY_NOT_CREATED as error:
             counts = isinstance(
                 error, RequestRejected | PromptTooLong
-            )  # the input is at fault, which time will not mend
+            )  # the input is at fault, which waiting will not fix
             with self.context.lease.transaction() as connection:
                 batch_rows.fail_batch(connection, batch, f"{error.kind}: {error.message}", counts=counts)
             raise
         with self.context.lease.transaction() as connection:
-            batch_rows.record_created(connection, batch, seen, file_id=file_id)
+            batch_rows.record_created(connection, batch, seen)
 
     def _render(self, lines: IO[bytes], planned: list[RequestName], mark: str) -> BatchInput:
         context = self.context

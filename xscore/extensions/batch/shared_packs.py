@@ -1,41 +1,61 @@
 """Judge for several questions at once: a pack is sent once with all questions that have no judgment of it.
 
-The rest is left to each question's own judge: a memory too large for one prompt or without a valid score, a pack that
+The rest is left to each question's own turn: a memory too large for one prompt or without a valid score, a pack that
 another process is paying for, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here.
 The report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the
-cheaper way. Trade-off: only questions that lack all of a pack share it.
+cheaper way. Estimates go by sizes alone. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from decimal import Decimal
+from functools import reduce
+from math import ceil
+from operator import add
 from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
+from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_prompts import (
+    QUESTIONS_LAYOUT,
     SharedUnit,
     plan_shared_units,
     read_questions,
+    shared_expected_output,
     shared_request,
 )
+from xscore.pipeline.estimating import ASKED_CHARS, chars_of, price_work, prompts_of_pack
+from xscore.pipeline.judging import Deadline
+from xscore.pipeline.list_judging import ListProgress
+from xscore.pipeline.live_judging import settle_work
+from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.model_opening import prior_scores, with_probed_host
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.question_list import PreparedQuestion
+from xscore.pipeline.resources import TurnResources
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
+from xscore.prompts.questions import questions_block, questions_rubric
+from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import model_settings
 from xscore.providers.prices import PriceList
 from xscore.providers.provider import Provider
-from xscore.records.calls import Completion, Request, Usage
+from xscore.records.calls import Completion, Request, Stage, Usage
+from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
+from xscore.records.memory import Layer
 from xscore.records.receipt import StageUsage
+from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.drafts import PromptDrafts
-from xscore.scorer.fanout import StopSignal, fan_out
+from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
-from xscore.scorer.packs import Pack
+from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
@@ -50,20 +70,19 @@ class SharedQuestion(Struct, frozen=True, kw_only=True):
 
     turn_text: str
     packs: Sequence[Pack]
-    """What it is to have judged, as its own judge would send it."""
+    """The judgments it needs, as its own judge would send them."""
     priors: Mapping[str, float]
     write: WriteJudgments
     claims: Claims
 
 
 class SharedReply(Struct, frozen=True):
-    """One shared prompt that was answered."""
+    """One answered shared prompt."""
 
     request: Request
     completion: Completion
     alone: tuple[int, ...]
-    """For each question that it answered in full: input tokens of what that one would have been sent by itself."""
-    questions: int
+    """For each question answered in full: input tokens of its own separate prompt."""
 
 
 class SharedPackJudge(Struct):
@@ -78,7 +97,7 @@ class SharedPackJudge(Struct):
     concurrency: int
     stop: StopSignal
     answered: Callable[[SharedReply], None] = lambda _: None
-    """Called with each prompt that was answered, its judgments committed."""
+    """Called with each answered prompt after its judgments are committed."""
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
     rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE))
@@ -123,7 +142,7 @@ class SharedPackJudge(Struct):
         return (), ()
 
     async def _claim(self, unit: SharedUnit, hashes: Sequence[str]) -> list[int]:
-        """Return the questions that the pack is claimed for; those of which others know a part judge it alone."""
+        """Return the questions the pack is claimed for; those partly judged elsewhere judge it alone."""
         claims = [self.askings[number].claims for number in unit.questions]
         shares = await _finish_all(one.claim([hashes], at_most=1) for one in claims)
         ours: list[int] = []
@@ -161,20 +180,16 @@ class SharedPackJudge(Struct):
             self.stop.set(UnjudgedCause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
         whole = [one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing]
         alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
-        self.answered(SharedReply(request, completion, tuple(alone), len(numbers)))
+        self.answered(SharedReply(request, completion, tuple(alone)))
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
-        judgments = [judgment for _, judgment in parsed.judged]
-        if judgments:
+        if judgments := [judgment for _, judgment in parsed.judged]:
             await self.askings[number].write(judgments)
         self.judged[number].update(judgment.content_hash for judgment in judgments)
 
 
 async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
-    """Run all at once until each has ended; raise the first error only then.
-
-    None is cancelled for the failure of another, because replies are paid for; and none goes on after the run closed.
-    """
+    """Run all to their end, since replies are paid for; then raise the first error."""
     ended = await asyncio.gather(*works, return_exceptions=True)
     results: list[Result] = []
     for one in ended:
@@ -185,11 +200,11 @@ async def _finish_all(works: Iterable[Awaitable[Result]]) -> list[Result]:
 
 
 PREFIX_STEP_TOKENS = 128
-"""Tokens of a prefix are cached in steps of so many."""
+"""A host caches a prefix in steps of this many tokens."""
 
 
 class JudgingTotals(Struct, frozen=True, kw_only=True):
-    """Judging calls, with what they took."""
+    """Judging calls and their usage."""
 
     calls: int
     input_tokens: int
@@ -210,10 +225,10 @@ class JudgingTotals(Struct, frozen=True, kw_only=True):
 
 
 class AskListReport(Struct, frozen=True, kw_only=True):
-    """The account of a run; `together` in its JSON."""
+    """The report of a run; `together` in its JSON."""
 
     id: str
-    """`a_…`: what the calls that questions shared are entered under; empty: there was none."""
+    """`a_…`: the ledger id of shared calls; empty: none."""
     questions: int
     asked: int
     questions_a_call: int
@@ -222,19 +237,19 @@ class AskListReport(Struct, frozen=True, kw_only=True):
     judged_together: int
     shared: StageUsage
     took: JudgingTotals
-    """All judging: what was shared, and what questions had judged alone."""
+    """All judging: shared, and for single questions."""
     alone: JudgingTotals
-    """What one question a call would have taken, without a prefix cache."""
+    """The cost of one question a call, without a prefix cache."""
     alone_at_best_usd: Decimal | None
-    """The same, were rubric and pack served from the host's prefix cache for every question but the first."""
+    """The same if rubric and pack came from the host's prefix cache for every question but the first."""
     saved: JudgingTotals
-    """`alone` less `took`, dollars by the cheaper of both ways alone; below zero where sharing took more."""
+    """`alone` minus `took`, in dollars by the cheaper separate way; negative if sharing cost more."""
     warnings: tuple[str, ...] = ()
     exit_code: int = 0
 
 
 class SeparatePromptsCost(Struct):
-    """Adds up what the answered shared prompts would have taken one question a call."""
+    """Adds up what the answered shared prompts would have cost at one question a call."""
 
     provider: str
     host: str
@@ -244,10 +259,10 @@ class SeparatePromptsCost(Struct):
     """With the prefix cached for every question but the first."""
 
     def add(self, answered: SharedReply) -> None:
-        """Enter one shared prompt that was answered."""
+        """Add one answered shared prompt."""
         request, usage = answered.request, answered.completion.usage
         counted = usage.input_tokens / max(1, request.input_tokens)
-        output = max(0, usage.output_tokens - tokens.REPLY_FRAME) // answered.questions + tokens.REPLY_FRAME
+        output = max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions) + tokens.REPLY_FRAME
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
         whole = tokens.size(request.system, *request.content)
         prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // PREFIX_STEP_TOKENS * PREFIX_STEP_TOKENS
@@ -261,3 +276,124 @@ class SeparatePromptsCost(Struct):
 
     def _call(self, model: str, usage: Usage) -> StageUsage:
         return StageUsage(calls=1, usage=usage, cost_usd=self.prices(self.provider, model, self.host, usage))
+
+
+class SharedPhase(Struct, frozen=True):
+    """The result of judging shared packs."""
+
+    judged: tuple[frozenset[str], ...]
+    spent: StageUsage
+    remarks: tuple[str, ...]
+    interrupted: bool
+    failed: bool
+    """Whether sharing was given up because the model gave no usable score at all."""
+
+
+async def judge_shared_packs(
+    parts: PipelineParts,
+    factory: ModelJudgeFactory,
+    questions: Sequence[PreparedQuestion],
+    *,
+    run_id: str,
+    separate: SeparatePromptsCost,
+    deadline: Deadline | None = None,
+) -> SharedPhase:
+    """Let these questions share their packs. Raises what opening the judge raises, StoreError if nothing can be stored.
+
+    separate: takes what each answered prompt would have cost one question a call.
+    """
+    parts.observer.stage("judge")
+    async with parts.open_resources(run_id) as resources:
+        knowing, provider = await with_probed_host(factory, resources)
+        progress, paid = ListProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
+
+        def count(answered: SharedReply) -> None:
+            nonlocal paid
+            separate.add(answered)
+            paid += answered.request.candidates
+            progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
+
+        judge = SharedPackJudge(
+            provider=provider,
+            drafts=knowing.drafts,
+            texts=knowing.texts,
+            askings=[await _shared_question(parts, knowing, resources, one) for one in questions],
+            most=parts.settings.batch.questions_a_call,
+            context_tokens=_context_tokens(knowing),
+            concurrency=workers_for(knowing.concurrency),
+            stop=resources.new_stop(),
+            answered=count,
+        )
+        ended = await settle_work(
+            judge.run(),
+            stop=judge.stop.set,
+            deadline=deadline,
+            call_s=lambda: resources.usage.call_s(Stage.JUDGE),
+        )
+        knowing.close()
+        return _phase(judge, resources.usage.spent(Stage.JUDGE), interrupted=ended is UnjudgedCause.INTERRUPTED)
+
+
+def _phase(judge: SharedPackJudge, spent: StageUsage, *, interrupted: bool) -> SharedPhase:
+    cause, faults = judge.stop.cause, judge.faults.in_words()
+    remarks = [f"replies to questions that shared a prompt had to be repaired: {faults}"] if faults else []
+    if cause is not None and not interrupted:
+        remarks.append(f"questions stopped sharing prompts ({cause}): {judge.stop.detail}".removesuffix(": "))
+    return SharedPhase(
+        judged=tuple(map(frozenset, judge.judged)),
+        spent=spent,
+        remarks=tuple(remarks),
+        interrupted=interrupted,
+        failed=cause is UnjudgedCause.UNREADABLE and not any(judge.judged),
+    )
+
+
+async def _shared_question(
+    parts: PipelineParts, factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
+) -> SharedQuestion:
+    pool, identity, key = prepared.pool, factory.identity, prepared.key
+    guesses, _ = await prior_scores(factory, resources, prepared.turn, pool)
+    write, claims = resources.writer(key, identity), resources.claims(key, identity)
+    own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
+    if own:
+        write, claims = claim_by_store((write, claims), await resources.user_store_writer(key, identity), own)
+    return SharedQuestion(
+        turn_text=turn_block(prepared.turn, sees=parts.settings.judge.sees),
+        packs=packs_to_send(pool.misses, factory.slots(pool), factory.drafts.profile),
+        priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
+        write=write,
+        claims=claims,
+    )
+
+
+def _context_tokens(factory: ModelJudgeFactory) -> int:
+    known = factory.capability.context_tokens if factory.capability else None
+    return known or model_settings(factory.spec.provider, factory.spec.model).context_tokens
+
+
+def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> JudgeEstimate:
+    """Estimate judging these questions with shared packs."""
+    factory, pool = parts.judge, some[0].pool
+    if not isinstance(factory, ModelJudgeFactory):
+        return factory.forecast(some[0].turn, pool)
+    if factory.drafts.layout is not QUESTIONS_LAYOUT:
+        return reduce(add, (factory.forecast(one.turn, one.pool) for one in some))
+    drafts, settings = factory.drafts, parts.settings
+    texts = [turn_block(one.turn, sees=settings.judge.sees) for one in some]
+    packs = [packs_to_send(one.pool.misses, factory.slots(one.pool), drafts.profile) for one in some]
+    most, context = settings.batch.questions_a_call, _context_tokens(factory)
+    calls = chars = output = 0
+    for unit in plan_shared_units(drafts, packs, texts, most=most, context_tokens=context, alone=True):
+        asks, members = prompts_of_pack(drafts, unit.pack), unit.pack.members
+        memories = len(members) + asks - 1
+        shown = questions_block([texts[number] for number in unit.questions])
+        calls += asks
+        chars += asks * (tokens.size(questions_rubric(), shown) + ASKED_CHARS) + chars_of(members, memories)
+        output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
+    work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
+    return replace(
+        price_work(factory, work, pool),
+        candidates=sum(len(one.pool.candidates) for one in some),
+        cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
+        to_judge=sum(len(one.pool.misses) for one in some),
+    )

@@ -39,37 +39,37 @@ from xscore.scorer.replies import (
     printable_reason,
 )
 
-MOST_MENDED_SCORES = 60
-"""As many as one turn's reply can hold bound the brackets of what is mended: mending takes time quadratic in them."""
+MOST_REPAIRED_SCORES = 60
+"""Bounds the brackets of a reply to repair, by what one turn's reply can hold: repair time is quadratic in them."""
 
 
 class QuestionReplies(Struct, frozen=True):
-    """What a reply validly says to each question."""
+    """What a reply validly states for each question."""
 
     by_question: Mapping[str, ParsedReply]
     whole: ParsedReply
-    """Without scores: counts what was wrong with all of it."""
+    """Without scores: counts the faults of the whole reply."""
 
 
 def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
     """Read a reply to the prompt with one question, `q1`."""
     found = read_questions(text, ("q1",), ids)
     one, whole = found.by_question["q1"], found.whole
-    return ParsedReply(one.scores, one.reasons, whole.foreign, whole.void, whole.mended)
+    return ParsedReply(one.scores, one.reasons, whole.foreign, whole.void, whole.repaired)
 
 
 def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
     """Read a reply to a prompt with these questions and ids; there is a `Reply` for each question."""
-    found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_MENDED_SCORES))
+    found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_REPAIRED_SCORES))
     if found is not None and found.damaged and len(questions) > 1:  # whose a score is cannot be told for certain
-        return QuestionReplies(dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, mended=True))
+        return QuestionReplies(dict.fromkeys(questions, EMPTY_REPLY), ParsedReply({}, {}, repaired=True))
     by_question = dict.fromkeys(questions, EMPTY_REPLY)
     data = found.data if found else None
     if found is None or not isinstance(data, dict):
-        return QuestionReplies(by_question, ParsedReply({}, {}, mended=bool(found and found.mended)))
+        return QuestionReplies(by_question, ParsedReply({}, {}, repaired=bool(found and found.repaired)))
     scores = data.get("scores")
     if has_conflict(data, "scores") or not isinstance(scores, dict):
-        return QuestionReplies(by_question, ParsedReply({}, {}, mended=found.mended))
+        return QuestionReplies(by_question, ParsedReply({}, {}, repaired=found.repaired))
     reasons = _reasons_by_question(data.get("reasons"))
     foreign = void = 0
     for code, given in scores.items():
@@ -80,7 +80,7 @@ def read_questions(text: str, questions: Collection[str], ids: Collection[str]) 
         else:
             reply = by_question[code] = believed_scores(given, ids, reasons.get(code, {}), found)
             foreign, void = foreign + reply.foreign, void + reply.void
-    return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.mended))
+    return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.repaired))
 
 
 def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
@@ -102,9 +102,9 @@ QUESTIONS_LAYOUT = PromptLayout(QUESTIONS_VERSION, _one_question, read_one_quest
 
 
 MOST_SCORES = 480
-"""Of one reply, so that its schema stays far below the 5,000 properties that a strict one may have."""
+"""Scores of one reply, far below a strict schema's limit of 5,000 properties."""
 MOST_OUTPUT_TOKENS = 16_384
-"""Of one reply, reasoning beside: what is not streamed may not be much longer at every host."""
+"""Output tokens of one reply, without reasoning: unstreamed replies may not be much longer at every host."""
 QUESTION_TOKENS = 8
 """Most tokens of one question's braces and code in a reply."""
 CODE_TOKENS = 6
@@ -112,7 +112,7 @@ CODE_TOKENS = 6
 
 
 def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
-    """Render an ask for these questions; give the request and the id of each piece."""
+    """Render an ask for these questions; return the request and each piece's id."""
     entries = drafts.entries(ask)
     options = replace(
         drafts.options(ask, max_output_tokens=shared_output_cap(drafts, len(entries), len(turn_texts))),
@@ -123,19 +123,19 @@ def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[s
 
 
 def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
-    """Most tokens the reply may have: every id scored and explained for each question, and what is reasoned before."""
+    """Maximum tokens of the reply: every id scored and explained for each question, plus reasoning."""
     cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
     most = drafts.model.max_output_tokens
     return cap if most is None else min(cap, most)
 
 
 def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:
-    """Tokens that the reply is likely to have."""
+    """Likely tokens of the reply."""
     return questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS) + tokens.REPLY_FRAME
 
 
 def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
-    """Return how many questions, at most those wanted, may share a pack of so many memories; at least 1."""
+    """Return how many of the wanted questions may share a pack of this many memories; at least 1."""
     most, reserve = drafts.model.max_output_tokens, drafts.model.reasoning_reserve
     room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
     by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
@@ -143,7 +143,7 @@ def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
 
 
 def split_questions(questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int) -> list[list[int]]:
-    """Cut questions into runs of nearly equal length, none above `most`, nor with texts that take more than `room`.
+    """Split questions into runs of nearly equal length, at most `most` each, with texts within `room`.
 
     sizes: tokens of each question's text, by number.
     """
@@ -178,7 +178,9 @@ def plan_shared_units(
     context_tokens: int,
     alone: bool = False,
 ) -> list[SharedUnit]:
-    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone.
+    """Plan which questions share which packs.
+
+    packs: what each question lacks. alone: include packs of single questions.
 
     A memory too large for one prompt is not shared: its parts are each question's own to judge.
     """

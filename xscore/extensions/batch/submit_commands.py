@@ -25,28 +25,35 @@ from xscore.cli.options import (
     Flags,
     command,
 )
-from xscore.cli.phrases import describe_tokens
+from xscore.cli.phrases import LIST_ENDED, RUN_AGAIN, describe_tokens, describe_unjudged
 from xscore.cli.terminal import Terminal, print_json, write_stdout
-from xscore.cli.text_layout import render_facts
+from xscore.cli.text_layout import faint, render_facts, render_table
 from xscore.costs.caps import describe_cap
-from xscore.extensions.batch import job_text
-from xscore.extensions.batch.list_job import ListOptions, edited_files, plan_live_list, recent_tasks, run_live_list
-from xscore.extensions.batch.list_plan import ListPlan, batch_cost, batch_judge_factory, judge_name
+from xscore.extensions.batch.commands import job_json, list_in_words, next_step, render_job
+from xscore.extensions.batch.list_job import edited_files, recent_tasks, run_live_list
+from xscore.extensions.batch.list_plan import (
+    JobDraft,
+    ListOptions,
+    ListPlan,
+    batch_cost,
+    batch_judge_factory,
+    draft_job,
+    judge_name,
+    plan_live_list,
+    save_job,
+)
 from xscore.extensions.batch.machine import advance_job
-from xscore.extensions.batch.records import JobStatus, ListReport
+from xscore.extensions.batch.records import JobStatus, ListReport, QuestionSummary
 from xscore.extensions.batch.sending import batch_limits
-from xscore.extensions.batch.submitting import JobDraft, draft_job, save_job
 from xscore.extensions.batch.vendor_batches import batch_host
-from xscore.pipeline.json_form import money_json, record_json
+from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
-from xscore.platform.text import counted, format_dollars, format_seconds, one_line
+from xscore.platform.text import DASH, counted, ellipsize, format_dollars, format_seconds, format_share, one_line
 
 if TYPE_CHECKING:
-    from xscore.extensions.batch.job_rows import JobCommand
     from xscore.pipeline.build import Pipeline
-    from xscore.pipeline.json_form import Json
 
 QUESTIONS = click.argument("questions", metavar="QUERIES.jsonl", type=INPUT_FILE)
 
@@ -58,25 +65,23 @@ def run_batch(questions: Path, *, ray: int | None, flags: Flags) -> int:
     """Judge a list of questions against every memory by live calls, for servers without a Batch API or in a hurry.
 
     QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and "errors"; `-` reads
-    it from standard input. Every judgment is kept as it comes: interrupted, out of budget or killed, the same command
-    goes on from there and pays for nothing twice. --max-usd caps the whole list.
+    it from standard input. Every judgment is saved as it comes. After Ctrl-C, a cap or a kill, run the same command to
+    continue; nothing is paid for twice. --max-usd caps the whole list.
     """
     listed = read_question_file(questions)
-    chosen = ListOptions(out=flags.given["output"], actors=ray or 0, started=STARTED_AT)
-    found = run_turn(
-        flags, lambda open_: run_live_list(open_.parts, listed, scope=flags.scope, options=chosen), noun="This list"
-    )
+    options = ListOptions(scope=flags.scope, out=flags.given["output"], actors=ray or 0, started=STARTED_AT)
+    found = run_turn(flags, lambda open_: run_live_list(open_.parts, listed, options), noun="This list")
     return _print_live_job(found, flags.terminal)
 
 
 def _print_live_job(found: ListReport, terminal: Terminal) -> int:
     if terminal.as_json:
-        print_json(job_text.live_job_json(found))
+        print_json(live_job_json(found))
     elif found.lines and found.command == "run" and not found.out:
-        write_stdout(job_text.render_live_job(found))
+        write_stdout(render_live_job(found))
     terminal.notes(found.warnings)
     if not terminal.as_json:
-        terminal.lines(job_text.render_live_account(found))
+        terminal.lines(render_live_account(found))
     return found.exit_code
 
 
@@ -89,41 +94,33 @@ def submit_batch(questions: Path, flags: Flags) -> int:
     reads standard input. Only what the cache lacks is sent. Results come within a day: `xscore batch collect`.
     """
     listed = read_question_file(questions)
-    return run_turn(flags, lambda open_: _plan_and_send(open_.parts, listed, flags), noun="This job")
+    options = ListOptions(scope=flags.scope, command="submit")
+    return run_turn(flags, lambda open_: _plan_and_send(open_.parts, listed, options, flags), noun="This job")
 
 
-async def _plan_and_send(
-    parts: PipelineParts,
-    questions: QuestionList,
-    flags: Flags,
-    *,
-    command: "JobCommand" = "submit",
-    only: frozenset[str] | None = None,
-) -> int:
+async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options: ListOptions, flags: Flags) -> int:
     terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
-    parts.observer.stage("index")
-    parts.index()
-    parts.observer.stage("pool")
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
-    draft = draft_job(parts, questions, scope=flags.scope, limits=limits, command=command, only=only)
+    draft = draft_job(parts, questions, options, limits=limits)
+    plan = draft.planned.plan
     if (flags.dry_run or not terminal.quiet) and not terminal.as_json:
         write_stdout(_render_draft(parts, draft))
-    if not draft.asked.requests and draft.plan.elsewhere:
-        jobs = draft.plan.elsewhere_jobs
+    if not draft.asked.requests and plan.elsewhere:
+        jobs = plan.elsewhere_jobs
         raise UsageError(
             f"all that is left of this list is under way already, in {', '.join(jobs)}",
             hint=f"Collect it with `xscore batch collect {jobs[0]}`.",
         )
     status = await _send(parts, draft, terminal) if draft.asked.requests and not flags.dry_run else None
     if terminal.as_json:
-        standing = job_text.job_json(status) if status else None
+        standing = job_json(status) if status else None
         print_json({**_draft_json(parts, draft), "job": status.job if status else None, "standing": standing})
     if status is None:
         terminal.notes([] if draft.asked.requests else ["nothing is left to judge: no job was made"])
         return 0
     if not terminal.as_json:
-        write_stdout(job_text.render_job(status, cost=not terminal.quiet))
-    terminal.notes([*status.remarks, job_text.next_step(status)])
+        write_stdout(render_job(status, cost=not terminal.quiet))
+    terminal.notes([*status.remarks, next_step(status)])
     if status.sent or status.answered:
         return 0
     return BudgetExhausted.exit_code if status.over_budget else ProviderError.exit_code if status.problem else 0
@@ -135,12 +132,12 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> Jo
     try:
         return await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)
     except XscoreError:
-        terminal.note(f"the job is kept: `xscore batch collect {job}` goes on with it")
+        terminal.note(f"the job is kept: `xscore batch collect {job}` continues it")
         raise
 
 
 def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
-    plan = found.plan
+    plan = found.planned.plan
     batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
     by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, found.live_usd))
     tokens = describe_tokens(plan.input_tokens, plan.output_tokens)
@@ -156,16 +153,16 @@ def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
 
 
 def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str]]:
-    listed = job_text.list_in_words(len(plan.rows), plan.candidates, plan.cached)
+    listed = list_in_words(len(plan.rows), plan.candidates, plan.cached)
     return [("list", listed), ("judge", one_line(f"{judge_name(parts)} at {parts.judge.identity.host}"))]
 
 
 def _exclusion_lines(found: JobDraft) -> list[str]:
-    plan, own = found.plan, counted(found.of_user, "memory", "memories")
+    plan, of_user = found.planned.plan, found.planned.of_user
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
-        f"{own} of your own are left out: live judging has them": found.of_user,
+        f"{counted(of_user, 'memory', 'memories')} of your own are left out: live judging has them": of_user,
     }
     return [line for line, count in lines.items() if count]
 
@@ -201,15 +198,15 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
         parts = pipeline.parts
         questions = _questions_to_rescore(parts, queries)
         only = None if everything else _edited_files(parts, since or "")
+        options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
-            _, plan = plan_live_list(parts, questions, scope=flags.scope, only=only)
+            plan = plan_live_list(parts, questions, options).plan
             flags.terminal.print_result(_live_plan_json(parts, plan, only), _render_live_plan(parts, plan))
             flags.terminal.note("nothing was sent")
             return 0
         if batch:
-            return await _plan_and_send(parts, questions, flags, command="rescore", only=only)
-        chosen = ListOptions(command="rescore", only=only, ranks=False, started=STARTED_AT)
-        return await run_live_list(parts, questions, scope=flags.scope, options=chosen)
+            return await _plan_and_send(parts, questions, options, flags)
+        return await run_live_list(parts, questions, options)
 
     found = run_turn(flags, work, noun="This rescoring")
     return found if isinstance(found, int) else _print_live_job(found, flags.terminal)
@@ -230,7 +227,7 @@ def _edited_files(parts: PipelineParts, since: str) -> frozenset[str]:
     return found
 
 
-def _plan_json(parts: PipelineParts, plan: ListPlan) -> "dict[str, Json]":
+def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
     return {
         "judge": judge_name(parts),
         "host": parts.judge.identity.host,
@@ -246,11 +243,11 @@ def _plan_json(parts: PipelineParts, plan: ListPlan) -> "dict[str, Json]":
     }
 
 
-def _draft_json(parts: PipelineParts, found: JobDraft) -> "dict[str, Json]":
+def _draft_json(parts: PipelineParts, found: JobDraft) -> dict[str, Json]:
     return {
-        **_plan_json(parts, found.plan),
-        "repeated": found.plan.repeated,
-        "of_user": found.of_user,
+        **_plan_json(parts, found.planned.plan),
+        "repeated": found.planned.plan.repeated,
+        "of_user": found.planned.of_user,
         "requests": len(found.asked.requests),
         "prompts": len(found.asked.asks),
         "batches": found.batches,
@@ -260,7 +257,7 @@ def _draft_json(parts: PipelineParts, found: JobDraft) -> "dict[str, Json]":
     }
 
 
-def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> "dict[str, Json]":
+def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] | None) -> dict[str, Json]:
     judge = plan.estimate
     return {
         "dry_run": True,
@@ -283,3 +280,55 @@ def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
         rows.append(("send", f"{plan.to_judge:,} to judge · {counted(judge.calls, 'call')} · {tokens}"))
         rows.append(("cost", f"{live} live{in_time}, {by_batch} by batch within a day"))
     return render_facts(rows)
+
+
+LINES_SHOWN = 50
+"""Questions listed on a terminal; the JSON and the results file have all."""
+QUESTION_ID_CHARS = 24
+
+
+def live_job_json(found: ListReport) -> dict[str, Json]:
+    """Return the object of `--json`."""
+    whole = {name: value for name, value in record_json(found).items() if name not in {"spent", "lines"}}
+    lines: list[Json] = [record_json(line) for line in found.lines]
+    rate = None if found.hit_rate is None else round(found.hit_rate, 6)
+    return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent), "lines": lines}
+
+
+def render_live_job(found: ListReport) -> str:
+    """One line for each question: how many were kept, and the first of them."""
+    rows = [(ellipsize(one.id, QUESTION_ID_CHARS), str(one.kept), _best(one)) for one in found.lines[:LINES_SHOWN]]
+    rest = len(found.lines) - LINES_SHOWN
+    more = f"and {counted(rest, 'question')} more (-o FILE, --json)"
+    return render_table(("question", "kept", "first"), rows, right={"kept"}) + (f"\n{faint(more)}" if rest > 0 else "")
+
+
+def _best(one: QuestionSummary) -> str:
+    return DASH if one.best_score is None else f"{one.best_score:.2f}  {one_line(one.best)}"
+
+
+def render_live_account(found: ListReport) -> str:
+    """Say what stayed unjudged, why it ended early if it did, and the total cost."""
+    lines = []
+    if found.coverage.unjudged:
+        lines.append(f"{describe_unjudged(found.coverage, found.unjudged_by_cause)}; --json says of which questions.")
+    if found.ended:
+        detail = f" ({one_line(found.detail)})" if found.detail and found.ended in ("budget", "provider") else ""
+        lines.append(f"{LIST_ENDED[found.ended]}{detail}.")
+    elif found.coverage.unjudged:
+        lines.append(f"{RUN_AGAIN[0].upper()}{RUN_AGAIN[1:]}.")
+    if found.out:
+        lines.append(f"{counted(found.rows, 'row')} in {one_line(found.out)}")
+    return "\n".join([*lines, faint(_live_cost(found))])
+
+
+def _live_cost(found: ListReport) -> str:
+    cover, usage = found.coverage, found.spent.usage
+    parts = [counted(found.questions, "question"), f"{cover.judged:,} judged", f"{cover.cached:,} cached"]
+    if found.is_model:
+        planned = f"planned with {format_share(found.cached, found.candidates)} replayed"
+        parts += [planned, counted(found.spent.calls, "call")]
+    if usage.input_tokens:
+        parts.append(describe_tokens(usage.input_tokens, usage.output_tokens))
+    parts += [format_dollars(found.spent.cost_usd, estimated=found.spent.estimated), format_seconds(found.seconds)]
+    return " · ".join([*parts, *([f"job {found.job}"] if found.job else [])])

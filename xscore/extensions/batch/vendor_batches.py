@@ -39,12 +39,13 @@ from xscore.providers.host_facts import sub_object, token_count
 from xscore.providers.provider import Provider
 from xscore.providers.wire import WireProvider
 from xscore.providers.wire_errors import BY_CODE
+from xscore.records.calls import Request
 
 READ_BYTES = 1 << 16
 """Sent at a time."""
 BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
 CLOCK_DIFFERENCE_S = 3_600.0
-"""How far the vendor's clock may be behind ours before a batch is not found again."""
+"""How far the vendor's clock may be behind ours before a batch is no longer found."""
 STATES = {"canceling": BatchState.CANCELLING, "ended": BatchState.ENDED}
 """Vendor's word -> ours; any other is still working."""
 COUNTED = ("processing", "succeeded", "errored", "canceled", "expired")
@@ -55,18 +56,18 @@ class AnthropicBatches(BatchHost):
     """The Batch API of one host that speaks the Anthropic dialect."""
 
     name = "anthropic"
-    limits = BatchLimits(requests=100_000, bytes=256_000_000 - len(BEFORE) - len(AFTER))
+    limits: BatchLimits = BatchLimits(requests=100_000, bytes=256_000_000 - len(BEFORE) - len(AFTER))
     path = "/v1/messages/batches"
 
-    def line(self, custom_id: str, body: bytes) -> bytes:
+    def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), body)
+        return b'{"custom_id":%b,"params":%b}\n' % (json.dumps(custom_id).encode(), self._provider.body(request))
 
     def create_timeout_s(self, size: int) -> float:
         """Return the deadline of `create`, which carries the input."""
         return upload_timeout_s(size)
 
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch from its input, framed as it is sent."""
         import httpx2
 
@@ -85,9 +86,9 @@ class AnthropicBatches(BatchHost):
         found: list[VendorBatch] = []
         async with aclosing(self._listed(self.path, cursor="after_id")) as entries:
             async for entry in entries:
-                seen = self._seen(entry)
-                if 0 < seen.created_at < since - CLOCK_DIFFERENCE_S:
+                if 0 < _created_at(entry) < since - CLOCK_DIFFERENCE_S:
                     break
+                seen = self._seen(entry)
                 if seen.requests == requests:
                     found.append(seen)
         return found
@@ -113,10 +114,8 @@ class AnthropicBatches(BatchHost):
             vendor_id=self._id_of(found),
             state=STATES.get(status, BatchState.WORKING),
             status=status,
-            created_at=_created_at(found),
             requests=sum(number.values()),
             done=number["succeeded"],
-            failed=number["errored"],
         )
 
 
@@ -169,12 +168,12 @@ class OpenAIBatches(BatchHost):
     """The Batch API of one host that speaks the OpenAI dialect."""
 
     name = "openai"
-    limits = BatchLimits(requests=50_000, bytes=200_000_000)
+    limits: BatchLimits = BatchLimits(requests=50_000, bytes=200_000_000)
     path = "/batches"
 
-    def line(self, custom_id: str, body: bytes) -> bytes:
+    def line(self, custom_id: str, request: Request) -> bytes:
         """Return a request's line of the input."""
-        name = json.dumps(custom_id).encode()
+        name, body = json.dumps(custom_id).encode(), self._provider.body(request)
         return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
@@ -195,7 +194,7 @@ class OpenAIBatches(BatchHost):
         )
         return self._id_of(found)
 
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch over an uploaded input."""
         import httpx2
 
@@ -206,7 +205,7 @@ class OpenAIBatches(BatchHost):
         )
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
-        """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
+        """Return the newest batch with this mark, whatever creation time the vendor's clock shows."""
         async with aclosing(self._listed("/batches", cursor="after")) as entries:
             async for entry in entries:
                 if _mark(entry) == mark:
@@ -237,10 +236,8 @@ class OpenAIBatches(BatchHost):
             state=OPENAI_STATES.get(status, BatchState.WORKING),
             status=status,
             mark=_mark(found),
-            created_at=_openai_created_at(found),
             requests=token_count(counts.get("total")) or 0,
             done=token_count(counts.get("completed")) or 0,
-            failed=token_count(counts.get("failed")) or 0,
             problem=problem,
             error_kinds=kinds,
             files=tuple(name for name in files if isinstance(name, str) and name),
@@ -248,7 +245,7 @@ class OpenAIBatches(BatchHost):
 
 
 def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
-    """Return what is sent beside the input's bytes; only the vendor is asked to let it expire."""
+    """Return the fields sent beside the input's bytes; only the vendor is asked to let it expire."""
     kept = {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}} if is_vendors_own else {}
     return {"purpose": "batch", **kept}
 
@@ -261,10 +258,6 @@ def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
         "input_file_id": file_id,
         "metadata": {MARK_KEY: mark},
     }
-
-
-def _openai_created_at(found: Mapping[str, Any]) -> float:
-    return float(token_count(found.get("created_at")) or 0)
 
 
 def _mark(found: Mapping[str, Any]) -> str:
@@ -300,11 +293,7 @@ CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (
 def batch_host(provider: Provider) -> BatchHost:
     """Return the Batch API of a provider; nothing is sent yet. Closing either closes both. Raises UsageError."""
     if isinstance(provider, WireProvider) and provider.name == "anthropic":
-        from xscore.extensions.batch.vendor_batches import AnthropicBatches
-
         return AnthropicBatches(provider)
     if isinstance(provider, WireProvider) and provider.name == "openai":
-        from xscore.extensions.batch.vendor_batches import OpenAIBatches
-
         return OpenAIBatches(provider)
     raise UsageError(f"the provider `{provider.name}` has no Batch API", hint=LIVE_HINT)

@@ -38,13 +38,13 @@ from xscore.providers.wire_errors import (
     stated_kind,
     unwrapped,
 )
-from xscore.records.calls import Capability, Completion, Finish, RateLimits, Request, Usage
+from xscore.records.calls import Completion, Finish, RateLimits, Request, Usage
 
 LOOK_TIMEOUT_S = 30.0
 """Deadline of reading a status or a page of a list, and of the next bytes of a stream."""
 CREATE_TIMEOUT_S = 120.0
 SLOWEST_BYTES_S = 64 * 1024
-"""An upload slower than this is given up."""
+"""A slower upload is given up."""
 ATTEMPTS = 4
 """For requests that only read."""
 LINE_BYTES = 16 * MIB
@@ -55,17 +55,17 @@ PAGES = 1_000
 """Most pages read of a list: 100,000 batches."""
 GONE = 404
 ABSENT = (GONE, 405, 501)
-"""Statuses of a path that a host does not serve, and of a batch or file that is not there."""
+"""Statuses of an unserved path, and of a missing batch or file."""
 
 LIVE_HINT = "`xscore batch run` does the same job through live calls."
 _ID = re.compile(r"[!-~]{1,256}")
 
 Send = Callable[[Any], Awaitable[Any]]
-"""Takes the SDK's client; gives its raw response."""
+"""Takes the SDK's client; returns its raw response."""
 
 
 def input_size(lines: IO[bytes]) -> int:
-    """Return the size of an input in bytes; leave it at its start."""
+    """Return the size of an input in bytes, leaving it at its start."""
     size = lines.seek(0, 2)
     lines.seek(0)
     return size
@@ -93,31 +93,24 @@ class BatchHost(ABC):
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.host, self._provider = provider.host, provider
+        self.host: str = provider.host
+        self._provider = provider
         self._sleep, self._jitter = sleep, jitter
 
-    def adopt(self, capability: Capability) -> None:
-        """Build request bodies in this form and without these fields, as live calls do."""
-        self._provider.adopt(capability)
-
-    def body(self, request: Request) -> bytes:
-        """Return the JSON body of a request, as the live call would send it, in UTF-8."""
-        return self._provider.body(request)
-
     @abstractmethod
-    def line(self, custom_id: str, body: bytes) -> bytes:
-        """Return a request's line of the input: its id around the JSON body of the live call, with a line break."""
+    def line(self, custom_id: str, request: Request) -> bytes:
+        """Return a request's line of the input: its id around the live call's JSON body, with a line break."""
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
-        """Bring the input to the vendor and return the id of its file; empty where it travels with `create`."""
+        """Upload the input and return its file id; empty if it is sent with `create`."""
         return ""
 
     def create_timeout_s(self, size: int) -> float:
-        """Return the deadline of `create` for an input of so many bytes."""
+        """Return the deadline of `create` for an input of this many bytes."""
         return CREATE_TIMEOUT_S
 
     @abstractmethod
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch from an input that begins at the start of `lines`, one line a request."""
 
     @abstractmethod
@@ -129,11 +122,11 @@ class BatchHost(ABC):
         """
 
     async def look(self, vendor_id: str) -> VendorBatch:
-        """Return the batch as it stands."""
+        """Return the current state of the batch."""
         return self._seen(await self._get(self._at(vendor_id), of=f"batch {vendor_id}"))
 
     async def cancel(self, vendor_id: str) -> VendorBatch:
-        """Ask for it to be cancelled; what has been run is kept, and charged. Asking twice is no error."""
+        """Ask for its cancellation; finished requests are kept and charged. Asking twice is no error."""
         import httpx2
 
         path = f"{self._at(vendor_id)}/cancel"
@@ -147,7 +140,7 @@ class BatchHost(ABC):
         return self._seen(found)
 
     async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
-        """Yield what became of each request of a batch that has ended, in any order, read as a stream.
+        """Yield the result of each request of an ended batch, in any order, streamed.
 
         A request that was never run may be missing. Where an answered one reports no usage, its input tokens are 0:
         the sender knows the estimate. No detail quotes the host: its words may repeat the prompt.
@@ -187,7 +180,7 @@ class BatchHost(ABC):
             raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
 
     async def _once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
-        """Send once and return the JSON object that came.
+        """Send once and return the JSON object of the reply.
 
         of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
         NoBatchApi.
@@ -229,7 +222,7 @@ class BatchHost(ABC):
             query[cursor] = last
 
     async def _lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a stream; of one that is too long the first bytes. results: how many there may be."""
+        """Yield the lines of a stream; of an overlong one the first bytes. results: the expected maximum."""
         sdk = self._provider.open()
         with self._errors(LOOK_TIMEOUT_S, of):
             with expecting_tokens(max(1, results) * RESULT_TOKENS):
@@ -256,7 +249,7 @@ class BatchHost(ABC):
             yield whole
 
     async def _wait(self, failed: int, error: ProviderError) -> None:
-        """Wait before another attempt; raise the error where there is none to make."""
+        """Wait before another attempt; raise the error if none is left."""
         if failed >= ATTEMPTS or not may_retry(error):
             raise error
         least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
@@ -264,28 +257,28 @@ class BatchHost(ABC):
 
     @abstractmethod
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
-        """Return a batch as its vendor's reply describes it."""
+        """Return a batch from its vendor's reply."""
 
     @abstractmethod
     def _result_paths(self, seen: VendorBatch) -> Sequence[tuple[str, str]]:
-        """Return each path with results, and what it names."""
+        """Return each path with results, and its subject."""
 
     @abstractmethod
     def _result(self, custom_id: str, line: Mapping[str, Any], model: str) -> BatchResult:
-        """Return what a line of results says."""
+        """Return the result in a line."""
 
     def _at(self, vendor_id: str) -> str:
         return f"{self.path}/{quote(vendor_id, safe='')}"
 
     def _id_of(self, found: Mapping[str, Any]) -> str:
-        """Return the id of a batch or file. Raises UnreadableResponse for what cannot be one."""
+        """Return the id of a batch or file. Raises UnreadableResponse for an invalid one."""
         name = found.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise self._provider.profile.unreadable("a JSON object without a usable id", CallContext(self.host))
         return name
 
     def _answered(self, custom_id: str, body: Mapping[str, Any], model: str) -> BatchResult:
-        """Return the result of a request whose reply this body is."""
+        """Return the result of a request from its reply body."""
         provider = self._provider
         try:
             found = provider.completion(body, CallContext(provider.host, provider.key, model), RateLimits())
@@ -296,7 +289,7 @@ class BatchHost(ABC):
         return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ANSWERED, completion=completion)
 
     def _failed(self, custom_id: str, body: object, model: str, *, status: int | None = None) -> BatchResult:
-        """Return the result of a request that was answered with this error body. status: where the host states it."""
+        """Return the result of a request from its error body. status: if the host states it."""
         error = unwrapped(body)
         names = known_names(error)
         if REFUSAL_CODES.intersection(names):
@@ -308,7 +301,7 @@ class BatchHost(ABC):
 
 
 def unreadable_result(custom_id: str = "") -> BatchResult:
-    """Return the result of a request that the host counts as answered and whose reply cannot be read."""
+    """Return the result of a request that the host counts as answered, with an unreadable reply."""
     return BatchResult(custom_id=custom_id, outcome=RequestOutcome.ERRED, detail=NO_REPLY, is_charged=True)
 
 

@@ -1,1 +1,1 @@
-"""How well the judge finds what it should: recall, precision, nDCG, dollars."""
+"""How well the judge finds known answers: recall, precision, nDCG, dollars."""

@@ -1,4 +1,4 @@
-"""`xscore eval`: measure how much of the known answers the judge finds, and at what cost.
+"""`xscore eval`: measure how many known answers the judge finds, and at what cost.
 
 The page shows the figures of both judges, the scores against gold, and what was missed. It measures nothing itself.
 """
@@ -44,7 +44,7 @@ def evaluate(questions: Path, flags: Flags) -> int:
 
 
 WORST_SHOWN = 5
-"""Questions named with what was missed; all of them under --verbose."""
+"""Questions listed with what was missed; all of them under --verbose."""
 MISSED_SHOWN = 5
 QUERY_CHARS = 70
 EVALUATION_ID_CHARS = 16
@@ -69,7 +69,7 @@ def _render_evaluation(found: Evaluation, *, verbose: bool) -> str:
 
 
 def render_evaluation_account(found: Evaluation) -> str:
-    """Say why it ended early, if it did, and what it came to."""
+    """Say why it ended early, if it did, and the total cost."""
     lines = []
     if found.ended:
         lines.append(f"{found.asked} of {counted(found.of, 'question')} judged to the end; {_why(found)}.")

@@ -1,4 +1,4 @@
-"""How good a ranking is against what should have been found: recall, precision, MRR, nDCG. Pure.
+"""The quality of a ranking against known answers: recall, precision, MRR, nDCG. Pure.
 
 A memory matches a gold entity when the paths are equal and either the names are equal (and the lines overlap, where
 both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function
@@ -24,7 +24,7 @@ GoldHits = Sequence[int | None]
 
 
 class EntityRef(Struct, frozen=True):
-    """An entity of a file: what was found, or what should have been."""
+    """An entity of a file: found, or expected."""
 
     path: str
     name: str = ""
@@ -33,12 +33,12 @@ class EntityRef(Struct, frozen=True):
 
 
 def entity_ref(candidate: Candidate) -> EntityRef:
-    """Return a candidate as what can be compared with gold."""
+    """Return a candidate in a form comparable with gold."""
     return EntityRef(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
 
 
 class CalibrationBin(Struct, frozen=True):
-    """Scores from `low` to `high`, the upper end belonging to the last bin alone, and the gold among them."""
+    """Scores from `low` to `high` (the upper end only in the last bin), and the gold among them."""
 
     low: float
     high: float
@@ -54,7 +54,7 @@ class LabelledScore(NamedTuple):
 
 
 def calibration_bins(scored: Iterable[LabelledScore], *, bins: int = 10) -> tuple[CalibrationBin, ...]:
-    """Count memories and gold at each height."""
+    """Count memories and gold in each bin."""
     memories, gold = [0] * bins, [0] * bins
     for score, is_gold in scored:
         at = min(int(score * bins + SCORE_TOLERANCE), bins - 1)
@@ -64,7 +64,7 @@ def calibration_bins(scored: Iterable[LabelledScore], *, bins: int = 10) -> tupl
 
 
 def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:
-    """Return, for each ranked place, the gold place that it newly matches, or None."""
+    """Return, for each rank, the gold index that it newly matches, or None."""
     free = dict(sorted(enumerate(gold), key=lambda numbered: _is_a_path_alone(numbered[1])))
     paths = {_portable(wanted.path) for wanted in gold}
     found: list[int | None] = []
@@ -80,7 +80,7 @@ def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[i
 
 
 def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[bool]:
-    """Return of each place whether any gold place is the same entity, however often it is found."""
+    """Return for each rank whether it is any gold entity, however often it was found."""
     paths = {_portable(wanted.path) for wanted in gold}
     return [
         _portable(place.path) in paths and any(is_same_entity(place, wanted) for wanted in gold) for place in places
@@ -88,7 +88,7 @@ def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[boo
 
 
 def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
-    """Whether both are the same entity, by name or by lines."""
+    """Whether both are one entity, by name or by lines."""
     if _portable(place.path) != _portable(gold.path):
         return False
     if _is_a_path_alone(gold):
@@ -100,12 +100,12 @@ def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
 
 
 class RankingMetrics(Struct, frozen=True, kw_only=True):
-    """How good one ranking is; of several questions the mean. All in 0..1."""
+    """The quality of one ranking; over several questions the mean. All in 0..1."""
 
     recall: float
     """Share of the gold entities among the first k."""
     precision: float
-    """Share of gold among the first k, or among all where fewer were found."""
+    """Share of gold among the first k, or among all if fewer were found."""
     hit: float
     """1 when any gold entity is among the first k."""
     reciprocal_rank: float
@@ -115,7 +115,7 @@ class RankingMetrics(Struct, frozen=True, kw_only=True):
 
 
 def ranking_metrics(found: GoldHits, gold: int, *, k: int) -> RankingMetrics:
-    """Measure where gold was found. gold: how many entities there are, at least one."""
+    """Measure where gold was found. gold: number of entities, at least one."""
     ranks = [rank for rank, hit in enumerate(found, start=1) if hit is not None]
     among_first = [rank for rank in ranks if rank <= k]
     return RankingMetrics(

@@ -31,13 +31,13 @@ GOLD_NAMED = 5
 
 
 class JudgeQuality(Struct, frozen=True, kw_only=True):
-    """What one judge found."""
+    """The quality of one judge."""
 
     chosen: RankingMetrics
     ranked: RankingMetrics
-    """Of the first k by final score, whatever the threshold; the reciprocal rank looks further down."""
+    """Of the first k by final score, whatever the threshold; the reciprocal rank looks further."""
     kept: float
-    """Memories that were chosen; of several questions the mean."""
+    """Number of chosen memories; over several questions the mean."""
 
 
 class MissedGold(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
     gold: int
     judge: JudgeQuality
     words: JudgeQuality | None
-    """The same by the lexical judge; None where it is the judge."""
+    """The same for the lexical judge; None if it is the judge."""
     missed: tuple[MissedGold, ...]
     coverage: Coverage
     calls: int
@@ -73,13 +73,13 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     id: str
     questions: str
     asked: int
-    """Questions that were judged to their end; the figures are of these."""
+    """Questions judged completely; the figures are about these."""
     of: int
     ended: str
     """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`, `store`; empty: it did
     not."""
     cap: CapLeft | None
-    """What is left of the cap that came first, where it ended so; that of `max_usd` is of the `run`."""
+    """The remaining amount of the binding cap, if one ended it; `max_usd` is of the `run`."""
     judge: str
     is_model: bool
     k: int
@@ -92,7 +92,7 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     calls: int
     usage: Usage
     cost_usd: Decimal | None
-    """Of the whole run, questions that were cut short as well; None: unpriced."""
+    """Of the whole run, including interrupted questions; None: unpriced."""
     estimated: bool
     seconds: float
     results: tuple[QuestionResult, ...]
@@ -100,12 +100,12 @@ class Evaluation(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The command's exit code."""
         return list_exit_code(self.coverage, self.ended)
 
     @property
     def worst(self) -> tuple[QuestionResult, ...]:
-        """Questions of which something was missed, the worst first."""
+        """Questions with missed gold, worst first."""
         short = [result for result in self.results if result.judge.chosen.recall < 1]
         return tuple(sorted(short, key=lambda one: (one.judge.chosen.recall, one.judge.ranked.ndcg)))
 
@@ -121,7 +121,7 @@ def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQ
 
 
 def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold, ...]:
-    """Name the gold that was not chosen, and where it stands."""
+    """Return the gold that was not chosen, with its rank."""
     in_order = ranking.in_order()
     at = {hit: rank for rank, hit in enumerate(_hits(in_order, gold)) if hit is not None}
     chosen = set(_hits(ranking.selection.kept, gold))
@@ -140,7 +140,7 @@ def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold
 
 
 def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
-    """Say which gold entities no candidate is, in one sentence; nothing where all are."""
+    """Name the gold entities without a candidate, in one sentence; empty if there are none."""
     absent = [
         f"{one.id}: {gold.path}::{gold.name}".removesuffix("::")
         for one in results

@@ -28,11 +28,12 @@ from xscore.platform.hashing import file_digest
 from xscore.platform.json_lines import parse_lines, read_lines_file
 from xscore.platform.processes import random_hex
 from xscore.platform.text import join_sentences
+from xscore.records.events import JudgeEstimate, Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
-from xscore.records.receipt import NOTHING_JUDGED, Answer, EvaluationLine, StageUsage
-from xscore.records.reports import CapLeft, Estimate, JudgeEstimate, Observer
-from xscore.records.turn import Scope, Turn
+from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
+from xscore.records.reports import CapLeft, Estimate, EvaluationLine
+from xscore.records.turn import Scope, SessionInfo, Turn
 
 QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'
 
@@ -75,11 +76,14 @@ class QuestionObserver(ConfirmedObserver):
 
     def __init__(self, observer: Observer, called: str) -> None:
         super().__init__(observer)
-        vars(self).update(
-            stage=lambda name: observer.stage(f"judging {called}") if name == "judge" else None,
-            forecast=lambda _: None,
-            session=lambda _: None,
-        )
+        self._called = called
+
+    def on(self, event: TurnEvent) -> None:
+        """Forward it, the stage by the question's name."""
+        if event == StageBegan("judge"):
+            super().on(StageBegan(f"judging {self._called}"))
+        elif not isinstance(event, StageBegan | JudgeEstimate | SessionInfo):
+            super().on(event)
 
 
 async def run_evaluation(
@@ -166,7 +170,7 @@ class _EvaluationRun(Struct):
         return self.turns.parts.settings.selection.top_k
 
     def _words(self, turn: Turn, ranking: Ranking, case: QrelCase) -> JudgeQuality | None:
-        """Measure what the lexical judge makes of the same candidates; None where it is the judge."""
+        """Measure the lexical judge on the same candidates; None if it is the judge."""
         parts = self.turns.parts
         if not parts.judge.is_model:
             return None
@@ -211,7 +215,7 @@ class _EvaluationRun(Struct):
             return replace(found, warnings=(*found.warnings, said))
 
     def _record(self, found: Evaluation) -> str:
-        """Keep the figures where all questions were asked and anything was judged; return their id."""
+        """Store the figures if all questions were asked and anything was judged; return their id."""
         if found.ended or found.found is None or found.coverage.unjudged == found.coverage.candidates:
             return ""
         line = EvaluationLine(

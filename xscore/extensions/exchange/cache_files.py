@@ -36,9 +36,9 @@ from xscore.scorer.replies import printable_reason
 KEY_BYTES = 32
 MAX_BYTES = 1_000_000_000
 _DISTINCT = 12
-"""Random keys show about 30 distinct bytes in 32, and fewer than this many never."""
+"""32 random key bytes have about 30 distinct values, and never fewer than this."""
 _MAX_KEY_FILE_BYTES = 4_096
-NEW_KEY_HINT = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file of yours alone."
+NEW_KEY_HINT = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file that only you can read."
 _PURPOSE = b"xscore cache export 2\0"
 _HEADER = re.compile(rb"xscore-cache 2 ([0-9a-f]{16}) ([0-9a-f]{64})\n")
 USE_ITS_KEY = (
@@ -50,7 +50,7 @@ EXPORT_HINT = "Name what `xscore store export` of this version wrote."
 
 
 class ExchangeKey(Struct, frozen=True):
-    """A key, and a name for it that may be shown."""
+    """A key, and a displayable name for it."""
 
     secret: bytes
 
@@ -82,7 +82,7 @@ def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
 
 
 def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
-    """Return the key in force: of the file where one is named, else the text; None where there is none.
+    """Return the key in force: from the named file, else the text; None without either.
 
     Raises UsageError for a file that others may read.
     """
@@ -98,7 +98,7 @@ def signed(body: bytes, key: ExchangeKey) -> bytes:
 
 
 def read_signed(path: Path, key: ExchangeKey) -> bytes:
-    """Return the body of a file that someone with this key wrote as it stands.
+    """Return the body of a file signed with this key and unchanged since.
 
     Raises StoreUntrusted with the reason, UsageError for what is no export.
     """
@@ -112,12 +112,12 @@ def read_signed(path: Path, key: ExchangeKey) -> bytes:
 
 
 def read_unsigned(path: Path) -> bytes:
-    """Return the body of an export, signed or not. Raises UsageError for what is no export."""
+    """Return the body of an export, signed or not. Raises UsageError for anything else."""
     return _split(path)[1]
 
 
 def may_replace_export(path: Path) -> bool:
-    """Whether there is nothing at the path, or an export, signed by any key."""
+    """Whether the path is free, or holds an export signed by any key."""
     try:
         with path.open("rb") as file:
             head = file.read(128)
@@ -141,7 +141,7 @@ def _split(path: Path) -> tuple[re.Match[bytes], bytes]:
 
 
 GROUP_ROWS = 50_000
-"""Rows of one transaction, so that others at work on the store wait for milliseconds."""
+"""Rows of one transaction, so that other processes wait only milliseconds."""
 MAX_ROWS = 10_000_000
 MAX_UNTRUSTED_ROWS = 1_000_000
 _MAX_LINE_BYTES = 8_000
@@ -177,27 +177,27 @@ class ExchangeRow(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 
 class CacheExport(Struct):
-    """What went into the file."""
+    """The contents of the file."""
 
     judgments: int = 0
     turns: int = 0
     """Turns by one judge."""
     reasons: int = 0
     damaged: int = 0
-    """Judgments that were left out, since they do not match their checksum."""
+    """Judgments left out because they do not match their checksum."""
     bytes: int = 0
     key: str = ""
     """Id of the key that signed."""
 
 
 class CacheImport(Struct):
-    """What an import did, or would do."""
+    """What an import did or would do."""
 
     judgments: int = 0
     """In the file."""
     added: int = 0
     known: int = 0
-    """Judged here before, or twice in the file: the first stays."""
+    """Judged here before, or twice in the file: the first is kept."""
     turns: int = 0
     """Turns by one judge in the file."""
     believed: bool = True
@@ -215,7 +215,7 @@ def export_judgments(
     since: float | None = None,
     reasons: bool = True,
 ) -> CacheExport:
-    """Write the file, readable by the user alone; replace an earlier export, and nothing else.
+    """Write the file, readable only by the user; replace only an earlier export.
 
     judges: names (`provider:model`) or beginnings of judge keys; none: every judge. since: Unix seconds; only turns
     asked then or later. reasons: whether to include them.
@@ -265,7 +265,7 @@ def _rows(
 def import_judgments(
     connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
 ) -> CacheImport:
-    """Import the judgments of a file that someone with this key signed.
+    """Import the judgments of a file signed with this key.
 
     Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
     """
@@ -331,7 +331,7 @@ class _Body(Struct, frozen=True):
         if not unpacker.eof:
             raise ValueError("the file ends in the middle: it is cut short")
         if begun or unpacker.unused_data or at < len(self.data):
-            raise ValueError("the file goes on where it should end")
+            raise ValueError("the file continues past its end")
 
 
 def _import_rows(

@@ -1,6 +1,6 @@
-"""`xscore session save | load | checkpoints | delete`: the working session under a name, to go on from later.
+"""`xscore session save | load | checkpoints | delete`: the working session under a name, to continue later.
 
-It opens the store alone: no model is asked. `ask --checkpoint NAME` goes on from a checkpoint.
+It opens the store alone: no model is asked. `ask --checkpoint NAME` continues from a checkpoint.
 """
 
 import click
@@ -26,9 +26,9 @@ _NOT_CLEAN = (
 @click.argument("name")
 @click.option("--note", "notes", metavar="TEXT", multiple=True, help="Something to remember with it. Repeatable.")
 @click.option("--goal", "goals", metavar="TEXT", multiple=True, help="Its goal, where no task names it. Repeatable.")
-@click.option("--replace", is_flag=True, help="Replace a checkpoint of that name.")
+@click.option("--replace", is_flag=True, help="Replace an existing checkpoint.")
 def save_checkpoint(name: str, notes: tuple[str, ...], goals: tuple[str, ...], replace: bool, flags: Flags) -> None:
-    """Keep this branch's session as checkpoint NAME: goals, open tasks, names, files, and what was done."""
+    """Save this branch's session as checkpoint NAME: goals, open tasks, names, files, and results."""
     with opened_store(flags) as store:
         found = current_session(store)
         if found is None:
@@ -50,7 +50,7 @@ def save_checkpoint(name: str, notes: tuple[str, ...], goals: tuple[str, ...], r
 @command()
 @click.argument("name")
 def show_checkpoint(name: str, flags: Flags) -> None:
-    """Show what is in checkpoint NAME, as `ask --checkpoint NAME` hands it on."""
+    """Show checkpoint NAME as `ask --checkpoint NAME` uses it."""
     with opened_store(flags, make=False) as store:
         found = checkpoints.load_checkpoint(store.connection, name)
     flags.terminal.print_result(_checkpoint_json(found), escape_controls(render_checkpoint(found)))

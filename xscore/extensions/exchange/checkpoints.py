@@ -34,7 +34,7 @@ _FORGET_NAME = (
 
 
 class CheckpointPayload(Struct, frozen=True, kw_only=True):
-    """What a row keeps of a session. Erasure finds an entry by its exchange or its turn."""
+    """The stored form of a session. Erasure finds an entry by its exchange or its turn."""
 
     thread: str = ""
     branch: str = ""
@@ -56,9 +56,9 @@ def save_checkpoint(
     replace: bool = True,
     now: float,
 ) -> Checkpoint:
-    """Keep the session as it stands under this name.
+    """Save the current session under this name.
 
-    goals: instead of those that the tasks name. replace: whether one of that name may go, notes and goals included.
+    goals: replace those named by the tasks. replace: overwrite an existing checkpoint, notes and goals included.
     Raises UsageError for a name or note that cannot be kept, or a name that is taken.
     """
     checked = _checked(name)
@@ -87,7 +87,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
-    """Return a checkpoint. Raises NothingMatched with the names that come near."""
+    """Return a checkpoint. Raises NothingMatched with similar names."""
     row = connection.execute(
         "SELECT name, created_at, payload FROM checkpoint WHERE name = ?", (_name(name),)
     ).fetchone()
@@ -109,7 +109,7 @@ def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
 def erase_checkpoint(store: Store, name: str, *, timeout_s: float = 5.0) -> bool:
     """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
 
-    Raises NothingMatched where there is none of that name.
+    Raises NothingMatched if there is none.
     """
     with database.transaction(store.connection):
         gone = load_checkpoint(store.connection, name)
@@ -143,7 +143,7 @@ def _name(name: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """Return a name fit to be kept. Raises UsageError."""
+    """Return a valid name. Raises UsageError."""
     given = _name(name)
     if not given or len(given) > NAME_CHARS:
         raise UsageError(

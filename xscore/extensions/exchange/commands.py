@@ -125,7 +125,7 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
 
 @command(CHOICE)
 @click.option("--snapshot", is_flag=True, help="Memories, edges, retrievals and file maps, to restore exactly.")
-@click.option("-o", "--output", type=FILE, help="Write to this file, readable by you alone, instead of stdout.")
+@click.option("-o", "--output", type=FILE, help="Write to this file, readable only by you, instead of stdout.")
 def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
     """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads it back.
 

@@ -29,12 +29,12 @@ from xscore.store.store import Store
 MEMORY_SCHEMA = 1
 MAX_IMPORT_BYTES = 256_000_000
 MAX_TRUSTED_COUNT = 1_000
-"""Higher counts of a foreign file are cut to this."""
+"""Higher counts in a foreign file are reduced to this."""
 _MAX_LINE_NUMBER = 1 << 31
 INDEX_ONLY_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
 )
-_HINT = "Import what `xscore memory export` wrote, or mend this line."
+_HINT = "Import what `xscore memory export` wrote, or correct this line."
 _CLOCK_SKEW_S = 86_400.0
 _HASH = re.compile(r"[0-9a-f]{32}")
 _SNAPSHOT_ONLY = frozenset(
@@ -58,11 +58,11 @@ class SavedParticulars(MemoryDetails, frozen=True, kw_only=True, forbid_unknown_
 
 
 _NO_FACTS, _NO_PARTICULARS = CodeFacts(), SavedParticulars()
-"""Fields that hold just these are not written."""
+"""Fields with these values are not written."""
 
 
 class SavedMemory(Memory, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One memory of a file: a line of an export, or with hashes, thread and use counts of a snapshot."""
+    """One memory of a file: an export's line, or with hashes, thread and use counts a snapshot's."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     id: Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
@@ -105,15 +105,15 @@ class MemoryImport(Struct):
     added: list[str] = field(default_factory=list)
     known: int = 0
     kept: list[str] = field(default_factory=list)
-    """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
+    """Ids of local memories that differ from the file's, or whose key it claims: they are unchanged."""
     forgotten: int = 0
     refused: int = 0
-    """Lines of the user's own layer, which was not named."""
+    """Lines of the user's own layer, which was not requested."""
     redacted: int = 0
 
 
 def saved_memory(memory: Memory, citations: Sequence[Citation], *, thread: str | None = None) -> SavedMemory:
-    """Return a memory in the form of a file. thread: its working session, for a snapshot; None: as a plain line."""
+    """Return a memory in file form. thread: its working session, for a snapshot; None: a plain line."""
     left_out = {"facts"} if thread is not None else _SNAPSHOT_ONLY | {"facts"}
     values = {name: getattr(memory, name) for name in Memory.__struct_fields__ if name not in left_out}
     said = SavedParticulars(**asdict(memory.particulars))
@@ -213,7 +213,7 @@ def _import_memory(
 
 
 def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:
-    """Find memories with its id, its words, or its key where both are live."""
+    """Find memories with its id, its words, or its key if both are live."""
     found = memory_rows.select_memories(connection, "id = ?", (memory.id,))
     same_start = memories_starting_with(connection, memory.layer, memory.kind, memory.text)
     found += [other for other in same_start if _says_the_same(other, memory)]

@@ -39,7 +39,8 @@ _EDGES = f"""
     WHERE source IN (SELECT id FROM memory WHERE {_OWN}) OR target IN (SELECT id FROM memory WHERE {_OWN})
     ORDER BY 1, 3, 2
 """
-_ADD_EDGE = "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ADD_EDGE = "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?)"
+_COUNT_EDGES = "SELECT count(*) FROM edge_row"
 _RETRIEVED = "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at, subject, id"
 _FILES = """
     SELECT file.path, file_hash, file.language, count(memory.id) FROM file
@@ -86,7 +87,7 @@ class RepositoryMap(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that can be restored, sorted, so that equal stores give equal snapshots; its header line in JSON."""
+    """Everything restorable, sorted, so that equal stores give equal snapshots; its header line in JSON."""
 
     schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
     kind: Annotated[str, Meta(pattern="^snapshot$")]
@@ -114,7 +115,7 @@ class SnapshotRestored(Struct, kw_only=True):
 
 
 def take_snapshot(store: Store) -> Snapshot:
-    """Read all parts at one moment."""
+    """Read all parts in one transaction."""
     connection = store.connection
     with database.read_snapshot(connection):
         memories = sorted(memory_rows.select_memories(connection, _OWN, ()), key=lambda memory: memory.id)
@@ -124,7 +125,7 @@ def take_snapshot(store: Store) -> Snapshot:
             schema=MEMORY_SCHEMA,
             kind="snapshot",
             memories=tuple(saved_memory(one, cited.get(one.id, ()), thread=threads[one.id]) for one in memories),
-            edges=tuple(map(memory_rows.edge_from_row, connection.execute(_EDGES))),
+            edges=tuple(memory_rows.edges_from_rows(connection.execute(_EDGES))),
             retrievals=_retrievals(connection),
             repository_maps=_repository_maps(connection),
         )
@@ -140,7 +141,7 @@ def snapshot_lines(snapshot: Snapshot, *, secret: bytes) -> Iterator[str]:
 
 
 def import_snapshot(store: Store, data: bytes, *, name: str = "snapshot", now: float | None = None) -> SnapshotRestored:
-    """Restore a snapshot file that this store wrote; of any other import the memories. now: unix seconds.
+    """Restore a snapshot file written by this store; from any other import the memories. now: unix seconds.
 
     Raises UsageError naming what does not fit, and then changes nothing.
     """
@@ -192,14 +193,16 @@ def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = No
         for trace in fresh:
             payload = {"memories": list(trace.memories)}
             emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
-        done.edges = connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges)).rowcount
+        (before,) = connection.execute(_COUNT_EDGES).fetchone()
+        connection.executemany(_ADD_EDGE, map(msgspec.structs.astuple, edges))
+        done.edges = connection.execute(_COUNT_EDGES).fetchone()[0] - before
         done.retrievals, done.forgotten = len(fresh), len(gone)
         done.repository_maps = _keep_maps(connection, snapshot.repository_maps)
     return done
 
 
 def _restore_memory(store: Store, saved: SavedMemory, done: SnapshotRestored, *, now: float) -> bool:
-    """Write one memory where it differs from what is stored; return whether it is to be linked."""
+    """Write a memory if it differs from the stored one; return whether to link it."""
     connection = store.connection
     # A user's own exchange was stored with personal data, so it comes back with them.
     is_own_exchange = saved.kind is Kind.EXCHANGE and saved.source is MemorySource.EXPLICIT
@@ -232,7 +235,7 @@ def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
 
 
 def _repository_maps(connection: sqlite3.Connection) -> tuple[RepositoryMap, ...]:
-    """Return the map of the index, where there is one, and those kept of snapshots; sorted by time."""
+    """Return the index's map, if any, and those of stored snapshots, sorted by time."""
     with database.damage_if_invalid("a repository map"):
         bodies = connection.execute("SELECT body FROM repository_map").fetchall()
         found = [msgspec.json.decode(body, type=RepositoryMap) for (body,) in bodies]

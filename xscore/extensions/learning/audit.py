@@ -25,7 +25,7 @@ _LIVE = f"{STATED_LAYERS} AND status IN ('active', 'stale') AND source <> 'index
 
 
 class AuditProblem(StrEnum):
-    """What may be wrong with what is remembered."""
+    """A possible problem with a memory."""
 
     SECRET = "secret"  # noqa: S105  the name of a finding
     STALE = "stale"
@@ -35,21 +35,21 @@ class AuditProblem(StrEnum):
 
 
 class AuditFinding(Struct, frozen=True):
-    """One thing to look at."""
+    """One finding."""
 
     problem: AuditProblem
     ids: tuple[str, ...]
-    """The memories it is about; of duplicates the one to keep comes first."""
+    """The memories concerned; of duplicates the one to keep first."""
     titles: tuple[str, ...]
     """Their titles, in the same order."""
     because: str
-    """What was found, in words; never the text of a suspected secret."""
+    """The finding in words; never the text of a suspected secret."""
     citations: tuple[Citation, ...] = ()
-    """Of a stale memory, those that are broken."""
+    """Of a stale memory, the broken citations."""
 
 
 class MemoryAudit(Struct, frozen=True):
-    """All that was found."""
+    """All findings."""
 
     findings: tuple[AuditFinding, ...]
     looked_at: int
@@ -57,12 +57,12 @@ class MemoryAudit(Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing needs doing."""
+        """Whether there are no findings."""
         return not self.findings
 
 
 def audit_memories(store: Store, rules: MemorySettings, *, now: float) -> MemoryAudit:
-    """Look at everything that was remembered. now: Unix seconds.
+    """Check everything remembered. now: Unix seconds.
 
     Cited code is looked at first, so that what is stale is what is stale now. Raises StoreError, StoreDamaged.
     """
@@ -115,7 +115,7 @@ def _place(citation: Citation) -> str:
 
 
 def _duplicates(memories: Sequence[Memory]) -> Iterator[AuditFinding]:
-    """Find what says the same, in equal words or in others."""
+    """Find memories that say the same, in equal or other words."""
     known = {memory.id: memory for memory in memories}
     for ids in near_duplicates({id_: memory.text for id_, memory in known.items()}):
         group = [known[id_] for id_ in ids]

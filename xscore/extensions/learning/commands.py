@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 USER_SIGNALS = (Signal.ACCEPT, Signal.REJECT, Signal.OVERRIDE)
-"""Signals that a person gives; adoption is seen."""
+"""Signals given by a person; adoption is observed."""
 FINDINGS_SHOWN = 10
 NEEDS_DOING = 1
 """Exit code of an audit."""
@@ -136,9 +136,9 @@ def mute_key(key: str, show: bool, undo: bool, flags: Flags) -> None:
 
 @command()
 def suggest_preferences(flags: Flags) -> None:
-    """Suggest preferences of yours that this project does not mention yet; `xscore memory mute KEY` silences one.
+    """Suggest preferences that you have in other projects and not yet in this one.
 
-    Nothing is applied: `xscore memory add` what holds here too.
+    Nothing is added by itself: `xscore memory add` adds one, `xscore memory mute KEY` silences one.
     """
     with opened_store(flags, make=False) as store:
         found = user_preferences.suggest_preferences(store, at_least=store.settings.inferred_confidence)

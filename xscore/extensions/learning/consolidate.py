@@ -52,7 +52,7 @@ _FADED = "faded_at:"
 
 
 def read_draft(connection: sqlite3.Connection) -> ConsolidationDraft:
-    """Read everything that is not the index's."""
+    """Read every memory that is not indexed."""
     found = memory_rows.select_memories(connection, "source <> 'index'", ())
     threads = connection.execute("SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'").fetchall()
     marks = connection.execute("SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)).fetchall()
@@ -61,7 +61,7 @@ def read_draft(connection: sqlite3.Connection) -> ConsolidationDraft:
 
 
 def has_keyed_memories(connection: sqlite3.Connection, kinds: Collection[Kind]) -> bool:
-    """Whether anything of these kinds was said under a key."""
+    """Whether any memory of these kinds has a key."""
     found = connection.execute(
         "SELECT 1 FROM memory WHERE source <> 'index' AND key <> ''"
         " AND kind IN (SELECT value FROM json_each(?)) LIMIT 1",
@@ -71,7 +71,7 @@ def has_keyed_memories(connection: sqlite3.Connection, kinds: Collection[Kind]) 
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, now: float) -> None:
-    """Make the store like the draft, but for what it erases, in a transaction that is open."""
+    """Make the store match the draft, except for erasures, within an open transaction."""
     going = (json.dumps(draft.erased),)  # they go later; what takes their place may need their keys now
     connection.execute("UPDATE memory SET key = '' WHERE key <> '' AND id IN (SELECT value FROM json_each(?))", going)
     for memory in draft.changed:
@@ -91,7 +91,7 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, no
 
 
 def _mark_faded(connection: sqlite3.Connection, scopes: Iterable[Scope], *, now: float) -> None:
-    """Note that confidence has fallen up to now; a clock that was set back changes nothing."""
+    """Record that confidence has faded up to now; ignored if the clock was set back."""
     connection.executemany(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
         " WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
@@ -114,7 +114,7 @@ def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Colle
         (summary, json.dumps(list(exchanges))),
     )
     connection.executemany(
-        "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'belongs_to') ON CONFLICT DO NOTHING",
+        "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'belongs_to')",
         [(exchange, summary) for exchange in exchanges],
     )
 
@@ -134,7 +134,7 @@ def consolidate(
     scopes: Collection[Scope] = SCOPES,
     dry_run: bool = False,
 ) -> Consolidation:
-    """Bring the layers of these scopes into order, or with dry_run only tell what would be done. now: Unix seconds."""
+    """Consolidate the layers of these scopes, or with dry_run only report. now: Unix seconds."""
     wanted = [scope for scope in SCOPES if scope in scopes]
     skipped: tuple[str, ...] = ()
     if "user" in wanted and store.user_data_dir is None:
@@ -183,7 +183,7 @@ def _apply_rules(
     *,
     now: float,
 ) -> None:
-    """Carry over, note the stack, merge, fade, expire, keep to the caps, and sum up what is left of closed sessions."""
+    """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed sessions."""
     found = store.connection.execute("SELECT thread FROM session WHERE closed_at IS NOT NULL").fetchall()
     closed = frozenset(thread for (thread,) in found)
     if "session" in wanted:
@@ -202,7 +202,7 @@ def _apply_rules(
 
 
 def _settle(draft: ConsolidationDraft, scope: Scope, settings: MemorySettings, *, now: float) -> None:
-    """Expire, merge and keep to the caps until nothing changes: each may make room for another."""
+    """Expire, merge and apply the caps until nothing changes, since each may enable another."""
     before = -1
     while before != len(draft.actions):
         before = len(draft.actions)
@@ -220,7 +220,7 @@ def _learn_of_user(
     *,
     now: float,
 ) -> ObservationChanges:
-    """Compare this project with the user's others, and bring the user's layer into order."""
+    """Compare this project with the user's others, and consolidate the user's layer."""
     erased = () if user is None else user.execute("SELECT memory_id FROM erased_memory").fetchall()
     changes = user_preferences.compare_observations(
         repository,
@@ -252,19 +252,19 @@ def _write_user(
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):
-    """What closing a session came to."""
+    """The result of closing a session."""
 
     thread: str
     carried: tuple[str, ...] = ()
-    """Ids of what the project was given; empty: the session noted nothing to keep."""
+    """Ids of memories given to the project; empty: the session noted none."""
     summary: str = ""
-    """Id of the summary of its exchanges; empty: it had none."""
+    """Id of the summary of its exchanges; empty: none."""
     exchanges: int = 0
-    """Exchanges that the summary stands for."""
+    """Number of exchanges in the summary."""
 
 
 def close_branches(store: Store, branches: Iterable[str], *, now: float) -> tuple[ClosedSession, ...]:
-    """Close all open sessions of these branches, last at work first. now: Unix seconds."""
+    """Close all open sessions of these branches, latest first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
     over = [one for one in load_sessions(store.connection, limit=-1) if one.branch in named and one.closed_at is None]
     return tuple(close_session(store, one.thread, now=now) for one in over)
@@ -273,7 +273,7 @@ def close_branches(store: Store, branches: Iterable[str], *, now: float) -> tupl
 def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
     """Close a working session and keep what it learned. now: Unix seconds.
 
-    Raises NothingMatched where there is no session of that name.
+    Raises NothingMatched if there is no such session.
     """
     connection = store.connection
     with database.transaction(connection):

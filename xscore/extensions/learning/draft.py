@@ -20,12 +20,12 @@ SCOPES: tuple[Scope, ...] = ("session", "project", "user")
 
 
 class ActionKind(StrEnum):
-    """What is done."""
+    """The kind of action."""
 
     CARRY = "carry"
     """What a session learned becomes the project's (L01)."""
     SUMMARISE = "summarise"
-    """The summary of a closed session is made, or made anew."""
+    """The summary of a closed session is made or updated."""
     MERGE = "merge"
     """Memories that say the same become one; the others are superseded (L03)."""
     EXCEPT = "except"
@@ -33,7 +33,7 @@ class ActionKind(StrEnum):
     FADE = "fade"
     """Confidence falls with the days it was not seen (L05), faster where the latest projects do without it (L09)."""
     ARCHIVE = "archive"
-    """No candidate any more: long unused (L06), too weak (L04), or the layer is over its cap (L11)."""
+    """No longer a candidate: long unused (L06), too weak (L04), or the layer is over its cap (L11)."""
     DROP = "drop"
     """Erased: unimportant and unused (L03)."""
     PRUNE = "prune"
@@ -41,7 +41,7 @@ class ActionKind(StrEnum):
     INFER = "infer"
     """A part of the stack that manifests or imports show is noted, or cites its line anew."""
     OBSERVE = "observe"
-    """The user's store notes what this project says about a key, or that it says it no more."""
+    """The user's store records, or no longer records, what this project states for a key."""
     PROMOTE = "promote"
     """What holds in enough projects becomes the user's (L02)."""
 
@@ -52,7 +52,7 @@ class Action(Struct, frozen=True):
     kind: ActionKind
     scope: Scope
     memory_ids: tuple[str, ...]
-    """The memory that stays or is made first; empty for observations that end."""
+    """The memory that stays or is made comes first; empty for ended observations."""
     why: str
     """The reason, with its figures."""
     title: str = ""
@@ -65,20 +65,20 @@ class Consolidation(Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...]
     dry_run: bool
     considered: int
-    """Memories considered, without the index's."""
+    """Memories considered, without indexed ones."""
     counts: dict[str, int] = field(default_factory=dict)
     """Action kind -> how many."""
     skipped: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """What was skipped, and why."""
 
 
 HISTORY_KINDS = frozenset({Kind.EXCHANGE, Kind.SUMMARY})
-"""What happened: true for ever, so that it neither fades nor is merged."""
+"""Events: always true, so they neither fade nor merge."""
 LIVE = frozenset({MemoryStatus.ACTIVE, MemoryStatus.STALE})
 
 
 def is_user_stated(memory: Memory) -> bool:
-    """Whether a person put it there to be kept."""
+    """Whether a person stated it."""
     return memory.source is MemorySource.EXPLICIT and memory.kind not in HISTORY_KINDS
 
 
@@ -92,19 +92,19 @@ class ConsolidationDraft:
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
-        self.before = {memory.id: memory for memory in memories}
-        self.after = dict(self.before)
-        self.threads = dict(threads or {})
-        """Memory id -> working session, where it belongs to one."""
+        self.before: dict[str, Memory] = {memory.id: memory for memory in memories}
+        self.after: dict[str, Memory] = dict(self.before)
+        self.threads: dict[str, str] = dict(threads or {})
+        """Memory id -> its working session, if any."""
         self.members: dict[str, tuple[str, ...]] = {}
-        """Summary made anew -> the exchanges it stands for."""
+        """Updated summary -> its exchanges."""
         self.citations: dict[str, tuple[Citation, ...]] = {}
-        """Memory id -> what it is to cite from now on."""
+        """Memory id -> its new citations."""
         self.seen: dict[str, float] = {}
-        """Memory id -> when it was last seen elsewhere, where that is known (unix seconds)."""
+        """Memory id -> when it was last seen elsewhere, if known (unix seconds)."""
         self.actions: list[Action] = []
-        self.faded_at = dict(faded_at or {})
-        """Scope -> when confidence was last made to fall (unix seconds): what fell is not counted twice."""
+        self.faded_at: dict[str, float] = dict(faded_at or {})
+        """Scope -> when confidence last faded (unix seconds), so that nothing fades twice."""
 
     @property
     def erased(self) -> list[str]:
@@ -146,5 +146,5 @@ class ConsolidationDraft:
 
 
 def as_superseded(memory: Memory, by: str) -> Memory:
-    """Return the memory stepped back behind another."""
+    """Return the memory as superseded by another."""
     return replace(memory_writer.with_status(memory, MemoryStatus.SUPERSEDED), superseded_by=by)

@@ -10,17 +10,13 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.records.memory import Kind, Layer, Memory, MemorySource
-from xscore.records.statement import Statement, StatementEffect, StoredStatement
-from xscore.settings import MemorySettings
+from xscore.records.memory import Kind, Memory, MemorySource
 from xscore.settings.values import SignalName
 from xscore.store import memory_rows
-from xscore.store.events import EventName, emit_event, write_memory
-from xscore.store.remembering import normalise_text, redact_statement, remember_within, statement_text
+from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 
 ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
@@ -40,7 +36,7 @@ class Signal(StrEnum):
 
 
 class ConfidenceChange(Struct, frozen=True):
-    """How a signal moved a memory."""
+    """The effect of a signal on a memory."""
 
     id: str
     title: str
@@ -49,9 +45,6 @@ class ConfidenceChange(Struct, frozen=True):
     """Confidence."""
     after: float
     evidence_count: int
-
-
-_OF_KEY = "layer = 'user' AND kind = 'preference' AND status = 'active' AND key = ?"
 
 
 def changed_confidence(confidence: float, signal: Signal, amounts: Mapping[SignalName, float]) -> float:
@@ -106,62 +99,3 @@ def _change_confidence(
     payload = {"feedback": str(signal), "confidence": round(after, 6)}
     emit_event(connection, EventName.UPDATED, at=now, subject=memory.id, payload=payload)
     return ConfidenceChange(memory.id, memory.title, signal, memory.confidence, after, evidence)
-
-
-def update_preference(
-    store: Store,
-    key: str,
-    value: str,
-    *,
-    delta_evidence: int = 1,
-    source: MemorySource = MemorySource.INFERRED,
-    now: float | None = None,
-) -> StoredStatement:
-    """Store a preference, or weigh evidence for or against the stored one.
-
-    An inferred value for a key that has another value speaks against that one: it replaces an inferred value whose
-    confidence falls below the initial one, and never a stated value. delta_evidence: how many observations speak for
-    it; negative: against it. now: Unix seconds.
-    Raises UsageError if `memory.user_learning` is off, and for evidence of zero.
-    """
-    if not delta_evidence:
-        raise UsageError("no evidence moves nothing", hint="Give delta_evidence as a number above or below zero.")
-    connection, settings, moment = store.home_of(Layer.USER), store.settings, store.now_or_clock(now)
-    is_inferred, initial = source is MemorySource.INFERRED, settings.inferred_confidence
-    more = max(0, delta_evidence - 1) * settings.feedback["adoption"]
-    statement = Statement(
-        text=redact_statement(normalise_text(value), allow_pii=settings.allow_pii),
-        kind=Kind.PREFERENCE,
-        layer=Layer.USER,
-        key=normalise_text(key),
-        confidence=min(1.0, initial + more) if is_inferred else 1.0,
-        source=source,
-        allow_pii=settings.allow_pii,
-        evidence_count=delta_evidence,
-    )
-    with database.transaction(connection):
-        known = next(iter(memory_rows.select_memories(connection, _OF_KEY, (statement.key,))), None)
-        is_same = known is not None and statement_text(known) == statement.text
-        if delta_evidence < 0 and not is_same:
-            raise UsageError(
-                f"there is no such preference to weigh evidence against: {statement.key}",
-                hint="`xscore memory list --layer user` shows your preferences.",
-            )
-        if known is None or not (is_inferred or is_same):
-            return remember_within(connection, statement, now=moment)
-        after = _weighed(known, delta_evidence if is_same else -delta_evidence, settings, agrees=is_same, source=source)
-        if after != known:
-            after = replace(after, updated_at=moment)
-            write_memory(connection, after, before=known, now=moment)
-        if is_same or known.source is not MemorySource.INFERRED or after.confidence >= initial:
-            return StoredStatement(memory=after, became=StatementEffect.UPDATED)
-        return remember_within(connection, statement, now=moment)
-
-
-def _weighed(known: Memory, delta: int, settings: MemorySettings, *, agrees: bool, source: MemorySource) -> Memory:
-    """Return the preference after so many observations for it, or, below zero, against it."""
-    if agrees and source is MemorySource.EXPLICIT:
-        known = replace(known, source=MemorySource.EXPLICIT, confidence=1.0)
-    step = settings.feedback["adoption"] if delta > 0 else -settings.feedback["reject"]
-    confidence = min(1.0, max(0.0, known.confidence + delta * step))
-    return replace(known, confidence=confidence, evidence_count=max(0, known.evidence_count + delta * agrees))

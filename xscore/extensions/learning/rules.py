@@ -1,4 +1,4 @@
-"""The rules of consolidation: carry over, merge, fade, expire, keep to caps, summarise. Drafts in, drafts out.
+"""The rules of consolidation: carry over, merge, fade, expire, apply caps, summarise. Drafts in, drafts out.
 
 A closed session's decisions become governance, the rest the project's (L01). Memories of one layer, scope, kind and
 file that say the same are merged; the others stay, superseded (L03). What a person said is never erased for its age
@@ -40,7 +40,7 @@ def fade_confidence(
     now: float,
     drifting: Collection[str] = (),
 ) -> None:
-    """Let confidence fall for the days since it last did (L05). drifting: ids that fade faster, said or not (L09).
+    """Fade confidence for the days since it last faded (L05). drifting: ids that fade faster, stated or not (L09).
 
     At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
     """
@@ -61,12 +61,12 @@ def fade_confidence(
 
 
 def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
-    """Whether confidence last fell a day ago or more."""
+    """Whether confidence last faded at least a day ago."""
     return days_since(draft.faded_at.get(scope, 0.0), now) >= LEAST_DAYS
 
 
 def archive_weak(draft: ConsolidationDraft, rules: MemorySettings) -> None:
-    """Archive what was inferred of the user and is believed no more (L04)."""
+    """Archive inferred user memories of too little confidence (L04)."""
     for memory in draft.in_layers((Layer.USER,)):
         is_weak = memory.source is MemorySource.INFERRED and memory.confidence < rules.weak_confidence
         if memory.status in LIVE and is_weak:
@@ -77,7 +77,7 @@ def archive_weak(draft: ConsolidationDraft, rules: MemorySettings) -> None:
 def expire_unused(
     draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float
 ) -> None:
-    """Drop what is unimportant and unused, prune and archive what is long unused and of no high importance (L03, L06).
+    """Erase unimportant unused memories, prune and archive long unused ones of low importance (L03, L06).
 
     A summary goes with the last of its exchanges.
     """
@@ -96,7 +96,7 @@ def expire_unused(
 
 
 def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
-    """Archive the least valuable of a layer that is over its rows or bytes, by importance × confidence (L11)."""
+    """Archive the least valuable memories of a layer over its rows or bytes, by importance × confidence (L11)."""
     for layer in layers:
         max_rows, max_bytes, size = rules.max_rows[layer], rules.max_bytes[layer], 0
         live = [memory for memory in draft.in_layers((layer,)) if memory.status in LIVE]
@@ -119,7 +119,7 @@ def _archived(memory: Memory) -> Memory:
 
 
 def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope) -> None:
-    """Merge what says the same in these layers, until nothing does."""
+    """Merge memories that say the same in these layers, until none do."""
     while _merge_once(draft, layers, scope):
         pass
 
@@ -163,17 +163,17 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
 
 
 CARRIED = frozenset(map(Kind, ("decision", "failure", "convention", "pattern", "tech_stack", "architecture", "todo")))
-"""Kinds that outlive the session that noted them."""
+"""Kinds kept after the session that noted them."""
 SUMMARY_IMPORTANCE = 0.6
-"""A little above the exchanges it stands for."""
+"""Slightly above that of its exchanges."""
 _TITLE_CHARS = 80
 
 _Slot = tuple[Layer, MemoryScope, str]
-"""Where two memories cannot be active at once, if it has a key."""
+"""The place in which only one memory can be active, if it has a key."""
 
 
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
-    """Give the project what these closed sessions noted."""
+    """Move the notes of these closed sessions to the project."""
     active = {_slot_of(memory): memory.id for memory in draft.after.values() if memory.status is MemoryStatus.ACTIVE}
     archived = {  # of the user's choices: an inference takes their place at no run
         _slot_of(memory)
@@ -191,7 +191,7 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
 def summarise_sessions(
     draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str], now: float
 ) -> None:
-    """Make the summaries of closed sessions that have none, or none of their latest exchanges (B11).
+    """Summarise closed sessions without a summary, or with newer exchanges (B11).
 
     summary_of: the text of a session's summary; empty for none.
     """
@@ -213,7 +213,7 @@ def summary_id(thread: str) -> str:
 
 
 def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]) -> None:
-    """active: place -> id of the memory that stands there; a place with a key has room for one."""
+    """active: place -> id of its memory; a place with a key has room for one."""
     memory = _project_memory(noted, thread)
     standing = active.get(_slot_of(memory), memory.id) if memory.key else memory.id
     rival = draft.after[standing] if standing != memory.id else None
@@ -228,27 +228,15 @@ def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: di
 
 
 def _project_memory(noted: Memory, thread: str) -> Memory:
-    memory, _ = memory_writer.make_memory(
+    parts = memory_writer.fields_of(
+        noted,
         layer=Layer.GOVERNANCE if noted.kind is Kind.DECISION else Layer.PROJECT,
-        kind=noted.kind,
-        title=noted.title,
-        text=noted.text,
-        path=noted.path,
-        entity=noted.entity,
-        ordinal=int(digest("said", noted.key, statement_text(noted))[:15], 16),
-        language=noted.language,
         particulars=replace(noted.particulars, session=thread),
-        key=noted.key,
         scope=MemoryScope.REPOSITORY,
-        importance=noted.importance,
-        confidence=noted.confidence,
-        evidence_count=noted.evidence_count,
-        source=noted.source,
-        created_at=noted.created_at,
-        updated_at=noted.updated_at,
-        allow_pii=True,  # it was redacted when it was stored
+        status=MemoryStatus.ACTIVE,
     )
-    return memory
+    ordinal = int(digest("said", noted.key, statement_text(noted))[:15], 16)
+    return memory_writer.make_memory(**parts, ordinal=ordinal, allow_pii=True)[0]  # redacted when it was stored
 
 
 def _slot_of(memory: Memory) -> _Slot:

@@ -1,4 +1,4 @@
-"""The stack of a project, as its manifests and imports show it, for `consolidate` to note.
+"""The project's stack, as shown by manifests and imports, for `consolidate` to note.
 
 Read are the indexed `pyproject.toml`, `package.json`, `Pipfile` and `requirements*.txt`, and the modules that code
 imports; nothing is run. What a dependency says is data (`stack.toml`). A part is noted as inferred: it cites the line
@@ -31,25 +31,23 @@ from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation
+from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import details_text
 from xscore.store.store import Store
 
 ORIGIN = "stack"
 MIN_IMPORTS = 3
-"""Files that must import what no manifest names."""
+"""Number of files that must import a package that no manifest names."""
 MAX_MANIFESTS = 50
 MAX_MANIFEST_BYTES = 1_000_000
 _MANIFEST = re.compile(r"(?:.*/)?(?:pyproject\.toml|package\.json|Pipfile|requirements[\w.-]*\.txt)\Z")
 _NOT_OURS = re.compile(r"(?:\A|/)(?:tests?|fixtures?|examples?|vendor|node_modules|templates?)/")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
-_IMPORTS = """
-    SELECT DISTINCT memory.path, value FROM memory, json_each(memory.attrs, '$.imports')
-    WHERE memory.source = 'index' AND memory.layer = 'graph' AND memory.status = 'active'
-"""
+_ENTITIES = "source = 'index' AND layer = 'graph' AND status = 'active'"
 
 
 class StackPart(Struct, frozen=True):
-    """One choice that the project's files show."""
+    """One choice shown by the project's files."""
 
     topic: str
     value: str
@@ -60,7 +58,7 @@ class StackPart(Struct, frozen=True):
 
 
 def read_stack(store: Store) -> tuple[StackPart, ...]:
-    """Return what the indexed files show, at most one part a topic, by topic."""
+    """Return the stack of the indexed files, at most one part per topic, by topic."""
     named, own = _named_in_manifests(store)
     importing = _importing_files(store.connection)
     best: dict[str, tuple[tuple[bool, int, int], StackPart]] = {}
@@ -82,7 +80,7 @@ def note_stack(
     erased: Collection[str],
     now: float,
 ) -> None:
-    """Note the shown parts that no memory contradicts, renew what changed, archive what is no longer shown.
+    """Note parts that no memory contradicts, update changed ones, archive those no longer shown.
 
     erased: ids that were removed and do not come back.
     """
@@ -154,9 +152,10 @@ def _known_packages() -> Mapping[str, tuple[str, str]]:
 
 
 def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """Package -> files that import it, tests included."""
+    """Package -> importing files, tests included."""
     found: dict[str, set[str]] = {}
-    for path, imported in connection.execute(_IMPORTS):
+    entities = read_with_bodies(connection, "path", _ENTITIES)
+    for path, imported in {(path, one) for path, attrs, *_ in entities for one in json.loads(attrs).get("imports", ())}:
         module = str(imported).partition(":")[0]
         parts = module.split("/")
         package = "/".join(parts[:2]) if module.startswith("@") else parts[0].partition(".")[0]
@@ -165,7 +164,7 @@ def _importing_files(connection: sqlite3.Connection) -> dict[str, set[str]]:
 
 
 def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
-    """Return known packages with the line that names them, and the names of the project's own packages."""
+    """Return known packages with the line that names them, and the project's own package names."""
     listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
     manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
     named, own = dict[str, Citation](), set[str]()
@@ -187,7 +186,7 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
 
 
 def _read_manifest(path: str, text: str) -> tuple[set[str], str]:
-    """Return the packages that a manifest names, and the project's own name. Raises ValueError, RecursionError."""
+    """Return a manifest's packages and the project's own name. Raises ValueError, RecursionError."""
     if path.endswith(".txt"):
         return set(_requirements(text.splitlines())), ""
     data: object = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
@@ -216,7 +215,7 @@ def _requirements(lines: Collection[object]) -> Iterator[str]:
 
 
 def _line_naming(package: str, text: str) -> int:
-    """Return the number of the first line that names the package where manifests do; 0 if there is none."""
+    """Return the number of the first line that declares the package; 0 if there is none."""
     name = re.escape(package).replace(r"\-", "[-_.]")
     place = re.search(rf"(?im)(?:^[ \t]*|[\"'\[.]){name}(?![\w/-])", text)
     return text.count("\n", 0, place.end()) + 1 if place else 0

@@ -39,7 +39,7 @@ from xscore.store.remembering import entity_for_key
 from xscore.store.store import Store
 
 Choice = tuple[str, str]
-"""What something is about (a topic) and what is chosen, in the forms in which they are compared."""
+"""What something is about (a topic) and what is chosen, in comparable form."""
 _USUAL = (
     "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
     " AND coalesce(json_extract(attrs, '$.polarity'), '') <> 'antipattern'"
@@ -54,19 +54,19 @@ class Suggestion(Struct, frozen=True):
     memory_id: str
     confidence: float
     projects: int
-    """Projects that do so; 0: none was seen, the user said it."""
+    """Projects that do so; 0: the user stated it."""
 
 
 class Suggestions(Struct, frozen=True):
-    """All of them, in one sentence and one by one."""
+    """All suggestions, in one sentence and one by one."""
 
     text: str
-    """`You typically use Prisma + Postgres; …`; empty: nothing to suggest."""
+    """`You typically use Prisma + Postgres; …`; empty: none."""
     suggestions: tuple[Suggestion, ...]
 
 
 def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
-    """Return what to suggest, surest first. at_least: confidence below which nothing is suggested.
+    """Return the suggestions, surest first. at_least: lowest confidence to suggest.
 
     Nothing is where the user's own store is not to be opened, or there is none.
     """
@@ -91,7 +91,7 @@ def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
 
 
 def set_muted(store: Store, key: str, *, muted: bool, now: float) -> bool:
-    """Suggest nothing of this key any more, or suggest it again; False: it was so already.
+    """Stop or resume suggesting this key; False: already so.
 
     Raises UsageError where the user's store is not to be opened.
     """
@@ -124,21 +124,21 @@ def _sentence(found: Sequence[Suggestion]) -> str:
 
 
 class Promotion(Struct, frozen=True):
-    """A value that enough projects choose."""
+    """A value chosen by enough projects."""
 
     key: str
     value: str
-    """In the words of the project that was seen last."""
+    """In the words of the latest project."""
     kind: str
-    """Of the memory that was seen last."""
+    """Of the latest memory."""
     projects: int
     of: int
-    """All projects that took part."""
+    """All projects that were compared."""
     confidence: float
 
 
 def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
-    """Return at most one promotion a topic, by topic; of two values with equal support the one seen last.
+    """Return at most one promotion per topic; of two values with equal support the latest.
 
     Confidence is proportional to the support, `inferred_confidence` at `promote_support`.
     """
@@ -159,21 +159,21 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
 
 
 COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
-"""Kinds of which what holds in several projects says something of their user."""
+"""Kinds whose agreement across projects describes their user."""
 _OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
 
 
 class ObservationChanges(Struct, frozen=True):
-    """What the user's store has to note about this project."""
+    """Changes to the user's store about this project."""
 
     project: str
     new: tuple[Observation, ...]
     ended: tuple[str, ...]
-    """Keys of which the project says nothing any more."""
+    """Keys that the project no longer states."""
     observed: tuple[Observation, ...]
-    """All projects' observations, once that is done."""
+    """All projects' observations, after the changes."""
     adopts: frozenset[Choice]
-    """What this project newly says, and said under no key before."""
+    """What this project newly states, and has not stated without a key before."""
     projects: Mapping[str, float]
     """All projects, this one seen now."""
 
@@ -187,7 +187,7 @@ def compare_observations(
     projects: Mapping[str, float],
     now: float,
 ) -> ObservationChanges:
-    """Compare what this project says with what was noted of it; the actions stand in the user's draft."""
+    """Compare this project's statements with the recorded ones; the actions are in the user's draft."""
     said = {each.key: each for each in known if each.project == project}
     # where several memories speak of a key, what was decided counts, then the latest
     comparable = sorted(
@@ -217,7 +217,7 @@ def promote_preferences(
     forgotten: Collection[str],
     now: float,
 ) -> None:
-    """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
+    """Promote what enough projects state to the user. forgotten: ids that were erased and must stay so."""
     by_topic: dict[str, list[Memory]] = defaultdict(list)
     for memory in _keyed(user):
         by_topic[topic_of_key(memory.key)].append(memory)
@@ -246,7 +246,7 @@ def promote_preferences(
 
 
 def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
-    """Count a preference as seen wherever a project that says the same was seen."""
+    """Count a preference as seen in every project that shares it."""
     seen: dict[Choice, float] = {}
     for each in changes.observed:
         choice, at = _choice(each), changes.projects.get(each.project, 0.0)
@@ -257,7 +257,7 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
 
 
 def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, rules: MemorySettings) -> set[str]:
-    """Return the ids of preferences that none of the latest projects shares, deliberate exceptions left out."""
+    """Return the ids of preferences that none of the latest projects shares, except deliberate exceptions."""
     said: dict[str, dict[str, Observation]] = defaultdict(dict)
     for each in changes.observed:
         said[topic_of_key(each.key)][each.project] = each
@@ -275,7 +275,7 @@ def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, 
 
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
-    """Mark deliberate choices of this project that differ from the user's preference."""
+    """Mark this project's deliberate choices that differ from the user's preference."""
     preferences = {topic_of_key(each.key): each for each in _keyed(user) if each.status in LIVE}
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
@@ -298,12 +298,12 @@ def _comparable(repository: ConsolidationDraft) -> list[Memory]:
 
 
 def _keyed(user: ConsolidationDraft) -> list[Memory]:
-    """Return what the user's layer holds under keys."""
+    """Return the user layer's memories with keys."""
     return [memory for memory in user.in_layers((Layer.USER,)) if memory.key]
 
 
 def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why: str) -> None:
-    """Count a further project that does what is known already."""
+    """Count another project that follows an existing memory."""
     after = memory.confidence
     if not is_user_stated(memory):
         after = changed_confidence(after, Signal.ADOPTION, rules.feedback)
@@ -312,7 +312,7 @@ def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why:
 
 
 def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
-    """Follow `superseded_by` to the memory that stands in this one's place now."""
+    """Follow `superseded_by` to the current memory."""
     passed = set[str]()
     while memory.status is MemoryStatus.SUPERSEDED and memory.superseded_by in user.after and memory.id not in passed:
         passed.add(memory.id)
@@ -321,7 +321,7 @@ def _successor(user: ConsolidationDraft, memory: Memory) -> Memory:
 
 
 def user_memory(found: Promotion, *, now: float) -> Memory:
-    """Make the memory that a promotion becomes."""
+    """Make the memory of a promotion."""
     named = found.kind in NAMED and len(found.value.split()) <= VALUE_WORDS
     kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
     worded = f"Usually uses {found.value}."

@@ -51,7 +51,7 @@ WHICH_STORE = [
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--earlier", is_flag=True, help="Also the superseded memories that led to these.")
 def delete_memories(ids: tuple[str, ...], earlier: bool, flags: Flags) -> int:
-    """Erase the memories with these exact IDs for good, and whatever was made with them.
+    """Erase the memories with these exact IDs, and whatever was made with them.
 
     Judgments, reasons, vectors, receipts, stored answers, exchanges, checkpoints, events: the text is nowhere in the
     files afterwards. Memories of files are refused: exclude the file instead.
@@ -80,7 +80,7 @@ def wipe_memories(*, origin: str, session: str, before: float | None, flags: Fla
     imported, choice = bool(origin or session or before is not None), choice_of(flags)
     if imported and is_narrow(flags):
         raise UsageError(
-            "--from, --session and --before are of imported memories alone", hint="Leave out --layer, --scope, --kind."
+            "--from, --session and --before apply only to imported memories", hint="Leave out --layer, --scope, --kind."
         )
     users_whole = not imported and choice.is_users_whole
     settings = read_settings(flags).settings
@@ -111,9 +111,7 @@ def delete_turns(turns: tuple[str, ...], before: float | None, flags: Flags) -> 
     figures of the ledger: what was spent was spent.
     """
     if not turns and before is None:
-        raise UsageError(
-            "nothing says which turns", hint="Name them, or give --before; `xscore history list` lists them."
-        )
+        raise UsageError("no turns are named", hint="Name them, or give --before; `xscore history list` lists them.")
     settings = read_settings(flags).settings
     with opened_store(flags, make=False, settings=settings) as store:
         names = list(map(decode_path_argument, turns))

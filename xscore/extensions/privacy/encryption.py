@@ -28,18 +28,18 @@ _CHUNK = 1_000_000
 
 
 class Conversion(Struct, frozen=True, kw_only=True):
-    """What became of one store."""
+    """The result for one store."""
 
     path: str
     is_encrypted: bool
     changed: bool
-    """False: it already was as it should be."""
+    """False: it already was in that form."""
     bytes: int
-    """Of the database as it is now."""
+    """Size of the database now."""
     key: str
     """Where the key is: `the keyring`, or a path."""
     removed: tuple[str, ...] = ()
-    """Paths of set-aside stores and scratch files that were readable and are now removed."""
+    """Paths of readable set-aside stores and scratch files, now removed."""
 
 
 def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False) -> Conversion:
@@ -132,7 +132,7 @@ def _is_encrypted(path: Path, key: bytes) -> bool:
 
 
 def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | None) -> tuple[Path, sqlite3.Connection]:
-    """Write the database anew at `target`; return it with the connection that keeps everyone from the old one."""
+    """Write a copy of the database to `target`; return it with the connection that locks out other processes."""
     connection = open_with_cipher(path, key)
     try:
         _keep_others_out(connection, path)
@@ -155,7 +155,7 @@ def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | N
 
 
 def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
-    """Empty the journal and hold the file alone until the connection is closed."""
+    """Empty the journal and lock the file until the connection is closed."""
     connection.execute("PRAGMA busy_timeout = 3000").fetchall()
     connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -184,7 +184,7 @@ def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: P
 
 
 def _leftovers(path: Path) -> list[Path]:
-    """Remove what a call that was killed left behind."""
+    """Remove the remains of a killed call."""
     found = [path.with_name(path.name + end + side) for end in _SCRATCH for side in ("", *_SIDES)]
     return _removed(file for file in found if os.path.lexists(file))
 
@@ -203,7 +203,7 @@ def _removed(places: Iterable[Path]) -> list[Path]:
 
 
 def _wipe(file: Path) -> None:
-    """Overwrite a file and remove it; a second name of a file that is in use is only removed."""
+    """Overwrite a file and remove it; another link to a file in use is only removed."""
     try:
         status = file.lstat()
         if status.st_nlink == 1 and not file.is_symlink():

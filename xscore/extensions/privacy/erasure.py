@@ -64,7 +64,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     observations: int = 0
     """In the user's store."""
     shared: int = 0
-    """Contents that other memories show too, so that their judgments stay."""
+    """Contents that other memories show too, so their judgments stay."""
     earlier: tuple[str, ...] = ()
     """Superseded memories that led to one of them and stay."""
     asides: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
 
 
 _Parts = list[tuple[sqlite3.Connection, ErasurePlan]]
-"""The repository's store and what goes from it, then the user's, if there is one."""
+"""The repository's store and its erasures, then the user's, if there is one."""
 
 
 def preview_erasure(
@@ -138,7 +138,7 @@ def erased_lines(
 
 
 def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _Parts:
-    """Plan for both stores, each knowing what the other loses."""
+    """Plan both stores, each with what the other loses."""
     user = store.user_connection()
     if user is None:
         return [(store.connection, plan_erasure(store.connection, ids, deleted_turns=turns))]
@@ -148,7 +148,7 @@ def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> _
 
 
 def _erase_observations(store: Store, parts: _Parts) -> Counter[str]:
-    """Remove what the user's store notes of this repository's memories."""
+    """Remove the user store's observations of this repository's memories."""
     project, own = project_pseudonym(store.store_id), parts[0][1]
     return Counter(observations=sum(remove_observations(user, own, project=project) for user, _ in parts[1:]))
 
@@ -174,7 +174,7 @@ def _observed_lines(parts: _Parts) -> frozenset[str]:
 
 
 def _lines_of(parts: _Parts, *, with_observations: bool) -> frozenset[str]:
-    """Return every line that must be found nowhere afterwards."""
+    """Return every line that must not be found afterwards."""
     lines = frozenset[str]().union(*(plan.lines.all for _, plan in parts))
     return lines | _observed_lines(parts) if with_observations else lines
 
@@ -193,7 +193,7 @@ def _erasure(store: Store, parts: _Parts, ids: Collection[str], done: Counter[st
         missing=tuple(sorted(set(ids) - gone)),
         earlier=tuple(sorted({id_ for _, plan in parts for id_ in plan.predecessors})),
         asides=tuple(map(str, places)),
-        **done,  # type: ignore[arg-type]  # counts only
+        **done,  # type: ignore[arg-type]  # its keys are names of fields that hold counts
     )
 
 
@@ -213,7 +213,7 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
     lines: int
     """Lines, and halves of long ones, that were searched for."""
     still_said: int
-    """Lines left out, because another memory or a task holds them."""
+    """Lines left out because another memory or a task holds them."""
     files: int
     """Files read."""
     encrypted: int
@@ -221,13 +221,13 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
     found_in: tuple[str, ...]
     """Files that hold one of the lines."""
     journal_is_empty: bool
-    """False: another process reads the journal, which therefore keeps what was erased."""
+    """False: another process reads the journal, which therefore still holds erased text."""
     user_store_searched: bool = True
     """False: `memory.user_learning` is off, so the user's own store stayed shut."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found of what had to go; False also where no line is long enough to search for."""
+        """Whether nothing erased was found; also False if no line is long enough to search for."""
         return self.journal_is_empty and not self.found_in and self.lines + self.still_said > 0
 
 

@@ -1,4 +1,4 @@
-"""What goes with erased memories: the answers made with them, the exchanges those became, and so on.
+"""What is erased with memories: the answers made with them, the exchanges those became, and so on.
 
 A turn is affected when its receipt says that it used one of the memories: its answer may repeat it, and so may the
 exchange that the answer became, later turns that used that exchange, and summaries of either. It only reads. Trade-off:
@@ -75,7 +75,7 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     turn_keys: frozenset[str] = frozenset()
     """Erased questions that no turn asks any more: the reasons given for them go."""
     said: tuple[str, ...] = ()
-    """What the memories and the erased turns say."""
+    """Texts of the memories and the erased turns."""
     other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
     lines: LineMatcher = field(default_factory=lambda: LineMatcher(()))

@@ -1,7 +1,7 @@
 """Carry out a plan of erasure in one store, inside an open transaction.
 
 What mentions an erased memory is stripped, not dropped: a receipt keeps its numbers, an event its time, a checkpoint
-the rest of its content. Shared servers know contents by hash alone, which nobody can compute once the text is gone; so
+the rest of its content. Shared servers know contents by hash alone, which cannot be computed once the text is gone; so
 what they have yet to erase is a row of `meta` for each server, and every later erasure asks again. Trade-off: every
 receipt, answer and payload is read, about 50 ms for a thousand turns.
 """
@@ -139,7 +139,7 @@ def _payloads(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 def _rewrite(
     connection: sqlite3.Connection, plan: ErasurePlan, column_of: tuple[str, str, str], *, drops: bool = False
 ) -> int:
-    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops: as of `_cleaner`."""
+    """Clean the JSON of each row; return how many changed. column_of: table, key, column. drops: see `_cleaner`."""
     (table, key, column), clean = column_of, _cleaner(plan, drops=drops)
     changed: list[tuple[str, str]] = []
     for name, body in connection.execute(f"SELECT {key}, {column} FROM {table}"):
@@ -185,7 +185,7 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
 
 
 _OWED = "erase_at "
-"""Start of the keys in `meta`; the server's name follows."""
+"""Start of the keys in `meta`, followed by the server's name."""
 _SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {AMONG}"
 LEFT_ON_PURPOSE = "left there, as --here-only says"
 
@@ -193,7 +193,7 @@ LEFT_ON_PURPOSE = "left there, as --here-only says"
 def owe_erasure(
     connection: sqlite3.Connection, plan: ErasurePlan, judgments: Collection[tuple[str, str, int, str]]
 ) -> None:
-    """Write down what the servers are to erase, after the rows are gone and in the same transaction.
+    """Record what the servers must erase, after the rows are gone and in the same transaction.
 
     judgments: turn key, judge key, sample and content hash of judgments whose reasons are erased; "": of all contents.
     """
@@ -203,7 +203,7 @@ def owe_erasure(
     shown = {hash_ for (hash_,) in connection.execute(_SHOWN, (msgspec.json.encode(sorted(plan.hashes)).decode(),))}
     by_turn = defaultdict[tuple[str, str, int], set[str]](set)
     for *turn, content in judgments:
-        by_turn[tuple(turn)].add(content)  # type: ignore[index]  # the three parts of a key
+        by_turn[tuple(turn)].add(content)  # type: ignore[index]  # three columns are selected, as many as a key has
     turns = tuple((*turn, () if "" in some else tuple(sorted(some))) for turn, some in sorted(by_turn.items()))
     new = ErasureRequest(contents=tuple(sorted(plan.hashes - shown)), turns=turns)
     if not (new.contents or new.turns):
@@ -220,7 +220,7 @@ def owe_erasure(
 
 
 def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
-    """Return what each server has yet to erase. Raises StoreDamaged."""
+    """Return what each server must still erase. Raises StoreDamaged."""
     rows = connection.execute("SELECT key, value FROM meta WHERE key GLOB ?", (_OWED + "*",)).fetchall()
     with database.damage_if_invalid("an erasure that is owed"):
         return {key.removeprefix(_OWED): msgspec.json.decode(value, type=ErasureRequest) for key, value in rows}
@@ -229,9 +229,9 @@ def owed_erasures(connection: sqlite3.Connection) -> dict[str, ErasureRequest]:
 def settle_owed_erasures(
     connection: sqlite3.Connection, settings: Settings, *, verify: bool = False, here_only: bool = False
 ) -> tuple[ServerErasure, ...]:
-    """Have the servers erase what they owe; what one erased is owed no more.
+    """Let the servers erase what is owed; what one erased is owed no more.
 
-    verify: ask again and count what is left. here_only: ask nobody, and owe nothing any more.
+    verify: ask again and count what is left. here_only: ask no server, and drop what is owed.
     """
     owed, done = owed_erasures(connection), list[ServerErasure]()
     if here_only:

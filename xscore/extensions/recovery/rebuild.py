@@ -28,7 +28,7 @@ from xscore.store.opening import user_store_path
 
 
 class RebuiltStore(Struct, frozen=True):
-    """What became of a store that was rebuilt."""
+    """The result of a rebuild."""
 
     set_aside_at: Path | None
     """Where the old one is now; None: there was none."""

@@ -66,7 +66,7 @@ class DamagedReader:
         """Open the database. reopens: open it again after each failure, since SQLCipher then reads nothing more."""
         self._open, self._reopens = open_it, reopens
         self._connection = open_it()
-        self.places = 0
+        self.places: int = 0
 
     def read(self, sql: str, keys: KeySpace, *before: object) -> Iterator[DamagedRow]:
         """Yield the readable rows of `SELECT <key>, … WHERE … <key> >= ? ORDER BY <key>`.
@@ -177,7 +177,7 @@ class SalvageReport(Struct):
     damaged_places: int = 0
     """Places at which rows could not be read."""
     at_vendors: list[str] = field(default_factory=list)
-    """The vendor's ids of paid batches that no job collects any more."""
+    """The vendor's ids of paid batches that no job collects now."""
 
     @property
     def summary(self) -> str:
@@ -290,7 +290,7 @@ class _Table(Struct, frozen=True):
     of_job: bool = False
     """Whether the key is a number within a job."""
     needs: str = ""
-    """SQL that is true if what the row refers to was kept."""
+    """SQL that is true if the referenced row was kept."""
 
     def copy(self, reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()

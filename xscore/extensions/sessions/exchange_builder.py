@@ -1,4 +1,4 @@
-"""The exchange that is open while a session file is read.
+"""The open exchange while a session file is read.
 
 Every format reports events in order; only the agent's last words and the last failed commands are kept. What was
 injected into them is removed (`prompts.injected_text`). Trade-off: a command counts as failed by its last run alone.

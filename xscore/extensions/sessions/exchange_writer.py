@@ -43,7 +43,7 @@ CONFIDENCE = 0.6
 _IMPORTED_NOW = """
     UPDATE memory SET accessed_at = max(accessed_at, ?) WHERE id IN (SELECT value FROM json_each(?))
 """
-"""What was imported today is not a year unused, however old the session is: consolidation counts from here."""
+"""Today's import does not count as unused for a year, however old the session: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
 READERS_VERSION = 4
@@ -163,8 +163,7 @@ def record_exchange_failures(
     memory, found = one.memory, list[str]()
     for failed in one.failures:
         fix = shorten_middle(one.answer, FIX_CHARS)
-        failure = failures.record_failure_within(
-            connection,
+        met = failures.Occurrence(
             text=f"{failed.command}\n{failed.output}",
             details=MemoryDetails(
                 resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
@@ -173,11 +172,11 @@ def record_exchange_failures(
                 paths=memory.particulars.paths,
             ),
             seen_at=memory.created_at,
-            occurrence=digest("past failure", memory.id, failed.command),
-            pattern_at=pattern_at,
-            allow_pii=allow_pii,
-            link=False,
+            name=digest("past failure", memory.id, failed.command),
             source_exchange=memory.id,
+        )
+        failure = failures.record_failure_within(
+            connection, met, pattern_at=pattern_at, allow_pii=allow_pii, link=False
         )
         found.append(failure.memory.id)
     return found

@@ -1,4 +1,4 @@
-"""Import the past sessions of a repository: find the files, read those that changed, remember each exchange once.
+"""Import the past sessions of a repository: find the files, read changed ones, remember each exchange once.
 
 A file that does not follow its format is refused, with the line and what was expected; nothing of it is kept, and other
 files continue. It runs on request, or for one log by an installed hook (`import_session`). `imported_sessions` looks up

@@ -26,12 +26,12 @@ from xscore.settings.model import SharedSettings
 
 ASPECT = "shared server"
 ERASURE_S = 60.0
-"""For an erasure: Redis is asked about every turn of the tenant, PostgreSQL reads its table."""
+"""For an erasure: Redis checks every turn of the tenant, PostgreSQL reads its table."""
 T = TypeVar("T")
 
 
 def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
-    """Return what makes the server of these settings; it connects at the first request.
+    """Return a factory of these settings' server; it connects at the first request.
 
     Raises UsageError for a URL that names none, and where the extra that speaks to it is not installed.
     """
@@ -62,7 +62,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
         what = await _asked(settings, lambda server: server.check(), timeout_s=settings.timeout_s)
     except (UsageError, SharedUnavailable) as error:
         return [DoctorFinding(ASPECT, False, error.message, error.hint)]
-    away = "a run stops without it" if settings.require else "a run goes on without it"
+    away = "a run stops without it" if settings.require else "a run continues without it"
     cap = f"; at most ${settings.max_usd_day:f} a day over all" if settings.max_usd_day is not None else ""
     return [
         DoctorFinding(
@@ -74,7 +74,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
 async def erase_shared(
     settings: SharedSettings, requests: Mapping[str, ErasureRequest], *, verify: bool
 ) -> list[ServerErasure]:
-    """Ask each server (by name) to erase; only the one that these settings name can be reached.
+    """Ask each server (by name) to erase; only the one in these settings can be reached.
 
     verify: ask once more, and count what is there by then.
     """
@@ -115,7 +115,7 @@ async def _asked(settings: SharedSettings, request: Callable[[SharedServer], Awa
     except TimeoutError:
         raise SharedUnavailable(
             f"{server.name} did not answer within {timeout_s:g} s",
-            hint="See what keeps it, or raise shared.timeout_s.",
+            hint="Check why it is slow, or raise shared.timeout_s.",
         ) from None
     finally:
         with suppress(SharedUnavailable):
@@ -128,7 +128,7 @@ class SharedStores(SpendingStores):
     link: ServerLink
     sent: SharedJudgmentStore
     stack: AsyncExitStack
-    """What is closed in the end."""
+    """Closed at the end."""
 
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
@@ -137,7 +137,7 @@ class SharedStores(SpendingStores):
         return shared
 
     def warnings(self) -> tuple[str, ...]:
-        """Say for the receipt what could not be shared."""
+        """Return receipt warnings about what could not be shared."""
         return (*self.link.warnings(), *self.sent.warnings())
 
 
@@ -150,7 +150,7 @@ async def open_shared_resources(
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[SharedStores]:
-    """Join what a turn spends through to the server of these settings.
+    """Open what a turn spends through, joined to these settings' server.
 
     note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
     Raises UsageError for a URL that names no server, where its extra is missing, and where none is named.

@@ -17,6 +17,7 @@ from xscore.cache.lease import HEARTBEAT_S, Heartbeat
 from xscore.extensions.shared.link import ServerLink
 from xscore.platform.errors import SharedUnavailable
 from xscore.platform.processes import LEASE_S, random_hex
+from xscore.platform.text import counted
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
 GATHER_S = 0.1
@@ -29,7 +30,9 @@ class SharedJudgmentStore:
 
     def __init__(self, local: JudgmentStore, link: ServerLink, *, lease_s: float = LEASE_S) -> None:
         """lease_s: a runner's claims at the server are taken over after this long without a heartbeat."""
-        self.local, self.link, self.lease_s = local, link, lease_s
+        self.local: JudgmentStore = local
+        self.link: ServerLink = link
+        self.lease_s: float = lease_s
         self._unsent: dict[JudgmentKey, list[Judgment]] = {}
         self._waiting = 0
         self._dropped = 0
@@ -61,7 +64,9 @@ class SharedJudgmentStore:
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt about what was not shared."""
         left = self._dropped + self._waiting
-        return (f"{left:,} judgments are in the local store alone: the shared server was away",) if left else ()
+        return (
+            (f"only in the local store, since the shared server was away: {counted(left, 'judgment')}",) if left else ()
+        )
 
     async def aclose(self) -> None:
         """Send what is left, as far as the server answers."""

@@ -129,7 +129,7 @@ class _ServerBackend(Struct):
         return BudgetExhausted(
             f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the ${self.cap_usd:f} that all"
             f" who share the server may spend on {day} (UTC)",
-            hint="Raise shared.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`.",
+            hint="Raise shared.max_usd_day, or wait for the next day (UTC); then run `xscore continue`.",
         )
 
     async def _report_soon(self) -> None:

@@ -22,7 +22,7 @@ LOOK_AGAIN_S = 2.0
 """Delay before a server that went away is tried again; it doubles each time."""
 LOOK_SELDOM_S = 60.0
 """The longest such delay."""
-_START_IT = "Start it, or run without --require-shared (shared.require) to go on with the local store alone."
+_START_IT = "Start it, or run without --require-shared (shared.require) to continue with only the local store."
 
 
 class ServerLink:
@@ -39,7 +39,7 @@ class ServerLink:
     ) -> None:
         """open_server: called at the first request. note: tells the user that the server is away, or back."""
         self.require = require
-        self.is_unavailable = False
+        self.is_unavailable: bool = False
         self._open_server, self._timeout_s, self._note = open_server, timeout_s, note
         self._look_again_s = look_again_s
         self._server: SharedServer | None = None
@@ -84,7 +84,7 @@ class ServerLink:
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for the receipt if the server was away."""
         why = self._why.rstrip(".")
-        return (f"{why}; what was missing there was judged by the local store alone",) if why else ()
+        return (f"{why}; what was missing there was judged with only the local store",) if why else ()
 
     async def aclose(self) -> None:
         """Stop trying it, and release its connections."""
@@ -111,7 +111,7 @@ class ServerLink:
             if latest is not None:
                 raise latest from None
             said = f"the shared server {server.name} did not answer within {self._timeout_s:g} s"
-            raise SharedUnavailable(said, hint="See what keeps it, or raise shared.timeout_s.") from None
+            raise SharedUnavailable(said, hint="Check why it is slow, or raise shared.timeout_s.") from None
 
     def _opened(self) -> SharedServer:
         if self._server is None:
@@ -122,7 +122,7 @@ class ServerLink:
         self.is_unavailable, self._why, self._looking = True, error.message, None
         if self.require:
             return
-        self._note(f"{error.message.rstrip('.')}; going on with the local store alone")
+        self._note(f"{error.message.rstrip('.')}; continuing with only the local store")
         if not isinstance(error, StoreDamaged):
             self._looking = asyncio.create_task(self._look_for())
 

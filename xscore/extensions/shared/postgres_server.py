@@ -28,9 +28,7 @@ VERSION = 1
 MOST_OPEN = 8
 _MAKING = 7_837_063_920_241
 """Id of the advisory lock under which the tables are created."""
-_RIGHTS = (
-    "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
-)
+_RIGHTS = "Let the user of shared.url create a schema in this database, or use an existing one: see docs/shared.md."
 _STATEMENTS = {
     "claim": "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)",
     "store_judgments": "SELECT xscore.store_judgments(%s, %s, %s::text[], %s::text[])",
@@ -50,7 +48,7 @@ class PostgresDriver:
 
     def __init__(self, url: str, *, tenant: str) -> None:
         """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
-        self.name = displayed_url(url)
+        self.name: str = displayed_url(url)
         self._terms, self._tenant = _read(url), quote(tenant, safe="")
         self._free = asyncio.Semaphore(MOST_OPEN)
         self._idle: list[_PgConnection] = []

@@ -44,7 +44,7 @@ class RedisDriver:
 
         Raises UsageError for a URL with options that the driver does not take.
         """
-        self.name = displayed_url(url)
+        self.name: str = displayed_url(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
         self._client = _client(url)
         _, *scripts = Path(__file__).with_name("redis.lua").read_text("utf-8").split("-- name: ")

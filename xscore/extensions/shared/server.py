@@ -26,7 +26,7 @@ from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.records.reports import ErasureRequest
 
 REDIS = frozenset({"redis", "rediss"})
-"""`rediss` is TLS."""
+"""`rediss` uses TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
 CHECK_IT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
 _FORMS = (
@@ -34,11 +34,11 @@ _FORMS = (
     " password that mean something in a URL as %…: @ is %40, / is %2F."
 )
 BAD_ANSWER = (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What a driver, or the reading of its answer, raises where the server answers nonsense: such a server is away."""
+"""Raised by a driver, or when reading its answer, for an invalid answer: such a server counts as away."""
 MOST_AT_ONCE = 2_000
 """Judgments of one script: some milliseconds in which Redis does nothing else."""
 NANO = Decimal(10**9)
-"""Of a dollar: whole numbers of it are exact in the doubles that scripts of Redis count in."""
+"""Of a dollar: whole nanodollars are exact in the doubles of Redis scripts."""
 _STATES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ class ServerDriver(Protocol):
     """For messages: scheme, host and port, without a password."""
 
     async def describe(self) -> str:
-        """Return what answers, in a few words (`Redis 7.0.15, writes its log`)."""
+        """Return the server's name in a few words (`Redis 7.0.15, writes its log`)."""
         ...
 
     async def run(self, script: str, *terms: object) -> Sequence[Any]:
@@ -154,10 +154,11 @@ class SharedServer:
     """What several processes and machines share. Every method may raise SharedUnavailable."""
 
     def __init__(self, driver: ServerDriver) -> None:
-        self.driver, self.name = driver, driver.name
+        self.driver: ServerDriver = driver
+        self.name: str = driver.name
 
     async def check(self) -> str:
-        """Return what answers, in a few words: for the doctor, and after an outage."""
+        """Return the server's name in a few words: for the doctor, and after an outage."""
         await self.heartbeat("check", lease_s=0.001)
         return await self.driver.describe()
 

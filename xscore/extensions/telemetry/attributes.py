@@ -1,4 +1,4 @@
-"""A closed turn as a trace shows it, and the attributes of its spans: no text of a task, memory or answer, and no path.
+"""A closed turn as traced, and its spans' attributes: no text of a task, memory or answer, and no path.
 
 A model that is a file is named by its last part, a script not at all. Attributes have the names of OpenTelemetry's
 GenAI conventions where there are any; all others are `xscore.*`. A test holds every name against the conventions

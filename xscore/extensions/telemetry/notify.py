@@ -1,4 +1,4 @@
-"""Hand a closed turn to what makes spans of it: its times, figures and calls; no text.
+"""Pass a closed turn to the span sender: its times, figures and calls; no text.
 
 The calls are read back from the ledger, so judging pays nothing for them. The sender runs in a daemon thread and has
 `PATIENCE_S`; a collector that is not there costs the turn that much and one warning, never its result. Trade-off: a
@@ -29,9 +29,9 @@ from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 
 PATIENCE_S = 1.0
-"""Most that sending a turn may take, …"""
+"""The longest that sending a turn may take,"""
 MORE_S_A_SPAN = 0.000_5
-"""… and this much more for each of its spans, of which a collector takes some thousands a second."""
+"""plus this much for each of its spans, of which a collector takes some thousands a second."""
 _ENDS: dict[int, str] = {
     ExitCode.NOTHING_JUDGED: "nothing_judged",
     ExitCode.BUDGET: "budget",
@@ -39,7 +39,7 @@ _ENDS: dict[int, str] = {
     ExitCode.NO_ANSWER: "answer_failed",
     ExitCode.INTERRUPTED: "interrupted",
 }
-"""Exit codes that are errors of a turn; 1, some unjudged, is none."""
+"""Exit codes that count as errors of a turn; 1 (some unjudged) does not."""
 SendSpans = Callable[[Sequence[SpanRecord]], str]
 """Writes the spans of a turn; may block. Returns what went wrong, or an empty string."""
 
@@ -120,7 +120,7 @@ def _error_kind(closed: ClosedTurn) -> str:
 
 
 def _ended_in(closed: ClosedTurn) -> str:
-    """Name the stage that a turn ended in: without a receipt its last; none where it was only not kept."""
+    """Return the stage that a turn ended in: without a receipt its last; none if it was just not stored."""
     laps, figures = closed.stopwatch.laps, closed.figures
     if closed.exit_code == ExitCode.STORE:
         return ""
@@ -133,7 +133,7 @@ def _ended_in(closed: ClosedTurn) -> str:
 
 
 async def _send_in_thread(send: SendSpans, spans: Sequence[SpanRecord]) -> str:
-    """Send in a daemon thread, which the process need not wait for; wait for it as long as patience holds."""
+    """Send in a daemon thread, so that the process need not wait; wait at most `PATIENCE_S`."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[str] = loop.create_future()
 

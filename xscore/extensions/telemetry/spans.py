@@ -1,7 +1,7 @@
 """Spans of one turn, made after it: the turn, below it its stages, below those their calls.
 
 The only module that knows OpenTelemetry, and it imports it where it is used: it is an extra, and costs a third of a
-second. Trade-off: spans are made of records, so nothing is in flight while judging goes on, and nobody sees a turn
+second. Trade-off: spans are made of records, so nothing is in flight while judging goes on, and no one sees a turn
 before it is over.
 """
 
@@ -79,13 +79,13 @@ class OtlpSender:
             batches = (made[start : start + BATCH] for start in range(0, len(made), BATCH))
             taken = all(exporter.export(batch) is SpanExportResult.SUCCESS for batch in batches)
         finally:
-            exporter.shutdown()  # type: ignore[no-untyped-call]  # theirs has no types
+            exporter.shutdown()  # type: ignore[no-untyped-call]  # OpenTelemetry leaves it untyped
         self._has_failed = self._has_failed or not taken
         return "" if taken else next(reversed(said), f"the collector {NOT_TAKEN}")
 
 
 def _recording_session(record: Callable[[str], None]) -> "requests.Session":
-    """Return a session that says of each request who was asked and what came of it; paths and headers hold keys."""
+    """Return a session that records host and result of each request; paths and headers may hold keys."""
     import requests
 
     class RecordingSession(requests.Session):
@@ -122,7 +122,7 @@ def readable_spans(spans: Sequence[SpanRecord]) -> "Sequence[ReadableSpan]":
 
 
 def write_spans(tracer: "Tracer", spans: Sequence[SpanRecord], around: "Context | None") -> None:
-    """Start and end every span of a turn at its own times. around: where the turn belongs; None: it stands alone."""
+    """Start and end every span of a turn at its own times. around: the parent context; None: none."""
     from opentelemetry.context import Context
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 

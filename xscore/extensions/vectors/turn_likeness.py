@@ -8,17 +8,19 @@ similarities and adds a warning. Trade-off: a search loads all vectors, 40 MB fo
 
 import asyncio
 import base64
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
+from xscore.extension import installed, load_plugin, plugin_errors
 from xscore.pipeline.parts import Likeness
 from xscore.pipeline.resources import TurnResources
 from xscore.platform import database, tokens
-from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
+from xscore.platform.errors import BudgetExhausted, ProviderError, RequestRejected, UsageError
 from xscore.providers.host_facts import make_completion
 from xscore.providers.hosts import host_of, usable_key
 from xscore.providers.openai import OPENAI, OpenAIProvider, reported_usage
@@ -29,6 +31,7 @@ from xscore.records.calls import Capability, Completion, Finish, RateLimits, Req
 from xscore.records.reports import DoctorFinding
 from xscore.records.turn import Turn
 from xscore.settings import Settings
+from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
@@ -44,15 +47,53 @@ LONGEST_TEXT = 6_000
 TURN_WAIT_S = 5.0
 """Longest that a turn waits for vectors of its memories."""
 NEAREST = 1_000
-"""Memories whose likeness counts; by rank, the others' would hardly."""
+"""Memories whose similarity counts; by rank, the others' hardly would."""
 EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base_url")
+
+
+class Embedder(Protocol):
+    """What turns texts into vectors; another package's `connect(model, settings)` returns one (`xscore.embedders`)."""
+
+    name: str
+    """Vectors are kept under it: another model has another name."""
+
+    async def embed(self, texts: Sequence[str]) -> "NDArray[Any]":
+        """Return one row for each text, all of one length."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what it holds."""
+        ...
+
+
+class PluginEmbedder:
+    """An embedder of another package; what it raises, or malformed rows, cost the turn its similarities."""
+
+    def __init__(self, embedder: Embedder, plugin: str) -> None:
+        self.name: str = f"{plugin}:{embedder.name}"
+        self._embedder, self._plugin = embedder, plugin
+
+    async def embed(self, texts: Sequence[str]) -> "NDArray[np.float16]":
+        """Return one row for each text. Raises RequestRejected."""
+        import numpy as np
+
+        with plugin_errors(self._plugin, setting="embedding.model", error=RequestRejected):
+            rows = unit_rows(await self._embedder.embed(texts))
+            if rows.shape[0] != len(texts) or not np.isfinite(rows).all():
+                raise ValueError(f"no finite row for each of {len(texts)} texts")
+            return rows.astype("<f2")
+
+    async def aclose(self) -> None:
+        """Close it."""
+        with plugin_errors(self._plugin, setting="embedding.model", error=RequestRejected):
+            await self._embedder.aclose()
 
 
 class EndpointEmbedder:
     """An embedder behind a provider of embeddings."""
 
     def __init__(self, provider: Provider, model: str) -> None:
-        self.name = f"{provider.name}:{provider.host}:{model}"
+        self.name: str = f"{provider.name}:{provider.host}:{model}"
         self._provider = provider
         self._model = model
 
@@ -85,7 +126,7 @@ class EmbeddingsProvider(OpenAIProvider):
 
     profile = EMBEDDINGS_PROFILE
     must_read_all = False
-    cached_count = ("", "")
+    cached_count: tuple[str, str] = ("", "")
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""
@@ -137,56 +178,61 @@ def unit_rows(rows: "NDArray[Any]") -> "NDArray[np.float32]":
 
 
 def embedder_label(settings: Settings) -> str:
-    """Return the embedder in words fit to be shown. Raises UsageError for what is none."""
+    """Return the embedder's name for display. Raises UsageError for an invalid one."""
     model = settings.embedding.model.strip()
     kind, _, name = model.partition(":")
-    if kind != ENDPOINT_EMBEDDER or not name:
+    if not name or (kind != ENDPOINT_EMBEDDER and kind not in installed()["embedders"]):
         raise UsageError(
             f"embedding.model is `{settings.embedding.model}`, which names no embedder",
-            hint=f"Write terms or {ENDPOINT_EMBEDDER}:MODEL.",
+            hint=f"Write terms, {ENDPOINT_EMBEDDER}:MODEL, or PLUGIN:MODEL of an installed package.",
         )
     return model
 
 
-def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> EndpointEmbedder:
-    """Return the embedder of the settings; nothing is sent yet. wrap: puts limits, budget and ledger around a host.
+def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> Embedder:
+    """Return the embedder of the settings; nothing is sent yet. wrap: adds limits, budget and ledger around a host.
 
     Raises UsageError for what is none, or a malformed base URL or key, AuthenticationFailed where a remote host would
     get no key.
     """
-    model = embedder_label(settings).partition(":")[2]
+    kind, _, model = embedder_label(settings).partition(":")
+    if kind != ENDPOINT_EMBEDDER:
+        connect = load_plugin("embedders", kind, setting="embedding.model")
+        with plugin_errors(kind, setting="embedding.model"):
+            return PluginEmbedder(connect(model, settings), kind)
     base_url = settings.embedding.base_url or settings.openai.base_url
     key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
     return EndpointEmbedder(wrap(EmbeddingsProvider(base_url, key)), model)
 
 
 async def check_embedder(settings: Settings) -> list[DoctorFinding]:
-    """Say for `doctor` which embedder is in use, and whether it can be used; nothing is sent."""
+    """Report for `doctor` which embedder is used, and whether it works; nothing is sent."""
     try:
         make_embedder(settings, lambda provider: provider)
-        host = host_of(settings.embedding.base_url or settings.openai.base_url)
-        words = f"{embedder_label(settings)} at {host}, which is sent the task and each memory once"
+        label, host = embedder_label(settings), host_of(settings.embedding.base_url or settings.openai.base_url)
+        place = f"{label} at {host}" if label.startswith(f"{ENDPOINT_EMBEDDER}:") else f"{label}, of another package"
+        words = f"{place}, which is sent the task and each memory once"
         return [DoctorFinding("embedder", True, words)]
     except (UsageError, ProviderError) as error:
         return [DoctorFinding("embedder", False, error.message, error.hint)]
 
 
 async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
-    """Return how like the task each memory is. Raises what `make` raises; a host that fails is a remark."""
+    """Return each memory's similarity to the task. Raises what `make` raises; a failing host is a remark."""
     embedder = await _opened(settings, resources)
     try:
         return Likeness(await _cosines(turn, embedder, store))
     except TimeoutError:
         said = f"{embedder_label(settings)} gave no vector of the task within {TURN_WAIT_S:g} s"
-        return Likeness(warnings=(f"the order of judging is by words alone: {said}",))
+        return Likeness(warnings=(f"judging is ordered by words only: {said}",))
     except (ProviderError, BudgetExhausted) as error:
-        return Likeness(warnings=(f"the order of judging is by words alone: {error.message}",))
+        return Likeness(warnings=(f"judging is ordered by words only: {error.message}",))
     finally:
         await embedder.aclose()
 
 
 async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
-    """Embed every memory without a vector, however long it takes; say what went wrong. Raises what `make` raises."""
+    """Embed every memory without a vector, however long it takes; return what went wrong. Raises what `make` raises."""
     embedder = await _opened(settings, resources)
     try:
         for connection in store.connections_of_a_turn():
@@ -198,13 +244,12 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
     return ""
 
 
-async def _opened(settings: Settings, resources: TurnResources) -> EndpointEmbedder:
-    embedder_label(settings)
-    await import_for_judging(ENDPOINT_EMBEDDER)
+async def _opened(settings: Settings, resources: TurnResources) -> Embedder:
+    await import_for_judging(embedder_label(settings).partition(":")[0])
     return make_embedder(settings, resources.metered_provider)
 
 
-async def _cosines(turn: Turn, embedder: EndpointEmbedder, store: Store) -> Mapping[str, float]:
+async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str, float]:
     deadline = asyncio.get_running_loop().time() + TURN_WAIT_S
     async with asyncio.timeout_at(deadline):
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
@@ -215,30 +260,32 @@ async def _cosines(turn: Turn, embedder: EndpointEmbedder, store: Store) -> Mapp
     return dict(nearest(store.vectors(embedder.name), query.astype("float32"), NEAREST))
 
 
-async def embed_missing(connection: sqlite3.Connection, embedder: EndpointEmbedder, *, limit: int | None = None) -> int:
-    """Embed memories of the pool that have no vector of this embedder, at most `limit`; return how many there were.
+async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, limit: int | None = None) -> int:
+    """Embed memories of the pool without a vector of this embedder, at most `limit`; return how many there were.
 
     Short ones first, so that those of a batch are of one length. Each batch is committed by itself: an end in between
     loses one batch. Raises what the embedder raises.
     """
-    rows = connection.execute(
-        "SELECT id, path, entity, text, text_hash FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
-        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY length(text), id LIMIT ?",
+    found = connection.execute(
+        "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
+        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY text_tokens, id LIMIT ?",
         (embedder.name, -1 if limit is None else limit),
-    ).fetchall()
-    for start in range(0, len(rows), TEXTS_A_CALL):
-        part = rows[start : start + TEXTS_A_CALL]
-        made = await embedder.embed([f"{path} {entity}\n{text}"[:LONGEST_TEXT] for _, path, entity, text, _ in part])
+    )
+    missing = [row[0] for row in found.fetchall()]
+    for start in range(0, len(missing), TEXTS_A_CALL):
+        among = (json.dumps(missing[start : start + TEXTS_A_CALL]),)
+        part = select_memories(connection, f"id {IN_JSON_LIST}", among)
+        made = await embedder.embed([f"{one.path} {one.entity}\n{one.text}"[:LONGEST_TEXT] for one in part])
         with database.transaction(connection):  # a memory that changed or went while its vector was made gets none
             connection.executemany(
                 "INSERT OR REPLACE INTO vec (memory_id, embedder, data)"
                 " SELECT id, ?, ? FROM memory WHERE id = ? AND text_hash = ?",
                 [
-                    (embedder.name, row.astype("<f2").tobytes(), identifier, text_hash)
-                    for row, (identifier, *_, text_hash) in zip(made, part, strict=True)
+                    (embedder.name, row.astype("<f2").tobytes(), one.id, one.text_hash)
+                    for row, one in zip(made, part, strict=True)
                 ],
             )
-    return len(rows)
+    return len(missing)
 
 
 def nearest(vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", k: int) -> list[tuple[str, float]]:

@@ -84,6 +84,7 @@
   source: (string) @import.module)
 (import_statement . source: (string) @import.module)
 (export_statement source: (string) @import.module)
+(export_statement "*" @import.name source: (string) @import.module)
 (export_statement (export_clause (export_specifier name: (_) @import.name !alias)) source: (string) @import.module)
 (export_statement (export_clause (export_specifier name: (_) @import.name alias: (_) @import.alias))
   source: (string) @import.module)

@@ -6,6 +6,12 @@
   definition: (function_definition
     name: (identifier) @name
     body: (block) @body)) @function
+(decorated_definition
+  (decorator [(identifier) @_mark (attribute attribute: (identifier) @_mark)])
+  definition: (function_definition
+    name: (identifier) @name
+    body: (block) @body) @overload
+  (#eq? @_mark "overload"))
 (class_definition
   name: (identifier) @name
   body: (block) @body) @class

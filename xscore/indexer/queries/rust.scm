@@ -51,6 +51,8 @@
   list: (use_list (use_as_clause path: (identifier) @import.name alias: (_) @import.alias))))
 (use_declaration argument: (scoped_use_list path: (_) @import.module list: (use_list
   (scoped_identifier name: (_) @import.name))))
+(use_declaration argument: (scoped_use_list path: (_) @import.module list: (use_list (self) @import.name)))
+(mod_item name: (_) @import.module !body)
 (use_declaration argument: (use_wildcard (_) @import.module))
 
 [

@@ -1,0 +1,134 @@
+"""The report as one self-contained HTML file that loads nothing and runs only its own script.
+
+The content security policy names the style and the script by their hashes and lets nothing else in, whatever a memory
+says. Without the script only sorting, expanding all and the choice of light or dark are missing. The same report gives
+the same bytes. Trade-off: no library draws the plots, so they can only do what `svg.html.j2` can.
+"""
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from xscore.cost_reports.plots import report_plots
+from xscore.cost_reports.records import CostReport, TurnLine
+from xscore.cost_reports.report_text import (
+    GROUPS_SHOWN,
+    ReportTable,
+    describe_period,
+    format_priced,
+    format_spent,
+    format_spent_short,
+    report_tables,
+    summary_rows,
+)
+from xscore.platform.text import (
+    DASH,
+    ellipsize,
+    escape_controls,
+    format_duration,
+    format_share,
+    format_time,
+    format_tokens,
+)
+
+CELL_CHARS, TASK_CHARS = 90, 4_000
+CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}
+"""Captions of tables without calls, by their first header."""
+DETAILS_SHOWN = 10
+"""Turns whose choices are listed first; one click shows the others."""
+
+
+def render_page(report: CostReport) -> str:
+    """Return the page."""
+    style, script = _data("page.css"), _data("page.js")
+    places = {detail.turn_id: f"#turn-{index}" for index, detail in enumerate(report.details, start=1)}
+    page = templates().get_template("page.html.j2")
+    return page.render(
+        policy=Markup(content_security_policy(style, script)),  # noqa: S704  from packaged files, as are the next two
+        style=Markup(style),  # noqa: S704  a packaged file
+        script=Markup(script),  # noqa: S704  a packaged file
+        report=report,
+        period=describe_period(report),
+        total=sum(report.turns_by_state.values()),
+        summary=[row for row in summary_rows(report) if row[1]],
+        plots=report_plots(report),
+        tables=[
+            (CAPTIONS.get(table.heads[0]) or f"Calls by {table.heads[0]}", table)
+            for table in report_tables(report, paid=format_spent_short, groups=GROUPS_SHOWN)
+        ],
+        turns=_turns_table(report),
+        first=DETAILS_SHOWN,
+        lines={line.id: line for line in report.turns},
+        hrefs=[places.get(line.id, "") for line in report.turns],
+    )
+
+
+def content_security_policy(style: str, script: str) -> str:
+    """Return the policy: only this style and this script."""
+    hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
+    rules = ("default-src 'none'", f"style-src 'sha256-{hashes[0]}'", f"script-src 'sha256-{hashes[1]}'")
+    return "; ".join((*rules, "base-uri 'none'", "form-action 'none'"))
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates: the page, and the macros for its parts."""
+    environment = Environment(
+        loader=FunctionLoader(_data),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "ellipsize": ellipsize,
+        "pixels": lambda place: f"{place:.1f}".removesuffix(".0"),
+        "time": format_time,
+        "duration": format_duration,
+        "share": format_share,
+        "priced": format_priced,
+        "spent": format_spent,
+        "task": lambda text: text if len(text) <= TASK_CHARS else text[: TASK_CHARS - 1] + "…",
+    }
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    """Show characters that reorder or hide text as escapes; Jinja then escapes the markup."""
+    return escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _turns_table(report: CostReport) -> ReportTable:
+    several = len(report.repositories) > 1
+    heads = ("At (UTC)", "Task", *(("Repository",) if several else ()), "Command", "State")
+    figures = ("Candidates", "Live", "Cached", "Unjudged", "Kept", "Near", "Calls", "Tokens in", "Out", "Dollars")
+    rows = [_turn_row(line, several=several) for line in report.turns]
+    return ReportTable((*heads, *figures, "Seconds"), rows, words=len(heads))
+
+
+def _turn_row(line: TurnLine, *, several: bool) -> tuple[str, ...]:
+    spent, of = line.spent, line.coverage
+    judged = (of.candidates, of.judged, of.cached + of.carried, of.unjudged) if of else (None,) * 4
+    return (
+        format_time(line.at),
+        ellipsize(line.task, CELL_CHARS) or "(no task)",
+        *((ellipsize(line.repository, CELL_CHARS),) if several else ()),
+        ellipsize(line.command, CELL_CHARS) or DASH,
+        line.state,
+        *(DASH if count is None else f"{count:,}" for count in (*judged, line.kept, line.near, spent.calls)),
+        format_tokens(spent.usage.input_tokens),
+        format_tokens(spent.usage.output_tokens),
+        format_spent_short(spent),
+        f"{line.latency.total:.1f}" if line.latency else DASH,
+    )
+
+
+@cache
+def _data(name: str) -> str:
+    return (Path(__file__).with_name("page_parts") / name).read_text(encoding="utf-8").rstrip("\n")

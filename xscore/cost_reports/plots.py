@@ -1,0 +1,380 @@
+"""The plots of the page: cost, cache hits, latency, calls, scores by judge, and other ways to pay.
+
+This decides what a plot shows; `svg.html.j2` draws it. The numbers of a plot stand in a table below it. Plots along
+turns go from the oldest to the newest; many turns are averaged in at most `MAX_BUCKETS` groups. Trade-off: models past
+the fifth share one colour.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import accumulate, pairwise
+from math import ceil, floor, isfinite, log10
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.cost_reports.records import Comparison, CostReport, ScoreHistogram, Timing, TurnLine
+from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable, cost_alternatives
+from xscore.platform.clock import DAY_S
+from xscore.platform.text import (
+    DASH,
+    counted,
+    ellipsize,
+    format_dollars,
+    format_duration,
+    format_mean,
+    format_share,
+    format_time,
+)
+
+MAX_BUCKETS = 50
+MODELS = 5
+"""Models that have their own colour."""
+FASTEST_S = 0.001
+"""Faster calls are shown at the left edge."""
+NO_TURNS = "there are no turns in this period"
+STAGES = ("index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed", "reason")
+ZERO = Decimal(0)
+
+
+Mark = tuple[float, str]
+"""A label of an axis, with its position."""
+
+
+class Spread(NamedTuple):
+    """Percentiles of one stage: label, hint and colour, and the positions of p50, p95 and p99."""
+
+    name: str
+    hint: str
+    colour: str
+    p50: float
+    p95: float
+    p99: float
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """One pair of axes and its contents. Positions are 0..1, from the left and from the bottom."""
+
+    title: str = ""
+    """Title of the left axis."""
+    marks: Sequence[Mark] = ()
+    """Marks of the left axis; the last is 1."""
+    x_title: str = ""
+    x_marks: Sequence[Mark] = ()
+    left: int = 46
+    """Pixels from the left edge; `top` and `bottom` from the top."""
+    top: int = 20
+    bottom: int = 160
+    stacks: Sequence[tuple[str, Sequence[tuple[str, float, float]]]] = ()
+    """Bars side by side: a hint, and the parts of the bar: colour, lower and upper end."""
+    lines: Sequence[tuple[str, Sequence[float | None]]] = ()
+    """CSS classes, and a height for each step; None interrupts the line."""
+    spreads: Sequence[Spread] = ()
+    """One spread below the other."""
+    threshold: float | None = None
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    """One plot with its captions."""
+
+    title: str
+    why_empty: str = ""
+    """Why there is nothing to draw; then the other fields are empty."""
+    summary: str = ""
+    panels: Sequence[Panel] = ()
+    """One panel below the other."""
+    ways: Sequence[tuple[str, str, float]] = ()
+    """Horizontal bars: name, figure in words, length 0..1; 0: no bar."""
+    legend: Sequence[tuple[str, str]] = ()
+    """CSS classes of a mark (a colour, and a shape unless it is a bar), and its meaning."""
+    numbers: ReportTable = ReportTable((), [], words=0)
+
+
+class TurnBucket(Struct, frozen=True):
+    """Consecutive turns, oldest first; never empty."""
+
+    turns: tuple[TurnLine, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the time of its first turn, and the number of turns if there are several."""
+        began = format_time(self.turns[0].at)
+        return began if len(self.turns) == 1 else f"{began}, {counted(len(self.turns), 'turn')}"
+
+    def cost(self, models: frozenset[str] | None = None) -> Decimal:
+        """Return dollars per turn, of some models or all."""
+        paid = (
+            usd for turn in self.turns for model, usd in turn.cost_by_model.items() if not models or model in models
+        )
+        return sum(paid, ZERO) / len(self.turns)
+
+    def hit_rates(self) -> list[float | None]:
+        """Return the shares of judgments and of input tokens that caches served; None: there were none."""
+        coverage = [turn.coverage for turn in self.turns if turn.coverage]
+        usage = [turn.spent.usage for turn in self.turns]
+        parts = [sum(one.cached + one.carried for one in coverage), sum(one.cached_input_tokens for one in usage)]
+        wholes = [sum(one.candidates for one in coverage), sum(one.input_tokens for one in usage)]
+        return [part / whole if whole else None for part, whole in zip(parts, wholes, strict=True)]
+
+    def attempts(self) -> list[float]:
+        """Return attempts per turn: answered, failed, limited by a 429."""
+        each = [(turn.spent.calls, turn.spent.failed, turn.spent.rate_limited) for turn in self.turns]
+        return [sum(column) / len(each) for column in zip(*each, strict=True)]
+
+
+def bucket_turns(turns: Sequence[TurnLine]) -> list[TurnBucket]:
+    """Group turns, given newest first, into at most `MAX_BUCKETS`, oldest first; the last may be smaller."""
+    ordered = tuple(reversed(turns))
+    size = ceil(len(ordered) / MAX_BUCKETS) or 1
+    return [TurnBucket(ordered[start : start + size]) for start in range(0, len(ordered), size)]
+
+
+def report_plots(report: CostReport) -> list[Figure]:
+    """Return all plots in order."""
+    buckets = bucket_turns(report.turns)
+    return [
+        cost_plot(buckets),
+        hit_rate_plot(buckets),
+        latency_plot(report.timings),
+        calls_plot(buckets),
+        *(score_plot(one) for one in report.histograms[:HISTOGRAMS_SHOWN]),
+        counterfactual_plot(report.comparison),
+    ]
+
+
+def cost_plot(buckets: Sequence[TurnBucket]) -> Figure:
+    """Show dollars per turn, stacked by model, the most expensive at the bottom."""
+    title, series = "Cost per turn", _model_series(buckets)
+    most = max((bucket.cost() for bucket in buckets), default=ZERO)
+    if not most:
+        why = "the calls of these turns cost nothing" if series else "no call of these turns has a known price"
+        return Figure(title=title, why_empty=why if buckets else NO_TURNS)
+    marks = ticks(float(most))
+    places = max(0, -floor(log10(marks[1]) + 1e-9))
+    axis = [(mark, f"${mark:,.{2 if places == 1 else places}f}" if mark else "$0") for mark in marks]
+    costs = [[bucket.cost(models) for models in series.values()] for bucket in buckets]
+    written = [
+        (format_dollars(bucket.cost()), *map(format_dollars, row)) for bucket, row in zip(buckets, costs, strict=True)
+    ]
+    hints = [f"{bucket.name}: {row[0]}" for bucket, row in zip(buckets, written, strict=True)]
+    legend = [(f"c{at}", ellipsize(name, 60)) for at, name in enumerate(series, start=1)]
+    bars = _bars("dollars per turn", axis, [colour for colour, _ in legend], costs, hints)
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Dollars per turn, stacked by model ({_describe(buckets)}).",
+            panels=[bars],
+            legend=legend,
+            numbers=ReportTable(("all", *series), written, words=0),
+        ),
+    )
+
+
+def hit_rate_plot(buckets: Sequence[TurnBucket]) -> Figure:
+    """Show the share of judgments that were cached, and of input tokens from prefix caches."""
+    title, rates = "Cache hit rate", [bucket.hit_rates() for bucket in buckets]
+    if all(rate is None for pair in rates for rate in pair):
+        return Figure(title=title, why_empty="nothing was judged and nothing was sent" if buckets else NO_TURNS)
+    names = ("judgments from the cache", "input tokens from prefix caches")
+    panel = Panel(
+        title="share",
+        marks=[(percent / 100, f"{percent} %") for percent in (0, 25, 50, 75, 100)],
+        lines=[("c2 dashed", [prefixes for _, prefixes in rates]), ("c1", [judgments for judgments, _ in rates])],
+    )
+    rows = [tuple(DASH if rate is None else format_share(rate, 1) for rate in pair) for pair in rates]
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Share that came from a cache and was not paid in full again ({_describe(buckets)}).",
+            panels=[panel],
+            legend=[("c1 round", names[0]), ("c2 round", names[1])],
+            numbers=ReportTable(names, rows, words=0),
+        ),
+    )
+
+
+def calls_plot(buckets: Sequence[TurnBucket]) -> Figure:
+    """Show calls per turn and, below on a separate scale, unanswered ones, with 429s separate."""
+    title, attempts = "Calls and retries", [bucket.attempts() for bucket in buckets]
+    if not buckets:
+        return Figure(title=title, why_empty=NO_TURNS)
+    rows = [tuple(map(format_mean, each)) for each in attempts]
+    hints = [
+        f"{bucket.name}: {calls} calls, {failed} failed, {limited} 429s"
+        for bucket, (calls, failed, limited) in zip(buckets, rows, strict=True)
+    ]
+    answered, retried = [each[:1] for each in attempts], [each[1:] for each in attempts]
+    marks, more = (
+        [(mark, format_mean(mark)) for mark in ticks(max(map(sum, each)), most)]
+        for each, most in ((answered, 4), (retried, 2))
+    )
+    panels = [
+        replace(_bars("answered per turn", marks, ["c1"], answered, hints), bottom=110),
+        replace(_bars("without an answer, per turn", more, ["c2", "c3"], retried, hints), top=146, bottom=200),
+    ]
+    return _along_turns(
+        buckets,
+        Figure(
+            title=title,
+            summary=f"Attempts per turn ({_describe(buckets)}). Below, on its own scale: those without an answer.",
+            panels=panels,
+            legend=[("c1", "answered"), ("c2", "failed otherwise"), ("c3", "429, rate limit")],
+            numbers=ReportTable(("answered", "failed otherwise", "429s"), rows, words=0),
+        ),
+    )
+
+
+def _bars(
+    title: str,
+    marks: Sequence[Mark],
+    colours: Sequence[str],
+    stacks: Sequence[Sequence[float | Decimal]],
+    hints: Sequence[str],
+) -> Panel:
+    """Make a panel of stacked bars; the last mark is at its top."""
+    top = marks[-1][0]
+    drawn = []
+    for hint, heights in zip(hints, stacks, strict=True):
+        ends = pairwise(accumulate((float(height) / top for height in heights), initial=0.0))
+        drawn.append((hint, [(colour, low, high) for colour, (low, high) in zip(colours, ends, strict=True)]))
+    return Panel(title=title, marks=[(mark / top, text) for mark, text in marks], stacks=drawn)
+
+
+def latency_plot(timings: Sequence[Timing]) -> Figure:
+    """Show a line from p50 to p99 for each stage; a stage that took no time is only in the table."""
+    title = "Latency by stage"
+    known = sorted((timing for timing in timings if timing.count), key=_stage_order)
+    drawn = [timing for timing in known if timing.p99_s > 0 and isfinite(timing.p99_s)]
+    if not drawn:
+        return Figure(title=title, why_empty="nothing was timed")
+    slowest = max(timing.p99_s for timing in drawn)
+    first = floor(log10(max(min(timing.p50_s for timing in drawn), FASTEST_S)) + 1e-9)
+    last = max(ceil(log10(max(2 * FASTEST_S, slowest)) - 1e-9), first + 1)
+    rows, spreads = [], []
+    for timing in known:
+        seconds = (timing.p50_s, timing.p95_s, timing.p99_s)
+        name, written = f"{timing.of}: {timing.stage}", list(map(format_duration, seconds))
+        rows.append((name, timing.kind, f"{timing.count:,}", *written))
+        if timing in drawn:
+            hint = f"{name}, {timing.kind}, {timing.count:,} times: " + "p50 {}, p95 {}, p99 {}".format(*written)
+            places = ((log10(max(each, 10.0**first)) - first) / (last - first) for each in seconds)
+            spreads.append(Spread(name, hint, "c1" if timing.kind == "live" else "c2", *places))
+    powers = range(first, last + 1, 1 if last - first < 6 else 2)
+    marks = [
+        ((power - first) / (last - first), f"{10.0 ** (power + 3):g} ms" if power < 0 else f"{10.0**power:g} s")
+        for power in powers
+    ]
+    panel = Panel(
+        x_title="logarithmic scale", x_marks=marks, left=88, top=6, bottom=14 + 14 * len(spreads), spreads=spreads
+    )
+    return Figure(
+        title=title,
+        summary="Seconds per stage and call. Cached: turns without a judging call, calls that a prefix cache served.",
+        panels=[panel],
+        legend=[
+            *(("c1", "live"), ("c2", "cached")),
+            *(("round ink", "p50"), ("square ink", "p95"), ("diamond ink", "p99")),
+        ],
+        numbers=ReportTable(("stage", "kind", "count", "p50", "p95", "p99"), rows, words=2),
+    )
+
+
+def score_plot(of: ScoreHistogram) -> Figure:
+    """Show how many final scores of one judge fell in each bin, on a logarithmic scale, with the threshold."""
+    counts, threshold = of.scores, of.threshold
+    title, bins, most = f"Scores by {ellipsize(of.judge, 60)}", len(counts), max(counts, default=0)
+    if not most:
+        return Figure(title=title, why_empty="no scores are recorded")
+    marks = [0.0, *(10.0**power for power in range(1, len(str(most - 1)) + 1))]
+    rows = [(f"{at / bins:.2f} to {(at + 1) / bins:.2f}", f"{count:,}") for at, count in enumerate(counts)]
+    stacks = []
+    for at, count in enumerate(counts):
+        height, passes = log10(1 + count), (at + 0.5) / bins >= threshold
+        stacks.append((height * (not passes), height * passes))
+    axis = [(log10(1 + mark), format_mean(mark)) for mark in marks]
+    hints = [": ".join(row) for row in rows]
+    panel = replace(
+        _bars("candidates (logarithmic scale)", axis, ["quiet", "c1"], stacks, hints),
+        threshold=threshold,
+        x_title="final score",
+        x_marks=[(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)],
+        top=34,
+        bottom=174,
+    )
+    return Figure(
+        title=title,
+        summary=f"Final scores of {counted(of.turns, 'turn')}, in steps of {1 / bins:.2f}, with the latest threshold.",
+        panels=[panel],
+        legend=[("c1", "at or above the threshold"), ("quiet", "below")],
+        numbers=ReportTable(("score", "candidates"), rows, words=1),
+    )
+
+
+def counterfactual_plot(comparison: Comparison) -> Figure:
+    """Show a bar for each way to pay for the same judgments and answers; an unknown one has none."""
+    title, ways = "What it would have cost otherwise", cost_alternatives(comparison)
+    most = max(way.usd for way in ways if way.usd is not None)
+    if most == 0:
+        return Figure(title=title, why_empty="nothing was paid, or no call has a known price")
+    return Figure(
+        title=title,
+        summary="What the same judgments and answers would have cost in other ways.",
+        ways=[(way.name, way.words, float((way.usd or ZERO) / most)) for way in ways],
+        numbers=ReportTable(("way", "dollars"), [(way.name, way.words) for way in ways], words=1),
+    )
+
+
+def ticks(top: float, most: int = 4) -> tuple[float, ...]:
+    """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a power of ten."""
+    if top <= 0:
+        return (0.0, 1.0)
+    rough = top / most
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999999)
+    return tuple(step * index for index in range(ceil(top / step - 1e-9) + 1))
+
+
+def _model_series(buckets: Sequence[TurnBucket]) -> dict[str, frozenset[str]]:
+    """Return models by cost, the most expensive first; those past `MODELS` combined."""
+    totals: Counter[str] = Counter()
+    for bucket in buckets:
+        for turn in bucket.turns:
+            totals.update(turn.cost_by_model)
+    names = sorted(totals, key=lambda name: (-totals[name], name))
+    own = len(names) if len(names) <= MODELS + 1 else MODELS
+    series = {name: frozenset({name}) for name in names[:own]}
+    return {**series, f"{len(names) - own} others": frozenset(names[own:])} if names[own:] else series
+
+
+def _describe(buckets: Sequence[TurnBucket]) -> str:
+    size = len(buckets[0].turns)
+    return "each turn" if size == 1 else f"averages of {size} turns"
+
+
+def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
+    place = STAGES.index(timing.stage) if timing.stage in STAGES else len(STAGES)
+    return timing.of != "turn", place, timing.stage, timing.kind != "live"
+
+
+def _along_turns(buckets: Sequence[TurnBucket], figure: Figure) -> Figure:
+    """Put times below the last panel and before the numbers.
+
+    At most four are labelled: by the clock within a day, else by days, else by months.
+    """
+    times = [bucket.turns[0].at for bucket in buckets]
+    length, last = times[-1] - times[0], len(times) - 1
+    form = "%H:%M" if length < 1.5 * DAY_S else "%-d %b" if length < 300 * DAY_S else "%b %Y"
+    marks: dict[str, float] = {}
+    for index in sorted({round(step * last / 3) for step in range(4)}):
+        marks.setdefault(format_time(times[index], form), (index + 0.5) / len(times))
+    day = f" from {format_time(times[0], '%-d %b %Y')}" if form == "%H:%M" else ""
+    *upper, lowest = figure.panels
+    labels = [(at, text) for text, at in marks.items()]
+    lowest = replace(lowest, x_marks=labels, x_title=f"turns{day}, oldest first (UTC)")
+    heads, rows = ("from", *figure.numbers.heads), zip(buckets, figure.numbers.rows, strict=True)
+    numbers = ReportTable(heads, [(bucket.name, *row) for bucket, row in rows], words=1)
+    return replace(figure, panels=[*upper, lowest], numbers=numbers)

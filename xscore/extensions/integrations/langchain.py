@@ -1,0 +1,53 @@
+"""LangChain: a repository as a retriever, and a compressor of documents that another retriever found.
+
+Both are synchronous; LangChain runs them in a thread for async callers. Trade-off: each query opens the store anew.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+import xscore
+from xscore.extensions.integrations.keeping import kept_passages, row_metadata, warn_of_unjudged
+
+
+class XscoreRetriever(BaseRetriever):
+    """The memories of a repository that a task needs, as documents with path, entity, lines, score and reason."""
+
+    path: str = "."
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to `xscore.open`: judge, max_usd, deadline, rubric."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        with xscore.open(self.path, **self.options) as folder:
+            answer = folder.context(query, form="json")
+        warn_of_unjudged(answer)
+        memories = json.loads(answer.bundle or '{"memories": []}')["memories"]
+        return [Document(page_content=one.pop("text"), id=one.pop("id"), metadata=one) for one in memories]
+
+
+class XscoreCompressor(BaseDocumentCompressor):
+    """Keep the documents that the judge finds relevant, best first; unjudged ones stay, last, with their cause."""
+
+    threshold: float | None = None
+    """The lowest score that stays. Default: `selection.threshold`, or `selection.lexical_threshold` without a model."""
+    top_k: int | None = None
+    """Most that stay. Default: `selection.top_k`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to `xscore.judge`: judge, rubric, max_usd, deadline, store."""
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """Judge every document against the query. Raises what `xscore.judge` raises."""
+        texts = [one.page_content for one in documents]
+        kept = kept_passages(query, texts, threshold=self.threshold, top_k=self.top_k, options=self.options)
+        return [
+            documents[place].model_copy(update={"metadata": documents[place].metadata | row_metadata(row)})
+            for place, row in kept
+        ]

@@ -1,0 +1,1 @@
+"""Judge any list: strings, dicts, frames, or an iterator of any length."""

@@ -1,0 +1,328 @@
+"""Read the items that a caller passes (strings, mappings, frames, Arrow, or an iterator of any), and make their rows.
+
+A cell without text keeps its row and is never sent. No frame library is imported: a frame is known by what it can do,
+and read in slices. An iterator may block, so it is read in a thread of its own, or a task if it is async. Trade-off:
+every item becomes Python strings, about a microsecond each.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from contextvars import copy_context
+from decimal import Decimal
+from itertools import islice
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+
+from xscore.extensions.lists.results import JudgedItem
+from xscore.platform.errors import SourceFailed, UsageError
+from xscore.platform.hashing import content_hash
+from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.store.personal_data import redact_said
+from xscore.store.redaction import find_literals
+
+LONGEST_ITEM = 1_000_000
+"""Characters; a longer item is not judged, since it would be thousands of questions."""
+ZERO_USD = Decimal(0)
+SLICE_ROWS = 2_000
+"""Rows of a frame that are converted at a time."""
+LOOK_S = 0.25
+"""Seconds between looks at what the reader has."""
+LEAVE_S = 1.0
+"""Most seconds that an async iterator may take to end when it is cancelled."""
+_COLLECTIONS: tuple[type, ...] = (list, tuple, set, frozenset, deque, type({}.keys()), type({}.values()))
+GO_ON = "Earlier judgments are kept; pass the list again to continue."
+_FORMS = "Give strings, mappings, a polars or pandas frame, Arrow data, or an iterator of these."
+
+
+class Item(NamedTuple):
+    """One item as given."""
+
+    id: Any
+    text: str | None
+    """None: there is nothing to judge."""
+
+
+class ItemForm(NamedTuple):
+    """Which columns hold the text and the id of an item."""
+
+    columns: tuple[str, ...] = ()
+    """Empty: `text`. Several are shown as lines `name: value`."""
+    id: str = ""
+    """Empty: `id` if there is one, else the position."""
+
+    def items_of(self, element: Any, position: int) -> Iterable[Sequence[Item]]:
+        """Return the items of one element of a list, in groups. position: of its first, from 0. Raises UsageError."""
+        if hasattr(element, "as_py"):  # of an Arrow array
+            element = element.as_py()
+        if element is None or isinstance(element, str | float):
+            return ((Item(position, _text_of(element)),),)
+        if isinstance(element, Mapping):
+            return ((self._of_mapping(element, position),),)
+        if is_frame(element):
+            return self.of_frame(element, position)
+        raise UsageError(f"item {position} is a `{type(element).__name__}`, neither text nor a mapping", hint=_FORMS)
+
+    def of_frame(self, frame: Any, position: int) -> Iterator[Sequence[Item]]:
+        """Yield the items of a frame, a slice at a time."""
+        names = [str(name) for name in _column_names(frame)]
+        wanted = self._wanted(names, "the frame")
+        id_column = self._id_among(names)
+        for name in (*wanted, id_column):
+            if names.count(name) > 1:
+                raise UsageError(f"the frame has {names.count(name)} columns `{name}`", hint="Rename one of them.")
+        for start in range(0, len(frame), SLICE_ROWS):
+            cells = _cells(frame, start, [*wanted, *((id_column,) if id_column else ())])
+            rows = len(cells[wanted[0]])
+            ids = cells[id_column] if id_column else range(position + start, position + start + rows)
+            yield [Item(id_, self._text({name: cells[name][at] for name in wanted})) for at, id_ in enumerate(ids)]
+
+    def _of_mapping(self, given: Mapping[str, Any], position: int) -> Item:
+        wanted = self._wanted(given, f"item {position}")
+        id_column = self._id_among(given)
+        return Item(given[id_column] if id_column else position, self._text({name: given[name] for name in wanted}))
+
+    def _wanted(self, names: Iterable[str], what: str) -> tuple[str, ...]:
+        wanted = self.columns or ("text",)
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            there = ", ".join(map(str, islice(names, 12))) or "none"
+            hint = f"There is: {there}. Name the text with `column=`."
+            raise UsageError(f"{what} has no column `{missing[0]}`", hint=hint)
+        return wanted
+
+    def _id_among(self, names: Iterable[str]) -> str:
+        if self.id and self.id not in names:
+            raise UsageError(f"there is no column `{self.id}`", hint="Name one that every item has with `id=`.")
+        return self.id or ("id" if "id" in names else "")
+
+    @staticmethod
+    def _text(cells: Mapping[str, Any]) -> str | None:
+        found = {name: _text_of(cell) for name, cell in cells.items()}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        return "\n".join(f"{name}: {text}" for name, text in found.items() if text) or None
+
+
+def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
+    """Return which columns hold text and id. column: one name or several."""
+    return ItemForm((column,) if isinstance(column, str) else tuple(column), id_)
+
+
+def is_frame(given: object) -> bool:
+    """Return whether it is a frame of polars or pandas, or a table or batch of Arrow."""
+    return hasattr(type(given), "columns") and hasattr(type(given), "__len__")
+
+
+def is_in_memory(given: object) -> bool:
+    """Return whether reading all of it cannot block: a collection, a frame, or a series or array of one."""
+    return isinstance(given, _COLLECTIONS) or is_frame(given) or hasattr(type(given), "__array__")
+
+
+def require_list(given: object) -> None:
+    """Raise UsageError if this is no list of items."""
+    is_list = isinstance(given, Iterable | AsyncIterable) or is_frame(given)
+    if not is_list or isinstance(given, str | bytes | Mapping):
+        raise UsageError(f"a `{type(given).__name__}` is no list of items", hint=_FORMS)
+
+
+async def read_items(given: Any, form: ItemForm, *, ahead: int) -> AsyncIterator[Sequence[Item]]:
+    """Yield the items of a list, element by element. Raises UsageError, and SourceFailed from what the iterator raises.
+
+    ahead: most elements of an iterator that wait to be taken. When this is cancelled, they are still yielded. An
+    iterator that blocks gives empty groups.
+    """
+    position = 0
+    async with aclosing(_elements(given, ahead)) as parts:
+        async for part in parts:
+            for element in part:
+                for items in form.items_of(element, position):
+                    position += len(items)
+                    yield items
+            yield ()
+
+
+async def _elements(given: Any, ahead: int) -> AsyncGenerator[Iterable[Any], None]:
+    """Yield the elements of a list, several at a time."""
+    if is_frame(given):
+        yield (given,)
+    elif is_in_memory(given):
+        yield given
+    else:
+        reader = _TaskReader if isinstance(given, AsyncIterable) else _ThreadReader
+        async with aclosing(reader(given, ahead).parts()) as parts:
+            async for part in parts:
+                yield part
+
+
+class _ThreadReader:
+    """Reads an iterator in a thread of its own, so that one which blocks delays neither a deadline nor Ctrl-C."""
+
+    def __init__(self, given: Any, ahead: int) -> None:
+        self._given, self._ahead = given, ahead
+        self._read = deque[Any]()
+        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._has_room: threading.Event | asyncio.Event = threading.Event()
+        self._is_ended = self._is_left = False
+        self._failure: BaseException | None = None
+
+    async def parts(self) -> AsyncGenerator[list[Any], None]:
+        """Yield what was read since the last time, perhaps nothing. Raises SourceFailed if the iterator raises."""
+        self._begin()
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while not self._is_left:
+                try:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._news.wait(), LOOK_S)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                self._news.clear()
+                self._is_left = self._is_ended or cancelled is not None
+                part = [self._read.popleft() for _ in range(len(self._read))]
+                self._has_room.set()
+                yield part
+        finally:
+            self._is_left = True
+            await self._leave()
+        if cancelled:
+            raise cancelled
+        if self._failure is not None:
+            raise SourceFailed("reading the next item failed", hint=GO_ON) from self._failure
+
+    def _begin(self) -> None:
+        threading.Thread(target=copy_context().run, args=(self._work,), name="xscore-items", daemon=True).start()
+
+    async def _leave(self) -> None:
+        self._has_room.set()
+
+    def _work(self) -> None:
+        with self._until_ended():
+            for element in self._given:
+                if self._is_full_with(element):
+                    self._tell()
+                    self._has_room.wait()
+                if self._is_left:
+                    return
+
+    @contextmanager
+    def _until_ended(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:  # also SystemExit, which would end the thread in silence, or the loop
+            self._failure = error
+        self._is_ended = True
+        self._tell()
+
+    def _is_full_with(self, element: object) -> bool:
+        self._read.append(element)
+        self._has_room.clear()  # before the check, so that room made in between is noticed
+        return len(self._read) >= self._ahead and not self._is_left
+
+    def _tell(self) -> None:
+        with suppress(RuntimeError):  # the loop was closed: there is no reader left
+            self._loop.call_soon_threadsafe(self._news.set)
+
+
+class _TaskReader(_ThreadReader):
+    """Reads an async iterator in a task of its own, so that what came is judged while the next item is awaited."""
+
+    def _begin(self) -> None:
+        self._has_room: asyncio.Event = asyncio.Event()
+        self._task = asyncio.create_task(self._await_items())
+
+    async def _leave(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=LEAVE_S)
+
+    async def _await_items(self) -> None:
+        with self._until_ended():
+            async for element in self._given:
+                if self._is_full_with(element):
+                    self._tell()
+                    await self._has_room.wait()
+                if self._is_left:
+                    return
+
+
+def _column_names(frame: Any) -> Iterable[Any]:
+    return list(frame.schema.names) if hasattr(frame, "column_names") else list(frame.columns)  # Arrow; the others
+
+
+def _cells(frame: Any, start: int, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return some columns of a slice as lists."""
+    if hasattr(frame, "iloc"):  # pandas, where a name need not be text
+        there, part = [str(name) for name in frame.columns], frame.iloc[start : start + SLICE_ROWS]
+        return {name: part.iloc[:, there.index(name)].tolist() for name in names}
+    part = frame.slice(start, SLICE_ROWS)  # polars and pyarrow
+    return {name: part[name].to_list() if hasattr(part[name], "to_list") else part[name].to_pylist() for name in names}
+
+
+def _text_of(cell: Any) -> str | None:
+    """Return the text of a cell; None for one that is missing."""
+    if isinstance(cell, str):
+        return cell
+    try:
+        return str(cell) if cell is not None and cell == cell else None  # noqa: PLR0124  NaN and NaT equal nothing
+    except TypeError:  # the missing value of pandas is neither true nor false
+        return None
+    except ValueError:  # an array has no one truth
+        return str(cell)
+
+
+class ItemRun(Struct):
+    """Consecutive items, looked up and judged together."""
+
+    number: int
+    items: list[Item]
+    hashes: list[str] = field(default_factory=list)
+    """Content hash of each item; empty: it has nothing to judge."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """By content hash, redacted."""
+    known: Mapping[str, Judgment] = {}
+    """Cached judgments by content hash."""
+    is_redacted: bool = False
+
+    def redact_items(self, *, allow_pii: bool) -> None:
+        """Redact the texts and hash each, once. allow_pii: leave personal data in."""
+        texts = [one.text if one.text and len(one.text) <= LONGEST_ITEM else "" for one in self.items]
+        literals = find_literals(texts, prose=True)
+        for text in texts:
+            name = ""
+            if text and not text.isspace():
+                shown = redact_said(text, allow_pii=allow_pii, known=literals).text
+                name = content_hash("", "", shown)
+                self.texts[name] = shown
+            self.hashes.append(name)
+        self.is_redacted = True
+
+    def rows(
+        self, results: Mapping[str, Outcome], paid: Mapping[str, Decimal | None], absent: Unjudged
+    ) -> list[JudgedItem]:
+        """Return a row for each item. results: of what was to be judged. absent: why the others have no score."""
+        rows, seen = [], set[str]()
+        for item, name in zip(self.items, self.hashes, strict=True):
+            if judgment := self.known.get(name):
+                rows.append(JudgedItem(item.id, judgment.score, "cached", "", judgment.reason, ZERO_USD))
+                continue
+            found = results.get(name)
+            result = found.result if found else absent if name else _unjudgeable(item)
+            usd = ZERO_USD if name in seen else paid.get(name, ZERO_USD)
+            if isinstance(result, Unjudged):
+                rows.append(JudgedItem(item.id, None, "unjudged", result.cause.value, result.detail, usd))
+            else:
+                is_new = name not in seen and found is not None and found.origin is Origin.JUDGED
+                outcome = "judged" if is_new else "cached"
+                rows.append(JudgedItem(item.id, result.score, outcome, "", result.reason, usd))
+            seen.add(name)
+        return rows
+
+
+def _unjudgeable(item: Item) -> Unjudged:
+    if item.text is None or len(item.text) <= LONGEST_ITEM:
+        return Unjudged("", UnjudgedCause.UNREADABLE, "there is no text")
+    detail = f"{len(item.text):,} characters, and {LONGEST_ITEM:,} are the most of one item: cut it up"
+    return Unjudged("", UnjudgedCause.TOO_LONG, detail)

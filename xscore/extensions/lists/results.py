@@ -1,0 +1,141 @@
+"""The result of judging a list: a row for each item, a receipt that adds up, and both as frames.
+
+Rows come back in the form that the items had, if that is a frame. Trade-off: rows are Python tuples until then, about
+200 bytes each; a longer list is read by `judge_stream`, which keeps none.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from html import escape
+from importlib import import_module
+from sys import modules
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from msgspec import Struct
+
+from xscore.platform.text import counted, format_dollars
+from xscore.records.receipt import Coverage, StageUsage, list_exit_code
+
+if TYPE_CHECKING:
+    import polars
+
+
+class JudgedItem(NamedTuple):
+    """One item with its score, or the cause that it has none."""
+
+    id: Any
+    """As given; without ids the position in the list, from 0."""
+    score: float | None
+    """0..1; None: unjudged."""
+    outcome: str
+    """`judged` (paid for now), `cached` or `unjudged`. Of equal texts one is judged, the others are cached."""
+    cause: str
+    """Why it is unjudged: `budget`, `deadline`, `interrupted`, `refused`, `unreadable`, `too_long`, `provider`."""
+    reason: str
+    """The judge's words, if any; for an unjudged item what happened."""
+    dollars: Decimal | None
+    """Its share of the dollars of the calls that asked about it; None: unpriced."""
+
+
+class ListReceipt(Struct, frozen=True, kw_only=True):
+    """What was judged of a list, and the cost."""
+
+    question: str
+    """As judged: redacted."""
+    judge: str
+    """`provider:model`."""
+    is_model: bool
+    """False: no model judged, the scores compare words."""
+    coverage: Coverage
+    """Items read = judged + cached + carried + unjudged; carried is 0."""
+    unjudged_by_cause: dict[str, int]
+    """Cause -> items; see `JudgedItem.cause`."""
+    ended: str
+    """Why judging ended early: `budget`, `deadline`, `interrupted`, `provider`; empty: it did not."""
+    detail: str
+    """What ended it, in words."""
+    spent: StageUsage
+    """Answered calls, probes included; attempts, tokens and cost include failed ones."""
+    seconds: float
+    """From the start to the last row."""
+    warnings: tuple[str, ...]
+    """What the user should know, a sentence each."""
+
+    @property
+    def exit_code(self) -> int:
+        """The matching command exit code (`ExitCode`)."""
+        return list_exit_code(self.coverage, self.ended)
+
+    def __str__(self) -> str:
+        coverage = self.coverage
+        cost = format_dollars(self.spent.cost_usd, estimated=self.spent.estimated)
+        counts = f"{coverage.judged:,} judged, {coverage.cached:,} cached, {coverage.unjudged:,} unjudged"
+        ended = f"; ended early: {self.ended}{f' ({self.detail})' if self.detail else ''}" if self.ended else ""
+        calls = counted(self.spent.calls, "call")
+        items = counted(coverage.candidates, "item")
+        return f"{items}: {counts}; {calls}, {cost}, {self.seconds:.1f} s; {self.judge}{ended}"
+
+
+class JudgedItems(tuple[JudgedItem, ...]):
+    """All items of a list, in their order, with the receipt."""
+
+    receipt: ListReceipt
+
+    def __new__(cls, rows: Iterable[JudgedItem], receipt: ListReceipt) -> Self:
+        """Hold these rows."""
+        found = super().__new__(cls, rows)
+        found.receipt = receipt
+        return found
+
+    def __getnewargs__(self) -> tuple[tuple[JudgedItem, ...], ListReceipt]:
+        """Return what a copy is made of, also one in another process."""
+        return tuple(self), self.receipt
+
+    def __repr__(self) -> str:
+        return f"<JudgedItems {self.receipt}>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the table by column; dollars as floats."""
+        found = dict(zip(JudgedItem._fields, map(list, zip(*self, strict=True)), strict=False))
+        table = {name: found.get(name, []) for name in JudgedItem._fields}
+        table["dollars"] = [None if usd is None else float(usd) for usd in table["dollars"]]
+        return table
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the table as a polars frame; ids of several types become text."""
+        import polars  # few lists need a frame
+
+        kinds = {"score": polars.Float64, "outcome": polars.String, "cause": polars.String, "reason": polars.String}
+        table: dict[str, Any] = self.columns()
+        try:
+            ids = polars.Series("id", table["id"], strict=True)
+        except (TypeError, ValueError, OverflowError, polars.exceptions.PolarsError):
+            ids = polars.Series("id", [], dtype=polars.Object)
+        is_text = ids.dtype == polars.Object
+        table["id"] = [None if one is None else str(one) for one in table["id"]] if is_text else ids
+        return polars.DataFrame(table, schema_overrides=kinds | {"dollars": polars.Float64})
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas frame. Raises ImportError without pandas."""
+        pandas = import_module("pandas")
+        return pandas.DataFrame(self.columns()).astype({"score": "float64", "dollars": "float64"})
+
+    def to_arrow(self) -> Any:
+        """Return the table as Arrow. Raises ImportError without pyarrow."""
+        return self.to_polars().to_arrow()
+
+    def like(self, given: object) -> Any:
+        """Return a frame of the same library if a frame was judged, else these rows."""
+        for library, kind, convert in (
+            ("polars", "DataFrame", self.to_polars),
+            ("pandas", "DataFrame", self.to_pandas),
+            ("pyarrow", "Table", self.to_arrow),
+            ("pyarrow", "RecordBatch", self.to_arrow),
+            ("pyarrow", "RecordBatchReader", self.to_arrow),
+        ):
+            if library in modules and isinstance(given, getattr(modules[library], kind)):
+                return convert()
+        return self
+
+    def _repr_html_(self) -> str:
+        return f"{self.to_polars()._repr_html_()}<p>{escape(str(self.receipt))}</p>"

@@ -1,0 +1,55 @@
+"""The progress of a turn or a list in a notebook: one line of plain text, updated in place.
+
+It needs no widget and no package beside the kernel's own. Trade-off: each turn leaves its last line above the receipt.
+"""
+
+import sys
+from typing import Any
+
+from xscore.platform.text import format_dollars, format_seconds
+from xscore.records.events import AnswerText, Kept, Note, Observer, Progress, StageBegan, TurnEvent
+
+
+def notebook_observer() -> Observer:
+    """Return an observer that shows progress if a notebook's kernel runs this, else one that ignores it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return NotebookObserver() if hasattr(shell, "kernel") else Observer()
+
+
+class NotebookObserver(Observer):
+    """Shows where the turn of a cell stands."""
+
+    _line: Any = None
+    """IPython's handle of the line; the kernel is no dependency."""
+
+    def on(self, event: TurnEvent) -> None:
+        """Show it."""
+        match event:
+            case StageBegan("index"):
+                self._line = None  # of the turn before
+                self._show("bringing the index up to date …")
+            case Progress():
+                self._show(_progress_text(event))
+            case Kept(ranked):
+                self._show(f"{len(ranked)} kept")
+            case AnswerText():
+                self._show("answering …")
+            case Note(text):
+                print(f"xscore: {text}")
+            case _:
+                pass
+
+    def _show(self, text: str) -> None:
+        shown = {"text/plain": f"xscore: {text}"}
+        if self._line is not None:
+            self._line.update(shown, raw=True)
+            return
+        self._line = sys.modules["IPython"].display.display(shown, raw=True, display_id=True)
+
+
+def _progress_text(progress: Progress) -> str:
+    settled = progress.cached + progress.judged + progress.unjudged
+    left = f", {format_seconds(progress.seconds_left)} left" if progress.seconds_left else ""
+    leaders = ((f"{one.score:.2f}", one.path, one.entity) for one in progress.leaders[:5])
+    best = "".join("\n  " + "  ".join(filter(None, leader)) for leader in leaders)
+    return f"{settled:,} of {progress.candidates:,} judged, {format_dollars(progress.cost_usd)}{left}{best}"

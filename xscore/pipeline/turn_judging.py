@@ -1,0 +1,339 @@
+"""Have the judge score what a turn's cache lacks; then judge again what is near a threshold or was left unjudged.
+
+A decision model's score varies by about 0.05 from call to call, so one score says little near the threshold. A second
+one is asked for in the same way, with claims, caps and the ledger, and stored beside the first as another sample: if
+the process is killed in between, the first remains, and a fully cached turn makes no call. Boosts are computed twice,
+because a boost may move a candidate near its threshold or past it.
+
+Each model of `judge.fallback` judges what the models before it left because their host failed, refused, or gave
+unreadable replies. It works within the same deadline and caps, and its scores are stored under its own name, never the
+judge's. Word scores have a scale of their own, so they rank the whole pool or nothing. Trade-off: two models that judge
+one turn may score a little differently, and the receipt can only say who judged how many.
+
+A turn that ends in an error after it has called a model has a receipt as well, of what the store has of it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from xscore.cache.keys import SECOND_DRAW, judge_key
+from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
+from xscore.pipeline.judging import ENDS_ALL, Deadline, NoJudge, take_back_cancellation
+from xscore.pipeline.live_judging import JudgedPool, JudgingWatch, judge_pool
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.pool import Pool, known_judgments, pool_among
+from xscore.pipeline.ranking import boosted, rank
+from xscore.pipeline.receipt import make_receipt
+from xscore.pipeline.resources import TurnResources
+from xscore.platform.errors import (
+    CallTimedOut,
+    ConnectionFailed,
+    NoUsableModel,
+    ProviderError,
+    StoreError,
+    Unreachable,
+    XscoreError,
+)
+from xscore.platform.text import counted
+from xscore.providers.spec import LEXICAL
+from xscore.records.calls import Stage
+from xscore.records.events import Observer
+from xscore.records.judgment import SCORE_TOLERANCE, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
+from xscore.records.receipt import Answer, SecondDraws
+from xscore.records.turn import Turn
+from xscore.store import turns
+
+if TYPE_CHECKING:
+    from xscore.pipeline.lexical_factory import LexicalJudgeFactory
+    from xscore.pipeline.model_factory import ModelJudgeFactory
+    from xscore.pipeline.turn import TurnRun
+    from xscore.scorer.judge import Judge
+
+FORECAST_FROM_S, FORECAST_FROM_USD = 20.0, Decimal("0.01")
+"""Announce judging that will take this long, or cost this much."""
+
+
+async def judge_missing(run: "TurnRun") -> None:
+    """Give every candidate of a turn an outcome: by its judge, near a threshold twice, and by those that take over."""
+    parts, resources = run.parts, run.resources
+    if resources is None:
+        run.outcomes = await _judge_within(run, NoJudge(UnjudgedCause.REPLAY), run.opened.pool)
+        return
+    resources.judging_left_s = run.deadline.judging_left_s if run.deadline else lambda: None
+    judge = await _open_judge(run, resources)
+    run.outcomes = await _judge_within(run, judge, run.opened.pool)
+    if not isinstance(judge, NoJudge) and judge.identity.is_decision:
+        about = (run.opened.turn, run.opened.key)
+        drawn = await draw_again(run.parts, resources, about, run.outcomes, run.deadline)
+        run.outcomes, run.second_draws = drawn.outcomes, drawn.counts
+        run.interrupted = run.interrupted or drawn.interrupted
+        run.warnings += drawn.warnings
+    await _take_over(run)
+    lost = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
+    if UnjudgedCause.DEADLINE in lost and (why := resources.why_unanswered()):
+        run.warnings.append(why)
+    _remember_host(run, parts.judge)
+    if not isinstance(judge, NoJudge):
+        run.warnings += (*judge.warnings(), *resources.warnings())
+
+
+async def _open_judge(run: "TurnRun", resources: TurnResources) -> "Judge | NoJudge":
+    """Open the judge; probe its host first if needed.
+
+    A host that refuses is an error only if nothing is cached, since there is nothing to report then; if it cannot
+    be reached, the lexical judge ranks.
+    """
+    opened, parts = run.opened, run.parts
+    forecast = parts.judge.forecast(opened.turn, opened.pool)
+    run.forecast = forecast if parts.judge.is_model else None
+    if forecast.seconds >= FORECAST_FROM_S or (forecast.cost_usd or 0) >= FORECAST_FROM_USD:
+        parts.observer.on(forecast)
+    try:
+        async with asyncio.timeout(run.deadline.judging_left_s() if run.deadline else None):
+            judge = await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
+    except TimeoutError:
+        return NoJudge(UnjudgedCause.DEADLINE)
+    except asyncio.CancelledError:
+        take_back_cancellation(asyncio.current_task())
+        return NoJudge(UnjudgedCause.INTERRUPTED)
+    except (ProviderError, NoUsableModel) as error:
+        if len(opened.pool.misses) == len(opened.pool.candidates) and not _can_go_on(run, error):
+            raise
+        run.warn(f"the judge could not be asked: {error.message}", error.hint)
+        return NoJudge(UnjudgedCause.PROVIDER, error.message)
+    if parts.judge.is_model and judge.identity != parts.judge.identity:
+        # the turn names the judge that its first contact found to answer under the name it was asked by
+        run.parts = replace(parts, judge=replace(parts.judge, identity=judge.identity))
+        run.opened = replace(opened, pool=replace(opened.pool, thread=None))  # its thread was told by another
+        turns.set_judge(parts.store.connection, opened.turn.id, judge_key(judge.identity))
+    return judge
+
+
+async def _judge_within(run: "TurnRun", judge: "Judge | NoJudge", pool: Pool) -> tuple[Outcome, ...]:
+    """Give every candidate of a pool an outcome, within the deadline."""
+    parts = run.parts
+    watch = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=run.deadline)
+    if run.resources is not None:
+        usage = run.resources.usage
+        watch = replace(watch, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
+    judged = await judge_pool(pool, judge, run.opened.turn, watch)
+    run.interrupted = judged.interrupted
+    return judged.outcomes
+
+
+def _remember_host(run: "TurnRun", judge: "LexicalJudgeFactory | ModelJudgeFactory") -> None:
+    """Store what replies have shown of a judge's host, or warn: it can be probed again."""
+    try:
+        judge.close()
+    except StoreError as error:  # the judgments are worth more
+        run.warn(f"what the host can do was not remembered: {error.message}", error.hint)
+
+
+class DrawnAgain(Struct, frozen=True):
+    """The outcomes after the second draws."""
+
+    outcomes: tuple[Outcome, ...]
+    counts: SecondDraws
+    interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+async def draw_again(
+    parts: PipelineParts,
+    resources: TurnResources,
+    question: tuple[Turn, str],
+    outcomes: tuple[Outcome, ...],
+    deadline: Deadline | None,
+) -> DrawnAgain:
+    """Judge a second time what came near its threshold. question: the turn and its key.
+
+    What gets no second score keeps its first. Raises StoreError.
+    """
+    near, beyond = _near_threshold(parts, question[0], outcomes)
+    if not near:
+        return DrawnAgain(outcomes, SecondDraws(missed=beyond))
+    causes = {one.result.cause for one in outcomes if isinstance(one.result, Unjudged)}
+    if causes & ENDS_ALL or (deadline is not None and not deadline.judging_left_s()):
+        return DrawnAgain(outcomes, SecondDraws(missed=len(near) + beyond))
+    judged = await _judge(parts, resources, question, near, deadline)
+    scores = {one.result.content_hash: one.result for one in judged.outcomes if isinstance(one.result, Judgment)}
+    lost = [one.result for one in judged.outcomes if isinstance(one.result, Unjudged)]
+    merged = tuple(
+        one._replace(result=one.result.averaged_with(scores[one.result.content_hash]))
+        if isinstance(one.result, Judgment) and one.result.content_hash in scores
+        else one
+        for one in outcomes
+    )
+    drawn = {one.result.content_hash for one in judged.outcomes if one.origin is Origin.JUDGED}
+    counts = SecondDraws(drawn=len(drawn), missed=len(lost) + beyond)
+    return DrawnAgain(merged, counts, judged.interrupted, _warning(lost))
+
+
+def _near_threshold(parts: PipelineParts, turn: Turn, outcomes: Sequence[Outcome]) -> tuple[list[Candidate], int]:
+    """Return what is to be drawn again, nearest first, and how many more come as near."""
+    thresholds, settings = parts.judge.thresholds, parts.settings.selection
+    least = thresholds.lowest - settings.redraw_margin - parts.settings.boosts.cap
+    scores = [one.result.score for one in outcomes if isinstance(one.result, Judgment)]
+    if max(scores, default=0.0) < least:  # no boost brings any of them near
+        return [], 0
+    ranked = boosted(parts, outcomes, turn, thresholds=thresholds)
+    distances = [
+        (abs(one.score - thresholds.of(one.candidate)), one.candidate.id, one) for one in ranked if one.score >= least
+    ]
+    near = sorted(found for found in distances if found[0] <= settings.redraw_margin + SCORE_TOLERANCE)
+    once = [one.candidate for _, _, one in near if not one.judgment.draws]
+    room = max(0, settings.most_redrawn - (len(near) - len(once)))
+    return once[:room], len(once[room:])
+
+
+async def _judge(
+    parts: PipelineParts,
+    resources: TurnResources,
+    question: tuple[Turn, str],
+    near: Sequence[Candidate],
+    deadline: Deadline | None,
+) -> JudgedPool:
+    turn, key = question
+    pool = Pool(tuple(near), tuple(near), {}, tuple(near))
+    usage = resources.usage
+    watched = JudgingWatch(observer=Observer(), leaders=0, deadline=deadline, call_s=lambda: usage.call_s(Stage.JUDGE))
+    cause, detail, interrupted = UnjudgedCause.DEADLINE, "", False
+    try:
+        async with asyncio.timeout(deadline.judging_left_s() if deadline else None):
+            judge = await parts.judge.open(resources, turn, pool, key, SECOND_DRAW)
+    except TimeoutError:
+        pass
+    except asyncio.CancelledError:
+        take_back_cancellation(asyncio.current_task())
+        cause, interrupted = UnjudgedCause.INTERRUPTED, True
+    except (ProviderError, NoUsableModel) as error:
+        cause, detail = UnjudgedCause.PROVIDER, error.message
+    else:
+        return await judge_pool(pool, judge, turn, watched)
+    lost = [Outcome(one, Unjudged(one.content_hash, cause, detail), Origin.UNJUDGED) for one in near]
+    return JudgedPool(tuple(lost), interrupted)
+
+
+def _warning(lost: Sequence[Unjudged]) -> tuple[str, ...]:
+    if not lost:
+        return ()
+    what = counted(len(lost), "memory near its threshold was", "memories near their threshold were")
+    return (f"{what} judged once instead of twice: {lost[0].detail or lost[0].cause.value}",)
+
+
+FAILURES = frozenset({
+    UnjudgedCause.PROVIDER, UnjudgedCause.REFUSED, UnjudgedCause.UNREADABLE, UnjudgedCause.TOO_LONG
+})  # fmt: skip
+"""Causes that another judge may avoid. A cap, a deadline or Ctrl-C stops every judge."""
+OFFLINE = frozenset({ConnectionFailed.kind, Unreachable.kind, CallTimedOut.kind})
+"""Kinds of errors that mean the host was not reached; all others concern the key, the model or the request."""
+
+
+def _fallback_models(run: "TurnRun") -> list[str]:
+    """Return the models that may take over, in order; none in an evaluation, which measures one judge."""
+    return [] if run.options.isolated else [name for name in run.parts.settings.judge.fallback if name != LEXICAL]
+
+
+def _can_go_on(run: "TurnRun", error: XscoreError) -> bool:
+    """Return whether the turn has another judge after this error of the first one, or words to rank by."""
+    words = LEXICAL in run.parts.settings.judge.fallback and error.kind in OFFLINE
+    return not run.options.isolated and (words or bool(_fallback_models(run)))
+
+
+async def _take_over(run: "TurnRun") -> None:
+    """Have each model of the chain judge what those before it left, and put its outcomes in their place."""
+    for name in _fallback_models(run):
+        left = tuple(
+            one.candidate for one in run.outcomes if isinstance(one.result, Unjudged) and one.result.cause in FAILURES
+        )
+        if not left or run.interrupted:
+            return
+        try:
+            found = await _judge_by(run, name, left)
+        except asyncio.CancelledError:
+            run.interrupted = True
+            take_back_cancellation(asyncio.current_task())
+            return
+        except TimeoutError:
+            return
+        except StoreError:  # what is paid for could not be kept, so no other model is asked
+            raise
+        except XscoreError as error:  # the next of the chain may do better
+            run.warn(f"`{name}` could not take over: {error.message}", error.hint)
+            continue
+        settled = {one.candidate.id: one for one in found}
+        run.outcomes = tuple(settled.get(one.candidate.id, one) for one in run.outcomes)
+
+
+async def _judge_by(run: "TurnRun", name: str, left: tuple[Candidate, ...]) -> Sequence[Outcome]:
+    """Judge these candidates by another model; what it judged earlier is known. Raises what opening it raises."""
+    parts, opened, resources = run.parts, run.opened, run.resources
+    assert resources is not None
+    settings = settings_judged_by(name, parts.settings)
+    spec, _ = choose_judge(settings)
+    factory = judge_factory(spec, settings, store=parts.store, clock=parts.clock)
+    if factory.identity == parts.judge.identity:
+        return ()
+    known = known_judgments(parts.store, opened.key, judge_key(factory.identity))
+    pool = pool_among(opened.pool.all_candidates, left, known)
+    where = f"`{spec}` at {factory.identity.host}"
+    them = "it" if len(left) == 1 else "them"
+    parts.observer.note(f"the judge could not judge {counted(len(left), 'memory', 'memories')}; {where} judges {them}")
+    judge: Judge | NoJudge = NoJudge(UnjudgedCause.PROVIDER)
+    identity = factory.identity
+    if pool.misses:
+        async with asyncio.timeout(run.deadline.judging_left_s() if run.deadline else None):
+            judge = await factory.open(resources, opened.turn, pool, opened.key)
+        identity = judge.identity
+    found = await _judge_within(run, judge, pool)
+    for one in found:
+        if isinstance(one.result, Judgment):
+            run.taken_over[one.candidate.content_hash] = identity if one.origin is Origin.JUDGED else factory.identity
+    if not isinstance(judge, NoJudge):
+        run.warnings += judge.warnings()
+        _remember_host(run, factory)
+    return found
+
+
+def why_lexical_ranks(run: "TurnRun") -> str:
+    """Return why no model judged anything, if words should rank this turn instead; otherwise ""."""
+    judge = run.parts.judge
+    if run.options.isolated or not judge.is_model or LEXICAL not in run.parts.settings.judge.fallback:
+        return ""
+    causes = {one.result.cause for one in run.outcomes if isinstance(one.result, Unjudged)}
+    if causes == {UnjudgedCause.DEADLINE}:
+        return "the deadline came before anything was judged"
+    kinds = run.resources.usage.failures if run.resources else set()
+    is_offline = UnjudgedCause.PROVIDER in causes and kinds and kinds <= OFFLINE
+    return f"{judge.identity.host} could not be reached" if is_offline else ""
+
+
+def receipt_of_failed(run: "TurnRun") -> Answer | None:
+    """Return the receipt; candidates without a stored judgment are unjudged. None: nothing was sent, or no store."""
+    if run.resources is None or not any(run.resources.usage.spent(stage).attempts for stage in Stage):
+        return None
+    try:
+        run.outcomes = run.outcomes or _stored_outcomes(run)
+        return make_receipt(run, run.ranking or rank(run.parts, run.outcomes, run.opened.turn))
+    except XscoreError:
+        return None
+
+
+def _stored_outcomes(run: "TurnRun") -> tuple[Outcome, ...]:
+    pool, parts = run.opened.pool, run.parts
+    found = known_judgments(parts.store, run.opened.key, judge_key(parts.judge.identity))
+    ended = "the turn ended before it was judged"
+    outcomes = []
+    for one in pool.candidates:
+        hash_ = one.content_hash
+        if hash_ in found:
+            outcomes.append(Outcome(one, found[hash_], Origin.CACHED if hash_ in pool.known else Origin.JUDGED))
+        else:
+            outcomes.append(Outcome(one, Unjudged(hash_, UnjudgedCause.PROVIDER, ended), Origin.UNJUDGED))
+    return tuple(outcomes)

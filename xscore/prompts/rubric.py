@@ -1,0 +1,88 @@
+"""What a judge is told to look for: the rubric for code, or the general one, which may hold a text of the user's own.
+
+Each rubric has a file for each way of asking: a chat prompt, a predicate, a rating. The general one is for entries of
+any kind. Trade-off: a user's text stands inside the general rubric, whose bands stay; where both speak, it is told that
+the user's decides.
+"""
+
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from xscore.platform.hashing import digest
+from xscore.prompts.turn_text import PROMPT_VERSION
+from xscore.records.calls import DecisionForm
+
+DECISION_VERSION = "decision-1"
+"""Part of every judgment's key, with the form. Change it with a rubric or the layout."""
+GENERAL_VERSION = "general-1"
+"""The same for the general rubric."""
+_CODE_FILES = {
+    None: "judge_rubric.md",
+    DecisionForm.PREDICATE: "decision_predicate.md",
+    DecisionForm.SCORE: "decision_score.md",
+}
+_CODE_STATEMENTS = {
+    DecisionForm.PREDICATE: "This memory is needed for the task:",
+    DecisionForm.SCORE: "How much does the task need this memory?",
+}
+_GENERAL_FILES = {
+    None: "general_rubric.md",
+    DecisionForm.PREDICATE: "general_predicate.md",
+    DecisionForm.SCORE: "general_score.md",
+}
+_GENERAL_STATEMENTS = {
+    DecisionForm.PREDICATE: "This memory fits what the task looks for:",
+    DecisionForm.SCORE: "How well does this memory fit what the task looks for?",
+}
+_USUAL = "Consider what the question depends on directly, similar cases, related matters, and what went wrong."
+_OWN = "The user's own rubric follows; where it differs from what stands above, it decides."
+
+
+class Rubric(Struct, frozen=True):
+    """One rubric. Everything in it changes scores, so its version is part of every judgment's key."""
+
+    is_general: bool = False
+    own: str = ""
+    """A text of the user's own, within the general rubric."""
+
+    def text(self, form: DecisionForm | None = None) -> str:
+        """Return the text that every request begins with. form: None for a chat prompt."""
+        return _text(self, form)
+
+    def statement(self, form: DecisionForm) -> str:
+        """Return what a decision model is asked of each memory."""
+        return (_GENERAL_STATEMENTS if self.is_general else _CODE_STATEMENTS)[form]
+
+    @property
+    def best_level(self) -> str:
+        """The name of the highest level of a rating; the others have the same names in every rubric."""
+        return "exact" if self.is_general else "edited"
+
+    def version(self, form: DecisionForm | None = None) -> str:
+        """Return what identifies this text and the layout around it."""
+        if not self.is_general:
+            return f"{DECISION_VERSION}/{form.value}" if form else PROMPT_VERSION
+        own = f"+{digest(self.own)}" if self.own else ""
+        return f"{GENERAL_VERSION}/{form.value}{own}" if form else f"{GENERAL_VERSION}{own}"
+
+
+CODE_RUBRIC = Rubric()
+
+
+def general_rubric(own: str = "") -> Rubric:
+    """Return the rubric for memories of any kind. own: the user's text; empty: the usual criteria."""
+    return Rubric(is_general=True, own=own.strip())
+
+
+def named_rubric(setting: str) -> Rubric:
+    """Return the rubric of `judge.rubric`: `code`, `general`, or the general one with this text."""
+    return CODE_RUBRIC if setting == "code" else general_rubric("" if setting == "general" else setting)
+
+
+@cache
+def _text(rubric: Rubric, form: DecisionForm | None) -> str:
+    name = (_GENERAL_FILES if rubric.is_general else _CODE_FILES)[form]
+    text = Path(__file__).with_name(name).read_text("utf-8").strip()
+    return text.replace("{rubric}", f"{_OWN}\n\n{rubric.own}" if rubric.own else _USUAL) if rubric.is_general else text

@@ -1,0 +1,233 @@
+"""Rows of what the index links: the mentions of files and stated memories, the entities they may mean, and the edges.
+
+Ends of edges are integers (`edge_end`); all others read edges through the view `edge`. SQL and nothing else; callers
+wrap writes in one transaction. Trade-off: mentions are packed by file, so one mention cannot be read alone.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from xscore.platform.database import damage_if_invalid
+from xscore.platform.hashing import file_id
+from xscore.records.memory import Edge, Kind, Mention, Relation
+from xscore.store.memory_rows import last_name, name_crc
+
+if TYPE_CHECKING:
+    from xscore.store.encoded_files import FileMentions
+
+
+class EntityRow(Struct, frozen=True):
+    """An entity that a mention may resolve to."""
+
+    id: str
+    path: str
+    entity: str
+    kind: Kind
+    language: str
+    overrides: bool = False
+    """Its signature says that it overrides another method, so a foreign class may have its name as well."""
+
+    @property
+    def plain(self) -> str:
+        """The entity without the number that distinguishes repeated names."""
+        return self.entity.partition("#")[0]
+
+
+def entity_rows(connection: sqlite3.Connection, clause: str = "", *parameters: object) -> list[EntityRow]:
+    """Return the entities of source code, a file's in its order.
+
+    clause: `INDEXED BY` and `WHERE`, to find fewer; SQL, never user input.
+    """
+    rows = connection.execute(
+        f"SELECT id, path, entity, kind, language, overrides FROM memory {clause or 'WHERE true'} AND layer = 'graph'"
+        " ORDER BY status, kind, start_line, length(entity), entity",
+        parameters,
+    ).fetchall()
+    kinds = {kind.value: kind for kind in Kind}
+    return [
+        EntityRow(id_, path, entity, kinds[kind], language, bool(own))
+        for id_, path, entity, kind, language, own in rows
+    ]
+
+
+def entities_in(connection: sqlite3.Connection, path: str) -> list[EntityRow]:
+    """Return the entities of a file of source code."""
+    return entity_rows(connection, "INDEXED BY memory_by_path WHERE path = ?", path)
+
+
+def entities_named(connection: sqlite3.Connection, name: str) -> list[EntityRow]:
+    """Return the entities of source code whose name ends in this one."""
+    found = entity_rows(connection, "INDEXED BY memory_by_name WHERE name_crc = ?", name_crc(name))
+    return [row for row in found if last_name(row.entity) == name]
+
+
+class DecodedMentions(Struct, frozen=True):
+    """The mentions of a file, as records."""
+
+    imports: tuple[Mention, ...] = ()
+    bases: dict[str, list[Mention]] = {}
+    """The names of base classes, by the id of the class."""
+    uses: dict[str, list[Mention]] = {}
+    """All others, by the id of the memory."""
+
+    def __iter__(self) -> Iterator[Mention]:
+        return chain(self.imports, *self.bases.values(), *self.uses.values())
+
+
+def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, DecodedMentions]:
+    """Return the mentions in these files, by path; None: in every file. Raises StoreDamaged."""
+    from xscore.store.encoded_files import decode_mentions
+
+    if paths is not None:
+        return {path: _decoded(path, file_mentions(connection, path)) for path in paths}
+    found = connection.execute("SELECT path, mentions FROM file_mention").fetchall()
+    with damage_if_invalid("a mention"):
+        return {path: _decoded(path, decode_mentions(written)) for path, written in found}
+
+
+def _decoded(path: str, found: "FileMentions") -> DecodedMentions:
+    from xscore.store.encoded_files import mentions_by_source
+
+    source = file_id(path)
+    imports = tuple([Mention(source, Relation.IMPORTS, name, hint) for name, hint in found.imports])
+    return DecodedMentions(imports, mentions_by_source(found.bases), mentions_by_source(found.uses))
+
+
+def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
+    """Return the mentions of a file as they are stored. Raises StoreDamaged."""
+    from xscore.store.encoded_files import FileMentions, decode_mentions
+
+    row = connection.execute("SELECT mentions FROM file_mention WHERE path = ?", (path,)).fetchone()
+    with damage_if_invalid("a mention"):
+        return decode_mentions(row[0]) if row else FileMentions()
+
+
+def check_mentions(connection: sqlite3.Connection) -> None:
+    """Raise StoreDamaged if the mentions of an indexed file are missing or unreadable."""
+    from xscore.store.encoded_files import decode_mentions
+
+    query = "SELECT mentions FROM main.file LEFT JOIN main.file_mention USING (path) WHERE excluded = ''"
+    with closing(connection.execute(query)) as rows, damage_if_invalid("a mention"):
+        for (written,) in rows:
+            decode_mentions(written)
+
+
+def insert_mentions(connection: sqlite3.Connection, mentions: Iterable[Mention]) -> None:
+    """Insert the mentions of stated memories."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO mention (source, relation, name, hint) VALUES (?, ?, ?, ?)",
+        ((one.source, one.relation, one.name, one.hint) for one in mentions),
+    )
+
+
+def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
+    """Return the files that mention any of these names, and those whose names share a CRC with one."""
+    rows = connection.execute(
+        "SELECT DISTINCT file_mention.path FROM json_each(?) CROSS JOIN mentioned_name ON name_crc = value"
+        " CROSS JOIN file_mention ON number = file",
+        (msgspec.json.encode([name_crc(name) for name in names]).decode(),),
+    )
+    return {path for (path,) in rows.fetchall()}
+
+
+def replace_all_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
+    """Replace the edges that files state. Edges come with their file."""
+    rebuilt = _drop_edge_indexes(connection)
+    connection.execute("DELETE FROM edge_row WHERE file <> 0")
+    _insert_edges(connection, edges)
+    for statement in rebuilt:
+        connection.execute(statement)
+
+
+def replace_edges(
+    connection: sqlite3.Connection, paths: Iterable[str], edges: Sequence[tuple[str, Edge]]
+) -> Counter[str]:
+    """Replace the edges of these files; return how many more there are of each relation. Edges come with their file."""
+    change = Counter[str]()
+    for path in paths:
+        change.subtract(delete_edges(connection, path))
+    _insert_edges(connection, edges)
+    for path in {path for path, _ in edges}:
+        kept = connection.execute(f"SELECT relation FROM edge_row WHERE file = {_NUMBER}", (file_id(path),))
+        change.update(relation for (relation,) in kept.fetchall())
+    return change
+
+
+def _insert_edges(connection: sqlite3.Connection, edges: Sequence[tuple[str, Edge]]) -> None:
+    files = {path: file_id(path) for path, _ in edges}
+    numbers = _numbered(connection, {*files.values(), *(e.source for _, e in edges), *(e.target for _, e in edges)})
+    words = {relation: relation.value for relation in Relation}  # SQLite asks an adapter for each that is no plain text
+    connection.executemany(
+        "INSERT INTO edge_row (source, target, relation, weight, file) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        sorted(
+            (numbers[edge.source], numbers[edge.target], words[edge.relation], edge.weight, numbers[files[path]])
+            for path, edge in edges
+        ),
+    )
+
+
+_NUMBER = "(SELECT number FROM edge_end WHERE id = ?)"
+
+
+def delete_edges(connection: sqlite3.Connection, path: str) -> Counter[str]:
+    """Delete the edges that a file states; return how many there were of each relation."""
+    gone = connection.execute(f"DELETE FROM edge_row WHERE file = {_NUMBER} RETURNING relation", (file_id(path),))
+    return Counter(relation for (relation,) in gone.fetchall())
+
+
+def delete_end(connection: sqlite3.Connection, end: str) -> Counter[str]:
+    """Delete an end of edges and all its edges; return how many of those were stated by files, by relation."""
+    at = f"source = {_NUMBER} OR target = {_NUMBER}"
+    gone = connection.execute(f"DELETE FROM edge_row WHERE file <> 0 AND ({at}) RETURNING relation", (end, end))
+    count = Counter(relation for (relation,) in gone.fetchall())
+    connection.execute("DELETE FROM edge_end WHERE id = ?", (end,))
+    return count
+
+
+def _numbered(connection: sqlite3.Connection, ends: Collection[str]) -> dict[str, int]:
+    """Return the numbers of these ends of edges; number those that are new."""
+    connection.executemany(
+        "INSERT INTO edge_end (id) VALUES (?) ON CONFLICT DO NOTHING", ((end,) for end in sorted(ends))
+    )
+    numbers = "SELECT value, number FROM json_each(?) JOIN edge_end ON edge_end.id = value"
+    return dict(connection.execute(numbers, (msgspec.json.encode(sorted(ends)).decode(),)))
+
+
+def _drop_edge_indexes(connection: sqlite3.Connection) -> list[str]:
+    """Drop the indexes of edges, which are built faster from all rows at once; return the SQL that makes them again."""
+    found = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'edge_row' AND type = 'index' AND sql IS NOT NULL"
+    )
+    dropped = found.fetchall()
+    for name, _ in dropped:
+        connection.execute(f"DROP INDEX {name}")
+    return [statement for _, statement in dropped]
+
+
+_PUT_MENTIONS = "INSERT INTO file_mention (path, mentions) VALUES (?, ?) RETURNING number"
+_DELETE_NAME = "DELETE FROM mentioned_name WHERE name_crc = ? AND file = ?"
+
+
+def put_mentions(connection: sqlite3.Connection, path: str, mentions: bytes, names: Sequence[int]) -> None:
+    """Replace what a file mentions. mentions: encoded; names: the CRC of each name."""
+    remove_mentions(connection, path)
+    ((number,),) = connection.execute(_PUT_MENTIONS, (path, mentions)).fetchall()
+    connection.executemany(
+        "INSERT INTO mentioned_name (name_crc, file) VALUES (?, ?)", ((name, number) for name in names)
+    )
+
+
+def remove_mentions(connection: sqlite3.Connection, path: str) -> None:
+    """Remove what a file mentions."""
+    row = connection.execute("SELECT number FROM file_mention WHERE path = ?", (path,)).fetchone()
+    if row is not None:
+        names = file_mentions(connection, path).names(path)
+        connection.executemany(_DELETE_NAME, ((name, row[0]) for name in names))
+        connection.execute("DELETE FROM file_mention WHERE number = ?", row)
