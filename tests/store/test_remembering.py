@@ -186,7 +186,7 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
         (Statement(text="x", title="y" * (LINE_CHARS + 1)), "for a title"),
         (Statement(text="x", key="y" * (LINE_CHARS + 1)), "for a key"),
         (Statement(text="x", links=("y" * (LINE_CHARS + 1),)), "for a link"),
-        (Statement(text="x", kind=Kind.FUNCTION), "not said"),
+        (Statement(text="x", kind=Kind.FUNCTION), "cannot be stated"),
         (Statement(text="x", kind=Kind.DECISION, layer=Layer.PROJECT), "cannot be in"),
         (Statement(text="x", kind=Kind.PREFERENCE), "needs a key"),
     ]
