@@ -14,6 +14,7 @@ from xscore.records.memory import Edge, Kind, Layer, Memory, MemoryStatus, Relat
 from xscore.settings import Settings
 from xscore.store import memory_writer
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 
 def put(store: Store, *memories: Memory, thread: str = "") -> None:
@@ -63,7 +64,7 @@ def test_without_user_learning_the_user_store_is_never_touched(store: Store, tmp
     with Store.open(store.root, user_data_dir=poisoned.parent, user_learning=False, trust=True) as opened:
         assert opened.user_connection(create=True) is None
         assert not any(report.problem for report in opened.fetch().layers)
-        assert opened.vectors("terms-1") == []
+        assert opened.vectors(TERM_EMBEDDER) == []
     assert poisoned.exists() is exists
 
 

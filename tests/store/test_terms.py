@@ -33,11 +33,34 @@ def test_identifiers_are_split_and_kept_whole() -> None:
     assert split_word("parse_args")[-1][1] == split_word("parseArgs")[-1][1] == split_word("_parse_arg")[-1][1]
 
 
+INFLECTED = """
+    verify verifies verified verifying; query queries queried querying; retry retries retried retrying; try tries tried
+    copy copies copied; apply applies applied; deny denied; dependency dependencies; entry entries; cookie cookies
+    stop stops stopped stopping; drop dropped; run running; map mapped mapping; log logged logging; plan planned
+    commit committed committing; refer referred; occur occurred; debug debugging; embed embeds embedded embedding
+    add adds added adding; diff diffs diffed diffing; fuzz fuzzed fuzzing; miss missed missing; pass passes passed
+    control controls controlled controlling; cancel canceled cancelled cancelling; label labeled labelled; poll polling
+    install installed installing; call calls called calling; fulfil fulfill fulfilled; scroll scrolling; fill filled
+    exceed exceeds exceeded exceeding; need needed; seed seeded; feed fed feeding; agree agrees agreed agreeing
+    parse parses parsed parsing; write writes writing wrote written; cache caches cached caching; match matches matched
+    class classes; box boxes; index indexes indices indexed; alias aliases aliased; tie ties tied tying; id ids
+    api apis; free freed freeing; close closes closed; process processes processed; status statuses; menu menus
+    child children; vertex vertices
+"""
+
+
 def test_inflected_words_are_one_term() -> None:
-    """`parse` finds `parses`, `parsed` and `parsing`."""
-    assert {stem(word) for word in ("parse", "parses", "parsed", "parsing")} == {"pars"}
-    assert stem("entries") == stem("entry")
-    assert stem("status") == "status" and stem("class") == "class"
+    """Each row of words has one stem, and no two rows share one: `verify` finds `verified`."""
+    rows = [row.split() for line in INFLECTED.strip().splitlines() for row in line.split(";")]
+    stems = [{stem(word) for word in row} for row in rows]
+    assert [row for row, found in zip(rows, stems, strict=True) if len(found) > 1] == []
+    assert len(set.union(*stems)) == len(rows)
+
+
+def test_words_that_only_look_inflected_stay_whole() -> None:
+    """The end of a name is no inflection: `string`, `speed` and `redis` are not forms of other words."""
+    for word in ("string", "speed", "redis", "status", "class", "need", "uuid", "bus", "hash", "ring", "alloc"):
+        assert stem(word) == word
 
 
 def test_short_forms_are_their_long_forms() -> None:

@@ -58,7 +58,7 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
 
 
 TermVectors = Callable[[], Iterable[tuple[str, bytes]]]
-"""Loads (memory id, term vector) pairs; `store.vectors("terms-1")`."""
+"""Loads (memory id, term vector) pairs; `store.vectors(TERM_EMBEDDER)`."""
 
 LEXICAL_IDENTITY: Final = JudgeIdentity(
     provider="lexical",

@@ -19,7 +19,7 @@ from msgspec import Struct, json
 
 from xscore.records.memory import Memory
 
-TERM_EMBEDDER = "terms-1"
+TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or layout."""
 
 NAME, WHOLE_NAME, OWNER, FILE, FOLDER, HEADING = 1, 2, 4, 8, 16, 32
@@ -168,22 +168,27 @@ def _read_part(part: str) -> tuple[str, int | None]:
 def stem(word: str) -> str:
     """Strip English inflections, so that `parses`, `parsed` and `parsing` are one term.
 
-    Irregular verbs (`written` is `write`) and programmers' abbreviations (`attrs`) are mapped by table.
+    Irregular forms (`written` is `write`) and programmers' abbreviations (`attrs`) are mapped by table.
     """
-    if len(word) < 4 or not word.isascii():
+    if len(word) < 4 or not word.isascii() or word in _LONG_FORM:
         return _LONG_FORM.get(word, word)
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
+    if word.endswith(("ies", "ied", "ie")) and len(word) > 4:
+        word = word.removesuffix("s").removesuffix("d")[:-2] + "y"
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
     if word in _LONG_FORM:
         return _LONG_FORM[word]
-    for ending in ("ing", "ed"):
-        base = word[: -len(ending)]
-        if word.endswith(ending) and len(base) >= 3 and any(vowel in base for vowel in "aeiouy"):
-            word = base[:-1] if base[-1] == base[-2] and base[-1] not in "ls" else base
-            break
+    base = word.removesuffix("ing") if word.endswith("ing") else word.removesuffix("ed")
+    if len(base) >= 3 and base != word and not word.endswith("eed") and _VOWEL.search(base):
+        word = base[:-1] if len(base) > 3 and base[-1] == base[-2] and base[-1] in _DOUBLED else base
+    if word.endswith("ll") and len(_VOWEL.findall(word)) > 1:  # `install` and `instal`, `controlled` and `control`
+        return word[:-1]
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+_VOWEL = re.compile("[aeiouy]+")
+_DOUBLED = frozenset("bdgkmnprtv")
+"""Consonants that double before an ending; `pass`, `diff`, `fuzz` and `call` end in two of their own."""
 
 
 def _marks(*, path: str, entity: str, heading: str) -> dict[int, int]:
@@ -224,6 +229,6 @@ def _hash(term: str) -> int:
 
 
 _LONG_FORM: dict[str, str] = {}
-for _forms in f"{WORDS['short_forms']};{WORDS['irregular_verbs']}".split(";"):
+for _forms in f"{WORDS['short_forms']};{WORDS['irregular_forms']}".split(";"):
     _long, *_shorts = _forms.split()
     _LONG_FORM |= dict.fromkeys(_shorts, stem(_long))
