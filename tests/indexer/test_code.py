@@ -105,11 +105,42 @@ def test_a_comment_before_the_body_is_no_part_of_the_signature() -> None:
 
 
 def test_module_code_stands_in_blocks() -> None:
-    """X15: code outside functions and classes is a block, named by its imports or definitions."""
+    """X15: code outside functions and classes is a block, named by what it defines, else by its imports."""
     blocks = {name: piece for name, piece in pieces_of("pkg/store.py", PYTHON).items() if piece.kind is Kind.BLOCK}
-    assert list(blocks) == ["module:imports", "module:imports#2"]
-    assert blocks["module:imports"].text.endswith("LIMIT = 10")
-    assert blocks["module:imports"].facts.docstring == "Stores things."
+    assert list(blocks) == ["module:LIMIT", "module:imports"]
+    assert blocks["module:LIMIT"].text.endswith("LIMIT = 10")
+    assert blocks["module:LIMIT"].facts.docstring == "Stores things."
+
+
+VALUES = {
+    "a.py": ("import os\n\nlog = os.environ\nLIMIT: int = 3\nLOW, TOP = 1, 2\n", "log LIMIT LOW TOP", "LIMIT"),
+    "a.ts": (
+        "const fs = require('fs');\nexport const email = z.string(),\n  MOST = 3;\nexport type Id = string;\n",
+        "email MOST Id",
+        "email",
+    ),
+    "a.go": (
+        'package a\n\nimport "fmt"\n\nconst (\n\tFirst = iota\n\tSecond\n)\n\nvar ErrLate = 1\n',
+        "First Second ErrLate",
+        "First",
+    ),
+    "a.rs": (
+        'use std::fmt;\npub const MOST: usize = 3;\nstatic NAME: &str = "a";\n',
+        "MOST NAME",
+        "MOST",
+    ),
+    "a.c": ("#include <stdio.h>\n#define MOST 3\nstatic const int few = 4;\n", "MOST few", "MOST"),
+    "b.py": ("import os\n\nlogger = os.environ\n__all__ = []\n", "logger __all__", "imports"),
+}
+
+
+@pytest.mark.parametrize("path", VALUES)
+def test_a_block_knows_the_values_it_defines(path: str) -> None:
+    """Constants and one-line types are facts of their block; the first that tells something names it."""
+    text, defined, name = VALUES[path]
+    pieces = pieces_of(path, text)
+    assert list(pieces) == [f"module:{name}"]
+    assert pieces[f"module:{name}"].facts.defines == tuple(defined.split())
 
 
 def test_a_long_block_is_cut_where_statements_begin() -> None:

@@ -109,7 +109,7 @@ TEST(CartTest, AddsUp) {
 SOURCES = {
     "shop/cart.go": (
         GO,
-        "module:imports | Cart | Visit | Cart.Total | newCart",
+        "module:Rate | Cart | Visit | Cart.Total | newCart",
     ),
     "src/cart.rs": (
         RUST,

@@ -51,8 +51,8 @@ def test_imports_of_a_test_file_are_no_memory() -> None:
     """The judge reads cards of tests, and a card of imports would be empty; a block with a call stays."""
     text = 'import httpx\n\nURL = "x"\n\n\ndef test_get():\n    httpx.get(URL)\n'
     assert named("tests/test_get.py", text) == ["test_get"]
-    assert named("pkg/get.py", text) == ["module:imports", "test_get"]
-    assert named("tests/test_get.py", text.replace('"x"', "httpx.URL(1)")) == ["module:imports", "test_get"]
+    assert named("pkg/get.py", text) == ["module:URL", "test_get"]
+    assert named("tests/test_get.py", text.replace('"x"', "httpx.URL(1)")) == ["module:URL", "test_get"]
 
 
 @pytest.mark.parametrize("rule", ["-" * 6, ""])

@@ -86,6 +86,17 @@ def test_sensible_questions_keep_the_right_file(click_tree: Store, question: str
     assert sum(judgment.score >= THRESHOLD for _, judgment in ranked) < len(ranked) / 10
 
 
+def test_a_block_is_found_by_the_values_it_defines_and_not_by_its_made_up_name() -> None:
+    """`module:after Cart` matches neither `module` nor `Cart`; the block that defines `MOST_CARTS` is named by it."""
+    candidates, vectors = made(("module:after Cart.total", "register(1)"), ("module:imports", "MOST_CARTS = 3"))
+    values = term_vector("MOST_CARTS = 3", path="m1.py", entity="module:imports", defines=["MOST_CARTS", "few"])
+    pool = candidates, [vectors[0], ("m1", values)]
+    assert scores(pool, "module total after cart")["m0"] == 0
+    judge = LexicalJudge(lambda: pool[1])
+    best = next(judge.judgments(Turn(task="why is MOST_CARTS three?"), candidates))
+    assert best.content_hash == "c1" and best.reason.startswith("task names `MOST_CARTS`; name matches carts")
+
+
 def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
     """`What happens`, where nothing happens, asks no more than the rest of the question; an unknown noun does."""
     pool = made(("open_lid", "open the lid of the jar"), ("close_lid", "close the lid"), ("fill", "pour water"))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.store.conftest import function
 from xscore.platform import database
-from xscore.records.memory import FileStamp, IndexedFile, Memory
+from xscore.records.memory import CodeFacts, FileStamp, IndexedFile, Kind, Memory
 from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.naming import find_named, near_names, unknown_name
@@ -16,6 +16,12 @@ def entity(name: str, path: str, first: int, last: int) -> Memory:
     return function(name, path=path, text=f"# {path}", start_line=first, end_line=last)
 
 
+def block(name: str, path: str, *defines: str) -> Memory:
+    """Make the memory of a block of module-level code."""
+    facts = CodeFacts(defines=defines)
+    return function(name, path=path, text=name, kind=Kind.BLOCK, start_line=80, end_line=80, facts=facts)
+
+
 MEMORIES = (
     entity("Session", "src/requests/sessions.py", 10, 60),
     entity("Session.send", "src/requests/sessions.py", 20, 30),
@@ -24,6 +30,8 @@ MEMORIES = (
     entity("get_auth", "src/requests/auth.py", 1, 4),
     entity("Install > Linux", "README.md", 3, 8),
     entity("Copyright Encode Ltd.", "LICENSE.md", 1, 9),
+    block("module:POOL_SIZE", "src/requests/adapters.py", "POOL_SIZE", "retries"),
+    block("module:after Adapter.send", "src/requests/adapters.py"),
 )
 
 
@@ -53,6 +61,10 @@ def indexed(store: Store) -> Store:
         ("src/requests/auth.py", [4]),
         ("Session.send", [1]),
         ("send", [3, 1]),
+        ("POOL_SIZE", [7]),
+        ("adapters.py::retries", [7]),
+        ("auth.py::retries", []),
+        ("pool_size", []),
         ("Linux", [5]),
         ("Install > Linux", [5]),
         ("sessions.py:500", []),

@@ -25,7 +25,7 @@ from xscore.indexer.languages import is_test_class, is_test_path
 from xscore.indexer.sections import split_rows
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.indexer.variables import made_by, stated_types
-from xscore.records.memory import CodeFacts, Kind
+from xscore.records.memory import BLOCK_NAME, CodeFacts, Kind
 
 MAX_CASES = 40
 """Cases listed of a test class or suite."""
@@ -58,6 +58,8 @@ _IDLE_WORDS = frozenset(
 """Words of a run that is not a memory of its own."""
 _ONE_COMMENT = re.compile(r"\s*(#(?!\s*(?:include|define|import|pragma)\b)|//)")
 _HEADING_WORDS = 5
+_LOGGERS = frozenset({"log", "logger"})
+"""What nearly every module defines, so it names none."""
 
 
 def cut_code(source: SourceFile, found: Syntax) -> tuple[list[MemoryDraft], list[NameUse]]:
@@ -113,7 +115,7 @@ def _neighbour(
 def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
-        name = f"module:{name}"
+        name = f"{BLOCK_NAME}{name}"
     calls = facts.calls(
         d.start_byte, d.end_byte, [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
     )
@@ -124,6 +126,7 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
         imports=facts.imports(text),
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
+        defines=(entity.name,) if d.kind == "scope" else (),
     )
     uses = facts.uses(calls, owner=_owner(entity), types=stated_types(text, calls))
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
@@ -194,17 +197,20 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
     spans = [span for run in runs for span in split_rows(facts.lines, *run, window=source.window_lines, border=border)]
     ends = [-1, *(top.end for top in tops)]
     above = [None, *tops]  # the entity that ends on each of these rows
+    defined = [facts.values(*span) for span in spans]
     names = number_names(
-        f"module:{_block_name(facts.found, *span, above[bisect_left(ends, span[0]) - 1])}" for span in spans
+        BLOCK_NAME + _block_name(facts.found, span, given, above[bisect_left(ends, span[0]) - 1])
+        for span, given in zip(spans, defined, strict=True)
     )
     drafts: list[MemoryDraft] = []
-    for name, (start, end) in zip(names, spans, strict=True):
+    for name, given, (start, end) in zip(names, defined, spans, strict=True):
         text = "\n".join(facts.lines[start : end + 1])
         calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
         known = CodeFacts(
             docstring="" if drafts else facts.docstring(),
             imports=facts.imports(text),
             dependencies=tuple(calls),
+            defines=given,
         )
         draft = MemoryDraft(
             kind=Kind.TEST if source.is_test else Kind.BLOCK,
@@ -220,15 +226,17 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
     return drafts
 
 
-def _block_name(found: Syntax, start: int, end: int, above: Entity | None) -> str:
-    """Name a block by its imports, by what it defines, or by the entity above it."""
+def _block_name(found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None) -> str:
+    """Name a block by the first value that it defines, by its imports, or by the entity above it."""
+    start, end = span
+    telling = (name for name in defined if not name.startswith("__") and name.strip("_").lower() not in _LOGGERS)
+    if first := next(telling, ""):
+        return first
     imported = bisect_left(found.imports, start, key=lambda one: one.row)
     if any(one.row <= end for one in found.imports[imported : imported + 1]):
         return "imports"
-    defined = bisect_left(found.constants, (start, ""))
-    for row, name in found.constants[defined : defined + 1]:
-        if row <= end:
-            return name
+    if defined:
+        return defined[0]
     return f"after {above.name.partition('#')[0]}" if above else "start"
 
 

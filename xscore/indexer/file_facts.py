@@ -69,6 +69,13 @@ class FileFacts:
         self._library = frozenset(source.language.library.split())
         self.own_names: frozenset[str] = frozenset(d.name for d in found.definitions) if source.is_test else frozenset()
         """In a file of tests: what it defines for itself."""
+        values = [*found.constants, *((d.start, d.name) for d in found.definitions if d.kind == "type")]
+        self._values: list[tuple[int, str]] = sorted(one for one in values if one[1] not in self.imported)
+
+    def values(self, start: int, end: int) -> tuple[str, ...]:
+        """Return the module-level values and types that begin on these rows."""
+        rows = self._values[bisect_left(self._values, (start, "")) : bisect_left(self._values, (end + 1, ""))]
+        return tuple(dict.fromkeys(name for _, name in rows))[:MAX_NAMES]
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once. holes: spans to leave out."""

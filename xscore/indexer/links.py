@@ -28,7 +28,7 @@ from xscore.indexer.file_facts import BUILTIN_NAMES
 from xscore.indexer.languages import family_of, is_test_path, language_named
 from xscore.indexer.modules import ModuleIndex
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Edge, Kind, Mention, Relation
+from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.link_rows import DecodedMentions, EntityRow
 from xscore.store.memory_rows import last_name, tested_name
 
@@ -60,13 +60,13 @@ class NameIndex:
         self._bases = cache(self._find_bases)
         self._stars = cache(self._find_stars)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
-        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith("module:")])
+        self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
 
     def edges_of(self, path: str) -> list[Edge]:
         """Return every edge of this file."""
         own = self._in_file(path)
         by_id = {target.id: target for target in own.values()}
-        edges = [_belonging(target, own) for target in by_id.values() if not target.entity.startswith("module:")]
+        edges = [_belonging(target, own) for target in by_id.values() if not target.entity.startswith(BLOCK_NAME)]
         edges += self._test_of(path)
         targets: dict[tuple[str, str], list[EntityRow | str]] = {}
         for mention in self._mentions(path):
@@ -334,7 +334,7 @@ class NameIndex:
         for name in ("default", alias, "module.exports"):
             if name in own:
                 return own[name]
-        tops = {t.id: t for t in own.values() if "." not in t.plain and not t.entity.startswith("module:")}
+        tops = {t.id: t for t in own.values() if "." not in t.plain and not t.entity.startswith(BLOCK_NAME)}
         return next(iter(tops.values())) if len(tops) == 1 else None
 
 
@@ -350,7 +350,7 @@ def _by_alias(imports: Iterable[Mention]) -> dict[str, Mention]:
 
 def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
     outer = target.entity.rpartition(" > ")[0] or target.entity.rpartition(".")[0]
-    holder = own.get(outer) or own.get(f"module:{outer}") if outer else None
+    holder = own.get(outer) or own.get(BLOCK_NAME + outer) if outer else None
     return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
 
 

@@ -135,7 +135,7 @@ def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:
     """Return every text of a draft that is redacted."""
     facts = draft.facts
     headings = "\n".join((draft.entity, draft.title, facts.signature)).replace(memory_writer.WITHIN, "\n")
-    return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies)
+    return (draft.text, draft.card, headings, facts.docstring, *facts.imports, *facts.dependencies, *facts.defines)
 
 
 def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:

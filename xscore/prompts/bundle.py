@@ -26,7 +26,7 @@ from xscore.prompts.bundle_parts import (
     provenance_text,
 )
 from xscore.prompts.left_out import LeftOut, LeftOutCause, name_methods, show_in_part, telling_words, without_stubs
-from xscore.records.memory import Candidate, Kind, Layer, Memory
+from xscore.records.memory import BLOCK_NAME, Candidate, Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
@@ -245,7 +245,7 @@ def _laid_out(included: Sequence[BundlePiece]) -> tuple[BundlePiece, ...]:
         header = piece.header if memory.path not in opened else ""
         opened.add(memory.path)
         text = piece.text
-        if memory.kind in OUTLINE_KINDS and (stubs := members[memory.path, memory.entity.removeprefix("module:")]):
+        if memory.kind in OUTLINE_KINDS and (stubs := members[memory.path, memory.entity.removeprefix(BLOCK_NAME)]):
             text = name_methods(without_stubs(_shown(piece.entry), stubs))
         pieces.append(replace(piece, text=text, header="" if header.strip() in own_text else header))
     return tuple(pieces)

@@ -88,6 +88,10 @@ class Relation(StrEnum):
     REFERENCES = "references"
 
 
+BLOCK_NAME = "module:"
+"""Begins the entity of a block of module-level code, whose name is made up: `module:imports`, `module:after run`."""
+
+
 class CodeFacts(Struct, frozen=True, kw_only=True):
     """What the parser extracted besides the text."""
 
@@ -98,6 +102,8 @@ class CodeFacts(Struct, frozen=True, kw_only=True):
     dependencies: tuple[str, ...] = ()
     complexity: int = 0
     """1 + branches (cyclomatic); 0 if not applicable."""
+    defines: tuple[str, ...] = ()
+    """Values and one-line types that a block of module-level code defines."""
 
 
 class MemoryDetails(Struct, frozen=True, kw_only=True):

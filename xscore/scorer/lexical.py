@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
-from xscore.records.memory import Candidate
+from xscore.records.memory import BLOCK_NAME, Candidate
 from xscore.records.turn import Turn
 from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm, weigh_candidates
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
-from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, query_terms, split_word
+from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
 
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
@@ -178,7 +178,9 @@ class _ScoredPool:
         self.terms = _terms(turn, own=_own_name(candidates))
         self.evidence = weigh_candidates(candidates, dict(vectors()), self.terms)
         found = find_mentions(turn.task, turn.errors)
-        self.named: Mapping[str, NamedInTask] = find_named(found, candidates) if found != Mentions() else {}
+        self.named: Mapping[str, NamedInTask] = (
+            find_named(found, candidates, defining=self._defining(found.names)) if found != Mentions() else {}
+        )
         words = _scores(self.evidence, candidates, self.named)
         self.scores = (
             [lift_by_likeness(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
@@ -186,6 +188,17 @@ class _ScoredPool:
         for row, candidate in enumerate(candidates if stale else ()):
             self.scores[row] *= STALE if candidate.id in stale else 1.0
         self._hits: dict[int, list[int]] | None = None
+
+    def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
+        """Return the blocks that define a value of each name, which their own made-up names do not say."""
+        hashes = {last: split_word(last)[-1:] for last in (name.rpartition(".")[2] for name in names)}
+        wanted = {term: last for last, terms in hashes.items() for _, term in terms}
+        hits, found = self.evidence.hits, dict[str, list[Candidate]]()
+        for hit in (hits.fields & WHOLE_NAME).nonzero()[0].tolist():
+            candidate, term = self.candidates[hits.row[hit]], self.terms[hits.term[hit]].term
+            if term.hash in wanted and candidate.entity.startswith(BLOCK_NAME):
+                found.setdefault(wanted[term.hash], []).append(candidate)
+        return found
 
     def _cosine(self, row: int) -> float:
         return self.likeness.get(self.candidates[row].id, 0.0)

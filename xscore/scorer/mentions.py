@@ -13,7 +13,7 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from xscore.platform.near_names import nearest_names
-from xscore.records.memory import Candidate
+from xscore.records.memory import BLOCK_NAME, Candidate
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""
@@ -45,7 +45,7 @@ _CODE_NAME = re.compile(
     r"`([^\W\d][\w.:]*)(?:\(\))?`"
     r"|(?<![\w.`])([^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+)"
     r"|(?<![\w.`])([^\W\d]\w*)(?=\(\))"
-    r"|(?<![\w.`])((?:[a-z0-9]+_\w+|_+[a-z]\w*|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*)\b)"
+    r"|(?<![\w.`])((?:[a-z0-9]+_\w+|[A-Z0-9]+_[A-Z]\w*|_+[a-z]\w*|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*)\b)"
 )
 
 
@@ -102,11 +102,13 @@ def without_frames(text: str) -> str:
     return text
 
 
-def find_named(found: Mentions, candidates: Sequence[Candidate]) -> Mapping[str, NamedInTask]:
-    """Return the candidates that are named, by id."""
+def find_named(
+    found: Mentions, candidates: Sequence[Candidate], *, defining: Mapping[str, Sequence[Candidate]] = {}
+) -> Mapping[str, NamedInTask]:
+    """Return the candidates that are named, by id. defining: the blocks that define a value of each name."""
     result: dict[str, NamedInTask] = {}
     if found.names:
-        for candidate, strength, words in _by_name(found.names, candidates):
+        for candidate, strength, words in _by_name(found.names, candidates, defining):
             result.setdefault(candidate.id, NamedInTask()).add(strength, words)
     if found.files or found.frames:
         for candidate, strength, words in _by_place(found, candidates):
@@ -114,16 +116,18 @@ def find_named(found: Mentions, candidates: Sequence[Candidate]) -> Mapping[str,
     return result
 
 
-def _by_name(names: Iterable[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
-    wanted: dict[str, list[Candidate]] = {name.rpartition(".")[2]: [] for name in names}
+def _by_name(
+    names: Iterable[str], candidates: Sequence[Candidate], defining: Mapping[str, Sequence[Candidate]]
+) -> Iterator[tuple[Candidate, float, str]]:
+    wanted = {last: [*defining.get(last, ())] for last in (name.rpartition(".")[2] for name in names)}
     for candidate in candidates:
-        last = candidate.entity.rpartition(".")[2]
+        last = _last_name(candidate)
         if last in wanted:
             wanted[last].append(candidate)
     yield from _by_near_name([last for last, bearers in wanted.items() if not bearers], candidates)
     for name in names:
         bearers = wanted[name.rpartition(".")[2]]
-        full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer)}".endswith(f".{name}")]
+        full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer, name)}".endswith(f".{name}")]
         chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
         if strength and len(chosen) <= MOST_BEARERS:
             yield from ((bearer, strength / len(chosen) ** 0.25, f"task names `{name}`") for bearer in chosen)
@@ -132,7 +136,8 @@ def _by_name(names: Iterable[str], candidates: Sequence[Candidate]) -> Iterator[
 def _by_near_name(unknown: Sequence[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
     bearers: dict[str, list[Candidate]] = {}
     for candidate in candidates if unknown else ():
-        bearers.setdefault(candidate.entity.rpartition(".")[2], []).append(candidate)
+        bearers.setdefault(_last_name(candidate), []).append(candidate)
+    bearers.pop("", None)
     for name in unknown[:MOST_MISSPELT]:
         for near in nearest_names(name, bearers, limit=1, likeness=NEAR_LIKENESS):
             if len(bearers[near]) <= MOST_BEARERS:
@@ -158,7 +163,7 @@ def _in_frame(frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]) -> 
         return
     for inside in by_path[path]:
         spans = inside.start_line <= frame.line <= inside.end_line
-        if spans or (frame.function and inside.entity.rpartition(".")[2] == frame.function):
+        if spans or (frame.function and _last_name(inside) == frame.function):
             yield inside, frame.strength, f"error passes {path}:{frame.line}"
 
 
@@ -186,10 +191,18 @@ def _shared(path: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _dotted(candidate: Candidate) -> str:
-    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both its ending."""
+def _last_name(candidate: Candidate) -> str:
+    """Return the last part of its name; empty for a block of module-level code, whose name is made up."""
+    return "" if candidate.entity.startswith(BLOCK_NAME) else candidate.entity.rpartition(".")[2]
+
+
+def _dotted(candidate: Candidate, name: str) -> str:
+    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both its ending.
+
+    name: what a block defines, as the task writes it.
+    """
     module = candidate.path.rpartition(".")[0].replace("/", ".")
-    return f"{module}.{candidate.entity}"
+    return f"{module}.{candidate.entity if _last_name(candidate) else name.rpartition('.')[2]}"
 
 
 def _slashes(path: str) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform.hashing import file_id
+from xscore.records.memory import BLOCK_NAME
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile, decode_mentions
 from xscore.store.index_rows import IndexChanges, LinksDue, TotalChanges
@@ -154,7 +155,7 @@ def _is_changed(before: _StoredMemory | None, after: _StoredMemory) -> bool:
 
 def _default_export(memories: Mapping[str, _StoredMemory]) -> set[str]:
     """Return what `import alias from` this file may mean: what is named so, or the only top-level entity."""
-    tops = {id_ for id_, one in memories.items() if "." not in one.entity and not one.entity.startswith("module:")}
+    tops = {id_ for id_, one in memories.items() if "." not in one.entity and not one.entity.startswith(BLOCK_NAME)}
     named = {id_ for id_, one in memories.items() if last_name(one.entity) in ("default", "exports")}
     return named | (tops if len(tops) == 1 else set())
 

@@ -120,7 +120,7 @@ def make_memory(
         return _named(parts, ordinal), 0
     raw = Memory(id="-", content_hash="-", text_hash="-", **parts)
     facts, particulars, from_file = raw.facts, raw.particulars, raw.source is MemorySource.INDEX
-    names = (facts.signature, *facts.imports, *facts.dependencies)
+    names = (facts.signature, *facts.imports, *facts.dependencies, *facts.defines)
     redactor = _Redactor(
         (raw.entity, raw.title, raw.key, *names, particulars.origin, particulars.session, particulars.author),
         known=known,
@@ -253,6 +253,7 @@ class _Redactor:
             docstring=self.redact(facts.docstring),
             imports=tuple(map(self.redact_name, facts.imports)),
             dependencies=tuple(map(self.redact_name, facts.dependencies)),
+            defines=tuple(map(self.redact_name, facts.defines)),
         )
 
     def redact_particulars(self, said: MemoryDetails) -> MemoryDetails:

@@ -1,10 +1,12 @@
 """What a name that a user types stands for, and the names nearest to one that stands for nothing.
 
-A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method` or the last part of an entity's
-name; a path may be cut at its front (`cache.py` for `src/cache.py`). Nothing is ranked here: several memories may bear
-one name. Trade-off: a name without a path reads the names of all memories.
+A name is a memory's id, `path`, `path:12`, `path:12-40`, `path::entity`, `Class.method`, the last part of an entity's
+name, or a module-level value, which stands for the block that defines it. A path may be cut at its front (`cache.py`
+for `src/cache.py`). Nothing is ranked here: several memories may bear one name. Trade-off: a name without a path reads
+the names of all memories.
 """
 
+import json
 import os
 import re
 import sqlite3
@@ -30,12 +32,14 @@ _SAME_LINES = f"{_IN_FILE} AND start_line = ?2 AND end_line = ?3 ORDER BY id"
 _AROUND = f"{_IN_FILE} AND start_line <= ?2 AND end_line >= ?3 ORDER BY end_line - start_line, id LIMIT 1"
 _TOUCHED = f"{_IN_FILE} AND start_line <= ?3 AND end_line >= ?2 ORDER BY start_line, id"
 _BEARERS = """
-    SELECT id FROM memory WHERE source = 'index' AND entity <> '' AND (entity = ?1
-        OR substr(entity, -length(?1) - 1) = '.' || ?1 OR substr(entity, -length(?1) - 3) = ' > ' || ?1)
+    SELECT id FROM memory WHERE source = 'index' AND entity <> '' AND (entity = ?1 OR entity NOT GLOB 'module:*' AND (
+        substr(entity, -length(?1) - 1) = '.' || ?1 OR substr(entity, -length(?1) - 3) = ' > ' || ?1))
     ORDER BY path, start_line, id
 """
+_LIKELY_BLOCKS = "SELECT id, terms FROM memory WHERE layer = 'graph' AND entity GLOB 'module:*' AND instr(terms, ?)"
 _ENTITIES = (
     "SELECT DISTINCT path || '::' || entity FROM memory WHERE source = 'index' AND layer = 'graph' AND entity <> ''"
+    " AND entity <> 'module:imports' AND entity NOT GLOB 'module:after *'"
     " ORDER BY path, start_line, id"
 )
 
@@ -63,6 +67,7 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
     for colons in islice(re.finditer("::", name), MOST_COLONS):  # a path may have them too
         files, entity = _files(connection, name[: colons.start()]), name[colons.end() :]
         found = [id_ for file in files for query in queries for id_ in _column(connection, query, file, entity)]
+        found = found or [id_ for file in files for id_ in _blocks_defining(connection, entity, file)]
         if found:
             return found
     lines = _LINES.fullmatch(name)
@@ -76,7 +81,21 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
                 return found
     in_file = f"{_IN_FILE} ORDER BY start_line, id"
     whole = [id_ for file in _files(connection, name) for id_ in _column(connection, in_file, file)]
-    return whole or (_column(connection, _BEARERS, name) if name else [])
+    return whole or (_column(connection, _BEARERS, name) or _blocks_defining(connection, name) if name else [])
+
+
+def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") -> list[str]:
+    """Return the ids of the blocks of module-level code that define a value, in one file or in any."""
+    from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+    from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
+
+    ids = list[str]()
+    for _, term in split_word(name)[-1:]:
+        for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
+            if any(one == term and fields & WHOLE_NAME for one, _, fields in TERM_ENTRY.iter_unpack(terms)):
+                ids.append(id_)
+    found = select_memories(connection, f"id {IN_JSON_LIST}", (json.dumps(ids),))
+    return [one.id for one in found if name in one.facts.defines and path in ("", one.path)]
 
 
 def near_names(connection: sqlite3.Connection, name: str) -> list[str]:

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from msgspec import Struct, json
 
-from xscore.records.memory import Memory
+from xscore.records.memory import BLOCK_NAME, Memory
 
 TERM_EMBEDDER = "terms-2"
 """Names this format, in column `memory.terms`; change it with any change of splitting, stemming or layout."""
@@ -57,9 +57,16 @@ class QueryTerm(Struct, frozen=True):
     """Occurrences in the task."""
 
 
-def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", signature: str = "") -> bytes:
-    """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each hash once."""
-    marks = _marks(path=path, entity=entity, heading=f"{title} {signature}")
+def term_vector(
+    memory_text: str, *, path: str, entity: str, title: str = "", signature: str = "", defines: Iterable[str] = ()
+) -> bytes:
+    """Return the sparse vector of one memory: `TERM_ENTRY` entries in no particular order, each hash once.
+
+    defines: the names that a block of module-level code has instead of its made-up one.
+    """
+    if entity.startswith(BLOCK_NAME):
+        title, entity = title.removeprefix(entity), ""
+    marks = _marks(path=path, entity=entity, heading=f"{title} {signature}", defines=defines)
     counts = Counter(dict.fromkeys(marks, 0))
     counts.update(_terms(memory_text))
     size, frequencies = len(counts), counts.values()
@@ -75,8 +82,14 @@ def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", si
 
 def memory_vector(memory: Memory) -> bytes:
     """Return the sparse vector of a memory."""
+    facts = memory.facts
     return term_vector(
-        memory.text, path=memory.path, entity=memory.entity, title=memory.title, signature=memory.facts.signature
+        memory.text,
+        path=memory.path,
+        entity=memory.entity,
+        title=memory.title,
+        signature=facts.signature,
+        defines=facts.defines,
     )
 
 
@@ -191,16 +204,19 @@ _DOUBLED = frozenset("bdgkmnprtv")
 """Consonants that double before an ending; `pass`, `diff`, `fuzz` and `call` end in two of their own."""
 
 
-def _marks(*, path: str, entity: str, heading: str) -> dict[int, int]:
+def _marks(*, path: str, entity: str, heading: str, defines: Iterable[str]) -> dict[int, int]:
     """Return the field flags of each term."""
     owner, _, name = entity.rpartition(" > " if " > " in entity else ".")
-    own = [*_terms(name)]
     marks = _marks_of_path(path).copy()
-    for terms, mark in ((own, NAME), (_terms_of_owner(owner), OWNER), (_terms(heading), HEADING)):
+    for terms, mark in ((_terms_of_owner(owner), OWNER), (_terms(heading), HEADING)):
         for term in terms:
             marks[term] = marks.get(term, 0) | mark
-    if own and len(_words(name)) == 1:
-        marks[own[-1]] |= WHOLE_NAME
+    for one in (name, *defines):
+        own = [*_terms(one)]
+        for term in own:
+            marks[term] = marks.get(term, 0) | NAME
+        if own and len(_words(one)) == 1:
+            marks[own[-1]] |= WHOLE_NAME
     return marks
 
 

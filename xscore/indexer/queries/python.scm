@@ -29,7 +29,7 @@
 (class_definition body: (block . (expression_statement . (string) @doc .)))
 
 ; Names that module-level code gives to values.
-(module (expression_statement (assignment left: (identifier) @constant)))
+(module (expression_statement (assignment left: [(identifier) @constant (pattern_list (identifier) @constant)])))
 (module (_) @statement)
 
 ; Uses.
