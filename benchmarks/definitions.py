@@ -3,8 +3,8 @@
     python benchmarks/definitions.py rust PATH [--show 10]
 
 PATH is a source tree; ctags (https://ctags.io, built with JSON) must be on the path. A definition counts as found if
-one of ours has its name and its line. Signatures without a body are none of ours, and what stands inside a function
-belongs to it.
+one of ours has its name and its line. Two kinds of tags are in a memory of ours without being one, and are counted
+apart: what stands inside a function or a test, and a signature without a body.
 """
 
 import argparse
@@ -34,18 +34,27 @@ CTAGS_NAMES = {
     "php": ("PHP", "class interface function trait"),
     "shell": ("Sh", "function"),
     "lua": ("Lua", "function"),
+    "kotlin": ("Kotlin", "class interface object method"),
+    "elixir": ("Elixir", "module function macro protocol implementation guard"),
     "python": ("Python", "class function member"),
 }
 """Our name of a language -> its name and the kinds of definitions at ctags."""
 
+TITLED = ""
+"""The name of a test that is named by its title: ctags knows none."""
+
+WITHOUT_BODIES = frozenset({"java", "csharp", "php", "cpp", "kotlin"})
+"""Languages whose tags include signatures."""
+
 
 class Found(NamedTuple):
-    """One definition: the last part of its name, without type parameters; lines from 1."""
+    """One definition: the last part of its name, without type parameters; lines from 1; does it hold what is in it?"""
 
     path: str
     name: str
     start: int
     end: int
+    is_whole: bool = False
 
 
 def plain_name(written: str) -> str:
@@ -56,8 +65,8 @@ def plain_name(written: str) -> str:
     return re.split(r"::|[.:]", name)[-1].split(" ")[-1]
 
 
-def by_ctags(files: list[Path], language: str) -> list[Found]:
-    """Return what ctags finds."""
+def by_ctags(files: list[Path], language: str) -> tuple[list[Found], set[tuple[str, str]]]:
+    """Return what ctags finds of our kinds, and the path and name of everything that it finds."""
     name, kinds = CTAGS_NAMES[language]
     command = [
         "ctags",
@@ -70,13 +79,15 @@ def by_ctags(files: list[Path], language: str) -> list[Found]:
     ]
     listed = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, check=True).stdout
     tags = [json.loads(line) for line in listed.splitlines()]
-    return [
+    found = [
         Found(tag["path"], plain_name(tag["name"]), tag["line"], tag.get("end", tag["line"]))
         for tag in tags
         if tag.get("kind") in kinds.split()
+        and plain_name(tag["name"])
         and not tag["name"].startswith(("__anon", "TEST", "TYPED_TEST"))
-        and (tag["kind"] != "macro" or name == "Rust" or tag.get("signature"))
+        and (tag["kind"] != "macro" or name in ("Rust", "Elixir") or tag.get("signature"))
     ]
+    return found, {(tag["path"], plain_name(tag["name"])) for tag in tags}
 
 
 def by_queries(files: list[Path]) -> list[Found]:
@@ -90,11 +101,23 @@ def by_queries(files: list[Path]) -> list[Found]:
             print(f"{path}: {error}", file=sys.stderr)
             continue
         for entity in entities:
-            if entity.definition.kind in {"test", "suite"} and source.language.name != "rust":
-                continue  # named by its title
-            name = entity.definition.owner if entity.definition.kind == "extension" else plain_name(entity.name)
-            found.append(Found(str(path), name, entity.start + 1, entity.end + 1))
+            kind = entity.definition.kind
+            name = entity.definition.owner if kind == "extension" else plain_name(entity.name)
+            if kind in {"test", "suite"} and source.language.name != "rust":
+                name = TITLED
+            is_whole = kind in {"function", "method", "test", "suite"}
+            found.append(Found(str(path), name, entity.start + 1, entity.end + 1, is_whole))
     return found
+
+
+def is_signature(tag: Found, language: str) -> bool:
+    """Return whether the declaration at a tag ends before any body: by `;`, or in Kotlin with its line."""
+    rows = Path(tag.path).read_text("utf-8", "replace").splitlines()[tag.start - 1 : tag.start + 20]
+    text = re.sub(r"//.*", "", "\n".join(rows))
+    while text != (shorter := re.sub(r"\([^()]*\)|<[^<>]*>", "", text)):
+        text = shorter
+    ends = re.search(r"[;{=]" if language != "kotlin" else r"[\n{=]", text)
+    return ends is not None and ends[0] in ";\n"
 
 
 def main() -> None:
@@ -106,15 +129,26 @@ def main() -> None:
     options = parser.parse_args()
     name = options.language
     files = [path for path in options.path.rglob("*") if path.is_file() and language_of(str(path)).name == name]
-    theirs, ours = by_ctags(files, name), by_queries(files)
+    theirs, tagged = by_ctags(files, name)
+    ours = by_queries(files)
     lines: dict[tuple[str, str], list[Found]] = defaultdict(list)
+    wholes: dict[str, list[Found]] = defaultdict(list)
     for one in ours:
         lines[one.path, one.name].append(one)
-    missed = [tag for tag in theirs if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])]
-    tagged = {(tag.path, tag.name) for tag in theirs}
-    extra = [one for one in ours if (one.path, one.name) not in tagged]
-    recall, precision = 1 - len(missed) / max(1, len(theirs)), 1 - len(extra) / max(1, len(ours))
-    print(f"{name}: {len(files)} files, {len(theirs)} tags; recall {recall:.3f}, precision {precision:.3f}")
+        if one.is_whole:
+            wholes[one.path].append(one)
+    absent = [tag for tag in theirs if not any(a.start <= tag.start <= a.end for a in lines[tag.path, tag.name])]
+    inside = {tag for tag in absent if any(a.start <= tag.start <= a.end for a in wholes[tag.path])}
+    signatures = {tag for tag in absent if name in WITHOUT_BODIES and tag not in inside and is_signature(tag, name)}
+    missed = [tag for tag in absent if tag not in inside and tag not in signatures]
+    named = [one for one in ours if one.name != TITLED]
+    extra = [one for one in named if (one.path, one.name) not in tagged]
+    asked = len(theirs) - len(inside) - len(signatures)
+    print(
+        f"{name}: {len(files)} files, {len(theirs)} tags, {len(inside)} inside a function or a test, "
+        f"{len(signatures)} signatures; recall of the others {1 - len(missed) / max(1, asked):.3f} "
+        f"(of all {1 - len(absent) / max(1, len(theirs)):.3f}), precision {1 - len(extra) / max(1, len(named)):.3f}"
+    )
     for label, some in (("missed", missed), ("only ours", extra)):
         for one in sorted(some, key=lambda one: one.start - one.end)[: options.show]:
             print(f"  {label}: {one.path}:{one.start}-{one.end} {one.name}")

@@ -237,15 +237,31 @@ run_it all
         """\
 import shop.money
 
-class Cart(val items: List<Int>) {
+class Cart
+internal constructor(val items: List<Int>) : Basket<Int>, Named {
     fun total(): Int {
         return money(items)
+    }
+
+    companion object {
+        @JvmStatic public fun empty(): Cart = Cart(listOf())
+    }
+}
+
+@Serializable
+data object Open : State
+
+@Serializable
+enum class Size {
+    SMALL, LARGE;
+    fun price(): Int {
+        return 1
     }
 }
 
 fun helper(): Int = 1
 """,
-        "module:imports | Cart | Cart.total | helper",
+        "module:imports | Cart | Cart.total | Cart.empty | Open | Size | Size.price | helper",
     ),
     "Cart.swift": (
         """\
@@ -325,6 +341,14 @@ def test_a_method_belongs_to_the_type_of_its_receiver() -> None:
         ("src/cart.cc", "shop.Cart.lock"),
     ]:
         assert pieces_of(path, SOURCES[path][0])[name].kind is Kind.METHOD
+
+
+def test_rows_stay_where_a_constructor_has_its_own() -> None:
+    """Kotlin's constructor below its class moves no row, and the text of the memory is the file's."""
+    pieces = pieces_of("src/Cart.kt", SOURCES["src/Cart.kt"][0])
+    assert pieces["Cart.total"].text.startswith("    fun total(): Int {\n        return money(items)")
+    assert "internal constructor(val items: List<Int>) : Basket<Int>, Named {" in pieces["Cart"].text
+    assert pieces["Size"].text.startswith("@Serializable\nenum class Size {")
 
 
 def test_what_is_said_of_an_entity_is_read() -> None:

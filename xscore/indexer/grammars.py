@@ -1,10 +1,11 @@
-"""Load the grammar of a language from its wheel, or say why it cannot be loaded.
+"""Load the grammar of a language from its wheel, or say why it cannot be loaded; blank what a grammar cannot place.
 
 It parses nothing. Trade-off: a grammar counts as usable once it loads; that it fits our query shows at the first file.
 """
 
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from tree_sitter import Parser
 
 NOT_INSTALLED = "the grammar is not installed"
+_MACRO = (
+    rb"(?m)^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
+    rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
+    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
+    rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
+)
+"""A line of the preprocessor, which stays, or a macro to blank."""
+_KOTLIN_MODIFIER = (
+    rb"\b(?:actual|annotation|data|enum|expect|inner|value)(?=(?:[ \t]+[a-z]+){0,6}[ \t]+"
+    rb"(?:class|constructor|fun|interface|object|typealias|va[lr])\b)"
+)
+_KOTLIN_CONSTRUCTOR = rb"(?<=[\w>`])\n((?:[ \t]|(?:internal|private|protected|public|@\w+)\b)+)constructor\("
 
 
 def load_parser(language: Language) -> "tuple[Parser, Grammar]":
@@ -71,3 +84,35 @@ def has_grammar(language: str) -> bool:
 def without_grammar(languages: Iterable[str]) -> list[str]:
     """Return those of these languages whose grammar cannot be used, so that their files are read as text."""
     return [name for name in languages if grammar_problem(name)]
+
+
+def for_grammar(data: bytes, language: Language) -> bytes:
+    """Return a file as its grammar can read it. Rows and names stay where they are."""
+    prepare = _PREPARED.get(language.family or language.name)
+    return data if prepare is None else prepare(data)
+
+
+def _without_macros(data: bytes) -> bytes:
+    """Blank macros before a declaration, behind its parameters or alone on a row, which the grammars cannot place.
+
+    `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
+    """
+
+    def blank(found: re.Match[bytes]) -> bytes:
+        before, macro = found["before"] or found["head"] or b"", found["macro"] or found["tail"]
+        return found[0] if macro is None else before + b" " * len(macro)
+
+    return re.sub(_MACRO, blank, data)
+
+
+def _in_plain_kotlin(data: bytes) -> bytes:
+    """Blank what the grammar takes for names: modifiers behind an annotation, those of a constructor on its own row.
+
+    Such a constructor joins the row of its class, and the end of that row follows its `(`: no other row moves.
+    """
+    data = re.sub(_KOTLIN_MODIFIER, lambda found: b" " * len(found[0]), data)
+    return re.sub(_KOTLIN_CONSTRUCTOR, lambda found: b" " * len(found[1]) + b"constructor(\n", data)
+
+
+_PREPARED: dict[str, Callable[[bytes], bytes]] = {"c": _without_macros, "kotlin": _in_plain_kotlin}
+"""Family of languages -> what is done to a file before its grammar reads it."""

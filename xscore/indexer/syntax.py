@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.grammars import load_parser
+from xscore.indexer.grammars import for_grammar, load_parser
 from xscore.indexer.languages import Language
 from xscore.records.memory import CodeFacts, Kind
 
@@ -101,13 +101,6 @@ _TABS, _DEEP_INDENT = bytes.maketrans(b"\t", b" "), b" " * MAX_DEPTH
 _MARKS_APART = rb"(?:[-?:][ \t]+|>[ \t]*){%d}" % MAX_DEPTH
 """A rule of dashes nests nothing."""
 _INDENT = rb"(?m)^[ \t]+"
-_MACRO = (
-    rb"(?m)^[ \t]*#(?:[^\n\\]|\\[\s\S])*"
-    rb"|(?P<before>^[ \t]*|[\s;{}>])(?P<macro>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)"
-    rb"(?=[ \t]+[A-Za-z_~]|[ \t]*$)"
-    rb"|(?P<head>\)\s{0,80}(?:const\s{1,80})?)(?P<tail>[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:\([^()\n;{}]{0,200}\))?)(?=\s*[{;])"
-)
-"""A line of the preprocessor, which stays, or a macro to blank."""
 _ENTITY_CAPTURES = (
     *("overload", "test", "suite", "function", "class", "extension", "namespace", "scope", "type"),
     *("section", "subsection"),
@@ -183,7 +176,7 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     parser, query = _loaded(language)
     if query is None:
         raise GrammarGaveUp(f"the installed {language.name} grammar does not fit its queries")
-    parsed = _without_macros(data) if language.family == "c" else data
+    parsed = for_grammar(data, language)
     deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
     try:
@@ -198,19 +191,6 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     return _collect(data, matches)
-
-
-def _without_macros(data: bytes) -> bytes:
-    """Blank macros before a declaration, behind its parameters or alone on a row, which the grammars cannot place.
-
-    `class API_EXPORT Pool {`, `LIB_BEGIN_NAMESPACE`. Bytes and rows stay where they are.
-    """
-
-    def blank(found: re.Match[bytes]) -> bytes:
-        before, macro = found["before"] or found["head"] or b"", found["macro"] or found["tail"]
-        return found[0] if macro is None else before + b" " * len(macro)
-
-    return re.sub(_MACRO, blank, data)
 
 
 def _is_too_deep(data: bytes) -> bool:

@@ -1,8 +1,8 @@
 (class_declaration name: (_) @name) @class
 (class_declaration name: (_) @name (class_body) @body) @class
 (class_declaration name: (_) @name (enum_class_body) @body) @class
+(object_declaration name: (_) @name) @class
 (object_declaration name: (_) @name (class_body) @body) @class
-(companion_object (class_body) @body) @scope
 (function_declaration name: (_) @name (function_body) @body) @function
 (secondary_constructor "constructor" @name (block) @body) @function
 (type_alias type: (_) @name) @type
