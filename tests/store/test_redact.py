@@ -23,6 +23,34 @@ def test_every_provider_key_is_found(seed: int) -> None:
             assert found.text.count("\n") == line.count("\n")
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        r"\n",
+        r"\t",
+        r"\x1b[31m",
+        r"\033[1;31m",
+        "\x1b[0m",
+        r"\u0020",
+        r"\x20",
+        "%20",
+        "-",
+        "_",
+        "KEY_",
+        "=",
+        "'",
+        "`",
+        "é",
+    ],
+)
+def test_a_key_right_behind_an_escape_or_a_sign_is_found(before: str) -> None:
+    """Source text writes a line break as two characters; the second is no part of the key behind it."""
+    for name, key in provider_keys(Forge(3)).items():
+        if name not in ("sentry_key", "telegram_token"):  # their keys stand inside
+            found = redact(f'x = "{before}{key}"').text
+            assert found.endswith('>"') and key[-12:] not in found, (name, found)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_secret_glued_to_a_fence_is_found(seed: int) -> None:
     """The dashes of `-----END … KEY-----` are no part of a key before or behind them."""
@@ -60,6 +88,7 @@ def test_pem_blocks_lose_their_bodies(kind: str) -> None:
         "concatenated": "KEY = (\n" + "\n".join(f'    "{line}\\n"' for line in lines) + "\n)\nz = 3",
         "head": "x = 1\n" + "\n".join(lines[:5]),
         "tail": "\n".join(lines[3:]) + "\nafter = 1",
+        "lower case": "\n".join([lines[0].lower(), *lines[1:-1], lines[-1].lower()]),
     }
     for name, text in forms.items():
         found = redact(text)
@@ -110,6 +139,7 @@ INNOCENT = [
     'headers["Authorization"] = f"Bearer {token}"',
     'PEM = re.compile("-----BEGIN PRIVATE KEY-----(.*?)-----END PRIVATE KEY-----")',
     "sk-learn-is-not-a-key-at-all",
+    '<div class="lds-sk-circle-fade12-dot3 la_sk-cube-grid_x4">',
     "for key, token in tokens.items(): pass",
     "max_tokens = 4096",
     "request.withCredentials = !!config.withCredentials;",

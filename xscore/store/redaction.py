@@ -171,11 +171,11 @@ def _pem_bodies(text: str) -> Iterator[SecretSpan]:
     for index, fence in enumerate(fences):
         before = fences[index - 1] if index else None
         after = fences[index + 1] if index + 1 < len(fences) else None
-        if fence["side"] == "BEGIN":
-            closed = after is not None and after["side"] == "END"
+        if _opens(fence):
+            closed = after is not None and not _opens(after)
             start, limit = fence.end(), after.start() if after else len(text)
             stop = limit if closed else _body_end(text, start, limit)
-        elif before is not None and before["side"] == "BEGIN":
+        elif before is not None and _opens(before):
             continue
         else:
             start, stop = _body_start(text, fence.start(), before.end() if before else 0), fence.start()
@@ -216,7 +216,11 @@ def _without_edges(text: str, start: int, stop: int) -> tuple[int, int]:
 @cache
 def _fence() -> re.Pattern[str]:
     kinds = "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in secret_rules().pem.items())
-    return re.compile(rf"-----(?P<side>BEGIN|END) (?:{kinds})-----")
+    return re.compile(rf"-----(?P<side>BEGIN|END) (?:{kinds})-----", re.IGNORECASE)
+
+
+def _opens(fence: re.Match[str]) -> bool:
+    return fence["side"].upper() == "BEGIN"
 
 
 MAX_PASSES = 10
