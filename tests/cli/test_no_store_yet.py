@@ -128,3 +128,21 @@ def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
     (folder / ".xscore").symlink_to(tmp_path / "nowhere")
     assert xscore("report", cwd=folder).returncode == 6
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> None:
+    """status, a turn over no memory and `index -v` agree on the files kept out, also where they are all of them."""
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    (tmp_path / "yarn.lock").write_text("x\n")
+    assert "a.png: binary\nyarn.lock: lockfile\n" in xscore("index", "-v", cwd=tmp_path).stderr
+    (tmp_path / "b.py").write_text("x = 1\n")
+    xscore("index", cwd=tmp_path)
+    counted = {"binary": 1, "lockfile": 1}
+    assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == counted
+    assert "2 kept out: 1 binary, 1 lockfile; `xscore index -v`" in xscore("status", cwd=tmp_path).stdout
+    (tmp_path / "b.py").unlink()
+    assert "(2 kept out: 1 binary, 1 lockfile;" in xscore("ask", "what", cwd=tmp_path).stderr
+    (tmp_path / "yarn.lock").unlink()
+    asked = json.loads(xscore("ask", "what", "--json", cwd=tmp_path).stdout)
+    assert asked["kept_out"] == {"binary": 1}
+    assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == {"binary": 1}

@@ -109,7 +109,7 @@ def answers(draw: st.DrawFn) -> Answer:
         ),
         checkpoint=draw(words),
         continues=draw(words),
-        excluded_files=draw(counts),
+        kept_out={"binary": draw(counts)},
     )
 
 

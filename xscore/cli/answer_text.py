@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.phrases import describe_unjudged, quote_task
+from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
 from xscore.platform.text import (
     counted,
@@ -36,9 +36,6 @@ INDEX_SHOWN_FROM_S = 1.0
 WITHIN_REACH = 0.7
 """A near miss is named if its score is at least this share of the threshold."""
 ASSUMED_PRICES = {"free": "a model server of this machine: taken as free", "vendor": "a gateway: at the vendor's price"}
-NO_MEMORIES = (
-    "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
-)
 NOTHING_CHOSEN_HINT = (
     "Lower --threshold, name the file you are in with --file, or say the task in the words of the code."
 )
@@ -87,8 +84,11 @@ def render_paths(answer: Answer) -> str:
 
 def _nothing_chosen(answer: Answer) -> str:
     judged = answer.coverage.candidates - answer.coverage.unjudged
+    if not answer.coverage.candidates:
+        kept_out = describe_kept_out(answer.kept_out) or "no file is indexed"
+        return f"Nothing was chosen: there are no memories here to judge ({kept_out})."
     if not judged:
-        return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
+        return "Nothing was chosen: nothing was judged."
     nearest = "The nearest:" if shown_memories(answer) else "None comes close."
     return f"Nothing was chosen: none of {judged:,} judged memories reached {_cut(answer)}. {nearest}"
 

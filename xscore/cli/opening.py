@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
+from xscore.cli.terminal import Terminal
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root, user_config_file
-from xscore.platform.text import counted
 
 if TYPE_CHECKING:
     from xscore.cli.progress import TurnObserver
@@ -69,7 +69,7 @@ def run_turn(
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
 
     if make:
-        _refuse_empty_folder(start, loaded.settings)
+        _refuse_empty_folder(start, loaded.settings, flags.terminal)
 
     async def inside() -> T:
         async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
@@ -102,7 +102,7 @@ def opened_store(
         yield store
 
 
-def _refuse_empty_folder(start: Path, settings: "Settings") -> None:
+def _refuse_empty_folder(start: Path, settings: "Settings", terminal: Terminal) -> None:
     """Raise NothingMatched, before a store is made, where there is no file to read."""
     from xscore.store.opening import has_store
 
@@ -116,10 +116,10 @@ def _refuse_empty_folder(start: Path, settings: "Settings") -> None:
         return
     kept_out = found.files.excluded.by_reason
     if kept_out:
-        count = counted(found.files.seen, "file")
-        from xscore.cli.text_layout import render_counts
+        from xscore.cli.phrases import describe_kept_out, list_kept_out
 
-        message = f"there is nothing to read in {root.path}: {count}, all kept out ({render_counts(kept_out)})"
+        terminal.notes(list_kept_out(found.files.excluded) if terminal.verbose else ())
+        message = f"there is nothing to read in {root.path}: {describe_kept_out(kept_out)}"
     else:
         message = f"there is nothing to read in {root.path}: the folder is empty"
     raise NothingMatched(message, hint="Go to a folder with source or text. No store was made.")

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, format_tokens, one_line
 from xscore.records.events import JudgeEstimate, Progress
+from xscore.records.memory import ExcludedCounts
 from xscore.records.receipt import Coverage
 from xscore.records.reports import Estimate
 from xscore.records.turn import SessionInfo, WorkingSession
@@ -35,6 +36,20 @@ def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
         return f"None of the {coverage.candidates:,} candidates was judged ({why})"
     verb = "is" if coverage.unjudged == 1 else "are"
     return f"{coverage.unjudged:,} of {counted(coverage.candidates, 'candidate')} {verb} unjudged ({by_cause})"
+
+
+def describe_kept_out(by_reason: Mapping[str, int]) -> str:
+    """`572 kept out: 500 bundle, 72 lockfile; `xscore index -v` lists them`; empty if there are none."""
+    ordered = sorted(by_reason.items(), key=lambda item: (-item[1], item[0]))
+    why = ", ".join(f"{count:,} {reason}" for reason, count in ordered)
+    return f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them" if why else ""
+
+
+def list_kept_out(excluded: ExcludedCounts) -> list[str]:
+    """One line for each file kept out of the index, and how many more there are."""
+    lines = [f"{one_line(file.path)}: {file.reason}" for file in excluded.sample]
+    more = sum(excluded.by_reason.values()) - len(lines)
+    return [*lines, *([f"and {more:,} more"] if more else [])]
 
 
 RUN_AGAIN = "run the same command again to continue; existing judgments cost nothing"

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from xscore.cli.main import STARTED_AT
 from xscore.cli.opening import opened_store, read_settings, run_turn
 from xscore.cli.options import ANSWERER, COUNT, JUDGE, NO_GIT, Flags, command
-from xscore.cli.phrases import format_age
+from xscore.cli.phrases import describe_kept_out, format_age, list_kept_out
 from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError, install_hint
@@ -120,7 +120,7 @@ def _render_index(report: IndexReport, *, verbose: bool) -> str:
             ("kinds", render_counts(memories.by_kind)),
             ("edges", render_counts(report.edges)),
             ("kept out", render_counts(files.excluded.by_reason) if kept_out else ""),
-            *(("", f"{one_line(file.path)}: {file.reason}") for file in files.excluded.sample if verbose),
+            *(("", line) for line in list_kept_out(files.excluded) if verbose),
             ("secrets", secrets if report.secrets_redacted else ""),
             ("left", _still_left(report.files_left) if report.files_left else ""),
             ("took", format_seconds(time.monotonic() - STARTED_AT)),
@@ -187,6 +187,7 @@ def _render_status(found: StoreStatus) -> str:
             *root,
             ("store", f"{one_line(found.store)}  {format_bytes(found.bytes)}{trusted}"),
             ("files", f"{found.files:,}" + (f", {_still_left(found.files_left)}" if found.files_left else "")),
+            ("", describe_kept_out(found.kept_out)),
             ("memories", f"{found.memories:,}"),
             ("layers", render_counts(found.by_layer)),
             ("kinds", render_counts(found.by_kind)),
@@ -201,7 +202,9 @@ def _render_status(found: StoreStatus) -> str:
             ("last hook", _describe_hook_failure(found.hook_failure, now=time.time()) if found.hook_failure else ""),
         ]
     )
-    return facts if found.files else f"{facts}\n\nNothing is indexed yet: run `xscore index`."
+    if found.files or found.background.doing:
+        return facts
+    return f"{facts}\n\nNothing is indexed" + ("." if found.kept_out else " yet: run `xscore index`.")
 
 
 _USER = re.compile(r"://\S*@")

@@ -60,8 +60,7 @@ CHECKPOINT_PAGES = 16_000
 """Pages of the journal in a large run before they are copied to the database."""
 HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
-MAX_PROCESSES = 8
-_SAMPLE = 20
+MAX_PROCESSES, _SAMPLE = 8, 1_000
 _PARSING, _SLOW = "index_parsing", "index_slow"
 
 ChangedFile = tuple[str, str, os.stat_result]
@@ -198,6 +197,7 @@ class _IndexRun:
             self.parse_changed()
         elif index_rows.read_meta(self.connection, index_rows.FILES_LEFT):
             index_rows.write_meta(self.connection, index_rows.FILES_LEFT, "")
+        index_rows.note_kept_out(self.connection, Counter(one.reason for one in self.excluded))
         if not (self.files_left or self.is_late):
             self.link()
 

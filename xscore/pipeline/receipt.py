@@ -209,7 +209,7 @@ def make_receipt(run: "TurnRun", ranking: "Ranking") -> Answer:
         reasons=run.reasons_account,
         carried_over=_carried_over(run, coverage),
         second_draws=_count_second_draws(run),
-        excluded_files=sum(opened.index.files.excluded.by_reason.values()),
+        kept_out=opened.index.files.excluded.by_reason,
         files_left=opened.index.files_left,
         ranked_by=run.ranked_by,
         judges=judge_shares(run.outcomes, origins, parts.judge.identity, run.taken_over),

@@ -11,7 +11,7 @@ from xscore.records.reports import StoreStatus
 from xscore.settings import Settings
 from xscore.store import opening
 from xscore.store.hook_state import hook_state_file, read_hook_state
-from xscore.store.index_rows import GRAMMARS_MISSING, files_left, read_meta
+from xscore.store.index_rows import GRAMMARS_MISSING, files_kept_out, files_left, read_meta
 from xscore.store.redaction import redact
 from xscore.store.store import Store
 from xscore.store.turns import latest_turn_id
@@ -40,6 +40,7 @@ def read_store_status(store: Store, settings: Settings) -> StoreStatus:
         bytes=sum(file.stat().st_size for file in store.path.parent.glob(f"{store.path.name}*")),
         files=count("file WHERE excluded = ''"),
         files_left=files_left(connection),
+        kept_out=files_kept_out(connection),
         memories=count("memory"),
         by_layer=grouped("memory", "layer"),
         by_kind=grouped("memory", "kind"),

@@ -261,6 +261,7 @@ class ExcludedCounts(Struct, frozen=True):
 
     by_reason: dict[str, int]
     sample: tuple[Excluded, ...]
+    """At most 1,000 of them."""
 
 
 class FileCounts(Struct, frozen=True, kw_only=True):

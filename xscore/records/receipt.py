@@ -269,7 +269,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     second_draws: SecondDraws = SecondDraws()
     reasons: ReasonsAccount = ReasonsAccount()
     carried_over: CarriedOver = CarriedOver()
-    excluded_files: int = 0
+    kept_out: dict[str, int] = {}
+    """Files that are not in the index, by reason."""
     files_left: int = 0
     """Changed files that the deadline left out of the index, so that no memory of them could be judged."""
     ranked_by: str = ""

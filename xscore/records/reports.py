@@ -110,6 +110,8 @@ class StoreStatus(Struct, frozen=True, kw_only=True):
     files: int
     files_left: int = 0
     """Files that the latest run has left to the next; 0: the index was complete."""
+    kept_out: dict[str, int] = {}
+    """Files that the latest run kept out of the index, by reason."""
     memories: int
     by_layer: dict[str, int]
     by_kind: dict[str, int]

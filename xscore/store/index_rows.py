@@ -156,6 +156,8 @@ TOTALS = "index_totals"
 """Key in `meta`: the cached totals; a writer of index rows changes or removes it."""
 FILES_LEFT = "index_files_left"
 """Key in `meta`: how many files a run that was stopped has left to the next."""
+KEPT_OUT = "index_kept_out"
+"""Key in `meta`: how many files are kept out of the index, by reason."""
 GRAMMARS_MISSING = "index_without_grammar"
 """Key in `meta`: the languages of indexed files whose grammar was not installed."""
 
@@ -164,6 +166,19 @@ def files_left(connection: sqlite3.Connection) -> int:
     """Return how many files the latest run has left to the next. Raises StoreDamaged."""
     with damage_if_invalid("the count of files left"):
         return int(read_meta(connection, FILES_LEFT) or 0)
+
+
+def files_kept_out(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return how many files the latest run kept out, by reason. Raises StoreDamaged."""
+    with damage_if_invalid("the count of files kept out"):
+        return msgspec.json.decode(read_meta(connection, KEPT_OUT) or "{}", type=dict[str, int])
+
+
+def note_kept_out(connection: sqlite3.Connection, by_reason: dict[str, int]) -> None:
+    """Store how many files the latest run kept out, if that has changed."""
+    written = msgspec.json.encode(by_reason, order="sorted").decode() if by_reason else ""
+    if written != read_meta(connection, KEPT_OUT):
+        write_meta(connection, KEPT_OUT, written)
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str:

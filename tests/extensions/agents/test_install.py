@@ -76,6 +76,21 @@ def test_what_the_agent_reads(client: str, scope: str, xscore: Run, project: Pat
         assert command.startswith(f"{program} hook {hook} --client {client}")
 
 
+def test_removal_can_be_previewed_and_never_installs(xscore: Run, project: Path) -> None:
+    """--remove --print shows the removal and writes nothing; --write beside --remove or --print is refused."""
+    words = ("agent", "install", "--client", "claude-code")
+    for clash in (("--remove", "--write"), ("--write", "--remove"), ("--print", "--write"), ("--write", "--print")):
+        assert xscore(*words, *clash, cwd=project).returncode == 2
+    assert files_of(project) == {}
+    install(xscore, project, "claude-code", "project", "--write")
+    written = files_of(project)
+    for preview in (("--remove", "--print"), ("--print", "--remove")):
+        shown = install(xscore, project, "claude-code", "project", *preview)
+        assert '-      "command": "xscore"' in shown
+        assert "\n+" not in shown.replace("\n+++", "")
+        assert files_of(project) == written
+
+
 def test_a_file_in_use_keeps_what_is_in_it(xscore: Run, project: Path, own_home: Path) -> None:
     """Settings with others' hooks, a private file with its mode, and a user's own skill survive both ways."""
     settings, state = own_home / ".claude/settings.json", own_home / ".claude.json"

@@ -13,7 +13,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -284,35 +284,41 @@ def _read(path: Path) -> bytes | None:
 @command()
 @click.option("--client", required=True, type=click.Choice(list(CLIENTS)), help="The agent.")
 @click.option("--scope", default="project", type=click.Choice(SCOPES), help="This project (default), or all of yours.")
-@click.option(
-    "--print", "mode", flag_value="print", default="print", help="Show the change and write nothing (default)."
-)
-@click.option("--write", "mode", flag_value="write", help="Make the change.")
-@click.option("--remove", "mode", flag_value="remove", help="Remove it again; everything else in the files stays.")
-def install(*, client: str, scope: str, mode: str, flags: Flags) -> None:
+@click.option("--print", "only_print", is_flag=True, help="Write nothing; show the change, or the removal.")
+@click.option("--write", is_flag=True, help="Make the change.")
+@click.option("--remove", is_flag=True, help="Remove it again; everything else in the files stays.")
+def install(*, client: str, scope: str, only_print: bool, write: bool, remove: bool, flags: Flags) -> None:
     """Add hooks, the MCP server and a skill to an agent's own files; everything else in them stays.
 
     The hooks add context to every prompt. No key is written: xscore reads keys from the environment.
     """
+    if write and (only_print or remove):
+        raise UsageError(f"--write and {'--remove' if remove else '--print'} exclude each other", hint="Give one.")
     chosen = _target(client, cast(Scope, scope))
-    edits = plan_removal(chosen) if mode == "remove" else plan_install(chosen)
-    if mode != "print":
+    edits = plan_removal(chosen) if remove else plan_install(chosen)
+    is_preview = only_print or not (write or remove)
+    if not is_preview:
         write_edits(edits, chosen.base)
     body = [{"path": str(one.path), "action": one.action, "entries": list(one.entries)} for one in edits]
     changed = [one for one in edits if one.action != "unchanged"]
-    shown = _diff(changed) if mode == "print" else _summary(changed)
-    none = "already installed: nothing to change" if mode != "remove" else "not installed: nothing to remove"
+    shown = _diff(changed) if is_preview else _summary(changed)
+    none = "not installed: nothing to remove" if remove else "already installed: nothing to change"
+    mode = "print" if is_preview else "remove" if remove else "write"
     flags.terminal.print_result({"mode": mode, "files": body}, shown, none=none)
     flags.terminal.notes([f"{one.path}: {one.note}" for one in edits if one.note])
-    if mode == "print" and changed:
-        flags.terminal.note("nothing was written; add --write to make the change")
-    if scope == "project" and mode != "remove" and shutil.which("xscore") is None:
-        flags.terminal.note(
-            "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
-        )
+    if is_preview and changed:
+        more = "leave --print out" if remove else "add --write"
+        flags.terminal.note(f"nothing was written; {more} to make the change")
+    if not remove:
+        flags.terminal.notes(_warnings(client, cast(Scope, scope)))
+
+
+def _warnings(client: str, scope: Scope) -> Iterator[str]:
+    if scope == "project" and shutil.which("xscore") is None:
+        yield "`xscore` is not on your PATH, where the agent looks for it: put it there, or use --scope user"
     other: Scope = "project" if scope == "user" else "user"
-    if mode != "remove" and installed_entries(_target(client, other)):
-        flags.terminal.note(f"also installed for --scope {other}: hooks run twice per prompt until you --remove one")
+    if installed_entries(_target(client, other)):
+        yield f"also installed for --scope {other}: hooks run twice per prompt until you --remove one"
 
 
 @command()
