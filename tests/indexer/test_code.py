@@ -113,7 +113,7 @@ def test_module_code_stands_in_blocks() -> None:
 
 
 VALUES = {
-    "a.py": ("import os\n\nlog = os.environ\nLIMIT: int = 3\nLOW, TOP = 1, 2\n", "log LIMIT LOW TOP", "LIMIT"),
+    "a.py": ("import os\n\nlog = os.environ\nT = 1\nLIMIT: int = 3\nLOW, TOP = 1, 2\n", "log T LIMIT LOW TOP", "LIMIT"),
     "a.ts": (
         "const fs = require('fs');\nexport const email = z.string(),\n  MOST = 3;\nexport type Id = string;\n",
         "email MOST Id",

@@ -72,7 +72,7 @@ def render_lines(answer: Answer) -> str:
     A memory below the threshold, kept because of --min-keep, is marked.
     """
     return "\n".join(
-        f"{_place(memory)}  {memory.score:.2f}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
+        f"{_place(memory)}  {memory.score_text}{_below(memory)}  {one_line(memory.reason) or _name(memory)}"
         for memory in answer.selected
     )
 
@@ -122,7 +122,7 @@ def render_near_misses(answer: Answer) -> str:
 
 
 def _misses(what: str, found: Sequence[Selected], way: str) -> str:
-    names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in found[:MISSES_SHOWN])
+    names = ", ".join(f"{_name(miss)} {miss.score_text}" for miss in found[:MISSES_SHOWN])
     more = f" and {len(found) - MISSES_SHOWN} more" if len(found) > MISSES_SHOWN else ""
     return faint(f"{what}: {names}{more} ({way})") if found else ""
 
@@ -277,7 +277,7 @@ def _below(memory: Selected) -> str:
 
 def _entry(memory: Selected) -> list[str]:
     name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
-    head = f"{bold(f'{memory.score:.2f}')}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
+    head = f"{bold(memory.score_text)}  {_place(memory)}  {bold(one_line(name) or memory.kind)}"
     if below := _below(memory):
         head += faint(f" {below}")
     if memory.carried_from:

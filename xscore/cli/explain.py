@@ -155,7 +155,7 @@ def _render_explanation(found: Explanation) -> str:
         rows.append(("raw score", f"{memory.raw_score:.2f}" + _origin(memory)))
         rows += [("judged twice", " and ".join(f"{score:.2f}" for score in memory.draws))] if memory.draws else []
         rows += [("boost", f"+{one.amount:.2f} {one.name}: {one_line(one.because)}") for one in memory.boosts]
-        rows.append(("score", f"{memory.score:.2f}, threshold {found.threshold:g}, at most {found.top_k} kept"))
+        rows.append(("score", f"{memory.score_text}, threshold {found.threshold:g}, at most {found.top_k} kept"))
         rows.append(("reason", one_line(memory.reason)))
     if found.rank is not None:
         rows.append(("rank", f"{found.rank}"))

@@ -229,7 +229,7 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
 def _block_name(found: Syntax, span: tuple[int, int], defined: Sequence[str], above: Entity | None) -> str:
     """Name a block by the first value that it defines, by its imports, or by the entity above it."""
     start, end = span
-    telling = (name for name in defined if not name.startswith("__") and name.strip("_").lower() not in _LOGGERS)
+    telling = (one for one in defined if len(one) > 1 and one[:2] != "__" and one.strip("_").lower() not in _LOGGERS)
     if first := next(telling, ""):
         return first
     imported = bisect_left(found.imports, start, key=lambda one: one.row)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from xscore.settings import IndexSettings
     from xscore.store.encoded_files import EncodedFile
 
-INDEX_VERSION = "15"
+INDEX_VERSION = "16"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 MANY_FILES = 400
 """With more files, parsing processes are worth their start."""

@@ -126,7 +126,8 @@ def _in_receipt(memories: Mapping[str, Memory], receipt: Answer, connection: sql
         elif is_kept:
             said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
         elif short > 0:
-            said = f"It was not chosen: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
+            gap = f"{short:.2f}" if short >= 0.005 else f"{short:.1g}"
+            said = f"It was not chosen: {score} is {gap} short of the threshold. Lower --threshold to keep it."
         else:
             said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
         missed = "near_miss" if short < NEAR_THRESHOLD - SCORE_TOLERANCE else "below_threshold"
@@ -225,12 +226,12 @@ def _score_sum(shown: Selected) -> str:
     """Format the score as a sum."""
     drawn = f", the mean of {shown.draws[0]:.2f} and {shown.draws[1]:.2f}" if shown.draws else ""
     if not shown.boosts:
-        return f"{shown.score:.2f}{drawn and f' ({drawn[2:]})'}"
+        return f"{shown.score_text}{drawn and f' ({drawn[2:]})'}"
     parts = [
         f"{shown.raw_score:.2f} from the judge{drawn}",
         *(f"{boost.amount:.2f} {boost.name}" for boost in shown.boosts),
     ]
-    return f"{shown.score:.2f} ({' + '.join(parts)})"
+    return f"{shown.score_text} ({' + '.join(parts)})"
 
 
 def _ordinal(place: int) -> str:

@@ -136,6 +136,12 @@ class Selected(Struct, frozen=True, kw_only=True):
     carried_from: str = ""
     """The earlier turn under whose wording it was judged; empty: it was judged under this one."""
 
+    @property
+    def score_text(self) -> str:
+        """The score with two digits, or as many more as tell it from a threshold that it is below."""
+        forms = [f"{self.score:.{digits}f}" for digits in range(2, 9)]
+        return next((form for form in forms if self.score >= self.threshold or float(form) < self.threshold), forms[0])
+
 
 class SecondDraws(Struct, frozen=True):
     """Judgments near their threshold, of which a decision model is asked twice; the score is the mean."""

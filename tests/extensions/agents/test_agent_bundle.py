@@ -45,7 +45,7 @@ def test_what_is_below_the_cut_looks_different() -> None:
     near = replace(CHOSEN, id="m_2", path="b.py", score=0.61, below_threshold=True)
     answer = replace(ANSWER, selected=(CHOSEN,), near_misses=(near,))
     text = render_agent_bundle(answer, {"m_1": BODY, "m_2": "secret_body"}, max_chars=9_500)
-    assert "\n~ b.py:1-2  0.61, below the cut of 0.70\n" in text
+    assert "\n~ b.py:1-2  0.61, below the cut of 0.7\n" in text
     assert text.index("NOT relevant enough") > text.index("return x")
     assert "secret_body" not in text
 

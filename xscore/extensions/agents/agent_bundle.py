@@ -124,11 +124,11 @@ def _place(one: Selected) -> str:
 def _entry_line(one: Selected) -> str:
     said = one.reason or (one.entity if one.path else "")
     stale = "stale: the code it cites has changed. " if one.is_stale else ""
-    return f"{_place(one)}  {one.score:.2f}  {stale}{quoted(said, REASON_CHARS)}".rstrip()
+    return f"{_place(one)}  {one.score_text}  {stale}{quoted(said, REASON_CHARS)}".rstrip()
 
 
 def _below_line(one: Selected) -> str:
-    return f"~ {_place(one)}  {one.score:.2f}, below the cut of {one.threshold:.2f}"
+    return f"~ {_place(one)}  {one.score_text}, below the cut of {one.threshold:g}"
 
 
 def _bodies(shown: Sequence[Selected], texts: Mapping[str, str], *, room: int, trace: str) -> list[str]:
