@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 def plain_name(written: str) -> str:
     """`a::B<T>.c#2` -> `c`."""
-    name = written.partition("#")[0]
+    name = re.sub(r"#\d+", "", written)
     while name != (shorter := re.sub(r"<[^<>]*>", "", name)):
         name = shorter
     return re.split(r"::|[.:]", name)[-1].split(" ")[-1]

@@ -293,7 +293,7 @@ object Cart {
   def empty: Cart = new Cart(Nil)
 }
 """,
-        "module:imports | Cart | Cart.total | Cart#2 | Cart#2.empty",
+        "module:imports | Cart | Cart.total | Cart#2 | Cart.empty",
     ),
     "cart.lua": (
         """\

@@ -63,14 +63,10 @@ class Entity(Struct):
 def outline(found: Syntax, lines: Sequence[str]) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty objects."""
     entities = _without_idle_scopes(_without_namespaces(_nested(found, lines)))
-    renamed: dict[int, str] = {}
     seen: Counter[str] = Counter()
     for entity in entities:
-        if entity.parent is not None and id(entity.parent) in renamed and entity.parent.definition.kind != "extension":
-            entity.name = entity.parent.name + entity.name.removeprefix(renamed[id(entity.parent)])
         seen[entity.name] += 1
         if seen[entity.name] > 1:
-            renamed[id(entity)] = entity.name
             entity.name = f"{entity.name}#{seen[entity.name]}"
     return entities
 

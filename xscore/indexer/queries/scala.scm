@@ -1,6 +1,8 @@
 (class_definition name: (_) @name) @class
 (class_definition name: (_) @name body: (_) @body) @class
+(object_definition name: (_) @name) @class
 (object_definition name: (_) @name body: (_) @body) @class
+(package_object name: (_) @name body: (_) @body) @class
 (trait_definition name: (_) @name) @class
 (trait_definition name: (_) @name body: (_) @body) @class
 (enum_definition name: (_) @name body: (_) @body) @class
