@@ -15,8 +15,8 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import StoredJudgments
-from xscore.cache.judgments import _KNOWN_OF_TURN, insert_judgments, read_judgments
+from xscore.cache.judgment_store import StoredJudgments, insert_judgments
+from xscore.cache.judgments import _KNOWN_OF_TURN, read_judgments
 from xscore.cache.keys import judge_key
 from xscore.platform.database import transaction
 from xscore.records.judgment import JudgeIdentity, Judgment

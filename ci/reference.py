@@ -16,8 +16,7 @@ from typing import Any
 import click
 from msgspec import Meta
 
-from xscore.cli.failures import EXIT_CODES
-from xscore.cli.main import HELP_OPTIONS, xscore_command
+from xscore.cli.main import EXIT_CODES, HELP_OPTIONS, xscore_command
 from xscore.cli.repository import format_setting
 from xscore.platform.errors import ProviderError, XscoreError
 from xscore.settings import hosts as settings_hosts

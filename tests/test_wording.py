@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from xscore.platform.text import (
+from xscore.platform.figures import (
     DASH,
-    counted,
     format_bytes,
     format_difference,
     format_dollars,
     format_duration,
     format_mean,
-    format_place,
     format_seconds,
     format_share,
     format_time,
     format_tokens,
 )
+from xscore.platform.text import counted, format_place
 
 FIGURES: dict[Callable[..., str], dict[Any, str]] = {
     format_dollars: {

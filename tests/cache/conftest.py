@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from sqlite3 import Connection
 
-from xscore.cache.judgments import insert_judgments
+from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.keys import JudgmentKey, judge_key
 from xscore.platform import database
 from xscore.records.judgment import JudgeIdentity, Judgment

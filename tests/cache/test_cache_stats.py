@@ -5,7 +5,7 @@ from sqlite3 import Connection
 
 from tests.cache.test_sweep import NOW, asked, job, judged, remembered
 from tests.store.conftest import function
-from xscore.cache import judgments
+from xscore.cache import judgment_store
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.platform import database
 from xscore.store.opening import connect_store
@@ -37,7 +37,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     asked(connection, "a", NOW - DAY)
     figures(connection, "t_aj1", 4, 0)
     with database.transaction(connection):
-        judgments.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
+        judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     found = look(connection, path)
     assert (found.judgments, found.turns, found.reasons, found.unreachable, found.hearsay) == (8, 3, 8, 1, 1)
     assert [

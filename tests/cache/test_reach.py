@@ -7,7 +7,7 @@ import pytest
 
 from tests.cache.test_sweep import NOW, judged, remembered
 from tests.store.conftest import function
-from xscore.cache.judgments import insert_judgments
+from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
 from xscore.cache.stats import cache_stats
 from xscore.platform import database

@@ -7,8 +7,8 @@ from sqlite3 import Connection
 import pytest
 
 from tests.store.conftest import function
-from xscore.cache import judgments
-from xscore.cache.judgments import insert_judgments
+from xscore.cache import judgment_store
+from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -157,10 +157,10 @@ def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection
     for turn_key in ("a", "b", "c"):
         judged(connection, turn_key, [*memories, function("x"), function("y")])
     with database.transaction(connection):
-        judgments.keep_untrusted(connection, ("a", "j2", 0), [("0" * 32, 0.5)])
+        judgment_store.keep_untrusted(connection, ("a", "j2", 0), [("0" * 32, 0.5)])
     for sweep in (PruneOptions(max_judgments=100), PruneOptions(max_judgments=5)):
         before = connection.total_changes
         foreseen = preview_prune(connection, sweep, now=NOW)
         assert connection.total_changes == before
         assert prune_judgments(connection, sweep, now=NOW) == foreseen
-    assert left(connection) == {("c", "j1")} and judgments.count_untrusted(connection) == 0
+    assert left(connection) == {("c", "j1")} and judgment_store.count_untrusted(connection) == 0

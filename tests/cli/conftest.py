@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xscore.cli.failures import run_and_report
+from xscore.cli.main import run_and_report
 from xscore.cli.main import xscore_command as front_door
 from xscore.cli.terminal import set_color
 

@@ -18,7 +18,7 @@ from tests.conftest import git
 from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.cache.judgments import insert_judgments
+from xscore.cache.judgment_store import insert_judgments
 from xscore.extensions.exchange.cache_files import ExchangeKey, export_judgments
 from xscore.platform import database
 from xscore.platform.paths import STORE_DIR, STORE_FILE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.cli.failures import EXIT_CODES
+from xscore.cli.main import EXIT_CODES
 from xscore.cli.main import xscore_command as front_door
 
 NAMES = [

@@ -9,7 +9,7 @@ import pytest
 
 from ci.reference import all_errors
 from tests.cli.conftest import Run
-from xscore.cli.failures import EXIT_CODES, run_and_report
+from xscore.cli.main import EXIT_CODES, run_and_report
 from xscore.platform.errors import BudgetExhausted, StoreDamaged, XscoreError
 
 

@@ -19,7 +19,7 @@ from xscore.extensions.sessions.aider import AIDER
 from xscore.extensions.sessions.claude_code import CLAUDE_CODE
 from xscore.extensions.sessions.codex import CODEX
 from xscore.extensions.sessions.session_format import SessionFile, SessionFormat, UnreadableSession
-from xscore.indexer.discovery import decode_text
+from xscore.indexer.admission import decode_text
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
 from xscore.platform.json_lines import parse_lines

@@ -10,7 +10,7 @@ from tests.conftest import MakeRepo, git
 from tests.cost_reports.gate_reports import MEASURED
 from tests.indexer.conftest import RunIndex
 from xscore.cost_reports.gate import baseline_json
-from xscore.indexer.discovery import decode_text, refusal_by_name
+from xscore.indexer.admission import decode_text, refusal_by_name
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused, read_file_under
 from xscore.store.file_bodies import read_with_bodies

@@ -6,7 +6,7 @@ import pytest
 
 from tests.indexer.conftest import unseen_rows
 from tests.indexer.samples import SAMPLES
-from xscore.indexer.discovery import decode_text
+from xscore.indexer.admission import decode_text
 from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import LANGUAGES
 from xscore.indexer.memories import cut_file, source_file

@@ -226,7 +226,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
         (root / name).write_text("def second():\n    return 22\n")
         return data
 
-    monkeypatch.setattr("xscore.indexer.index.read_file_under", read_then_write)
+    monkeypatch.setattr("xscore.indexer.changes.read_file_under", read_then_write)
     run_index(root)
     assert rows(connection, "SELECT entity FROM memory") == [("first",)]
     monkeypatch.undo()

@@ -9,12 +9,15 @@ may be paid for twice.
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING
 
+from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import RunnerMark, process_place, random_hex
+from xscore.platform.sqlite_drivers import KeySource
 
 if TYPE_CHECKING:
     import asyncio  # `status` reads leases, and runs no loop
@@ -95,3 +98,21 @@ class Heartbeat:
             await asyncio.sleep(self._every_s)
             with suppress(StoreError, Error):
                 await self._beat()
+
+
+def refuse_busy_store(path: Path, keys: KeySource) -> None:
+    """Raise StoreError while a running process is judging with the database at `path`."""
+    here, now = process_place(), time.time()
+    try:
+        with closing(database.open_unchecked(path, keys)) as connection, database.damage_if_invalid("a runner"):
+            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
+            marks = [RunnerMark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
+    except (StoreError, Error):  # unreadable: any writer will notice that its file is gone
+        return
+    for mark in marks:
+        if mark.lives(here=here, now=now):
+            where = "" if mark.place == here else f" on {mark.place}"
+            raise StoreError(
+                f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
+                hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
+            )

@@ -14,7 +14,7 @@ from sqlite3 import Connection
 
 from msgspec import Struct
 
-from xscore.cache import judgments
+from xscore.cache import judgment_store
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.processes import is_process_at_work
@@ -217,7 +217,7 @@ def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) ->
             one.count(result)
         kept = [one.turn.query for one in plan if one.is_needed]
         (result.contents,) = connection.execute(_USELESS, (json.dumps(kept),)).fetchone()
-        result.hearsay = judgments.count_untrusted(connection)
+        result.hearsay = judgment_store.count_untrusted(connection)
     return result
 
 
@@ -239,7 +239,7 @@ def prune_judgments(
                 _remove(connection, one)
             one.count(result)
     with database.transaction(connection):
-        result.hearsay = judgments.drop_untrusted(connection)
+        result.hearsay = judgment_store.drop_untrusted(connection)
     last = _BATCH
     while last:
         with database.transaction(connection):

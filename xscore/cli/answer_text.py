@@ -10,16 +10,8 @@ from itertools import islice
 
 from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
 from xscore.cli.text_layout import bold, faint, render_table, truncate
-from xscore.platform.text import (
-    counted,
-    escape_controls,
-    format_dollars,
-    format_place,
-    format_seconds,
-    format_share,
-    format_tokens,
-    one_line,
-)
+from xscore.platform.figures import format_dollars, format_seconds, format_share, format_tokens
+from xscore.platform.text import counted, escape_controls, format_place, one_line
 from xscore.records.calls import Usage
 from xscore.records.judgment import UNRELATED_BELOW, UnjudgedCause
 from xscore.records.receipt import Answer, Latency, Selected, StageUsage
@@ -106,6 +98,12 @@ def _telling_lines(text: str, task: str) -> list[str]:
     hits = {at: sum(word in line.casefold() for word in words) for at, line in enumerate(lines)}
     best = sorted(hits, key=lambda at: (at > 0, -hits[at], at))[:LINES_OF_EACH]
     return [lines[at] for at in sorted(best)]
+
+
+def render_account(answer: Answer, *, verbose: bool) -> list[str]:
+    """Render what was not chosen, what went wrong and who judged, each part by itself."""
+    parts = (render_near_misses, render_absent_reasons, render_unjudged, render_judges, render_carried)
+    return [render(answer) for render in (*parts, *([render_traffic] if verbose else []))]
 
 
 def render_near_misses(answer: Answer) -> str:

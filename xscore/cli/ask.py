@@ -226,13 +226,8 @@ def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     from xscore.cli import answer_text
 
     terminal.notes(answer.warnings)
-    terminal.lines(answer_text.render_near_misses(answer))
-    terminal.lines(answer_text.render_absent_reasons(answer))
-    terminal.lines(answer_text.render_unjudged(answer))
-    terminal.lines(answer_text.render_judges(answer))
-    terminal.lines(answer_text.render_carried(answer))
-    if terminal.verbose:
-        terminal.lines(answer_text.render_traffic(answer))
+    for text in answer_text.render_account(answer, verbose=terminal.verbose):
+        terminal.lines(text)
     if wants_answer and answer.primary is None:
         terminal.note(SET_A_MODEL)
     terminal.lines(answer_text.render_cost_line(answer))

@@ -15,8 +15,9 @@ from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_m
 from xscore.cli.terminal import stdout_columns
 from xscore.cli.text_layout import bold, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
+from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
-from xscore.platform.text import counted, format_dollars, format_place, format_seconds, format_tokens, one_line
+from xscore.platform.text import counted, format_place, one_line
 from xscore.records.events import JudgeEstimate
 from xscore.records.reports import Estimate, Explanation
 

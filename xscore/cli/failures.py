@@ -4,11 +4,9 @@ Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Und
 stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import click
 
@@ -16,45 +14,20 @@ from xscore.cli.terminal import discard_stream, print_json, write_stderr
 from xscore.platform.errors import ExitCode, UsageError, XscoreError
 from xscore.platform.text import escape_controls
 
-EXIT_CODES: dict[ExitCode, str] = {
-    ExitCode.DONE: "done",
-    ExitCode.PARTLY: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a"
-    " session file could not be read, or a question was answered with no",
-    ExitCode.USAGE: "usage; the command or a setting is wrong",
-    ExitCode.NOTHING_JUDGED: "no usable model; or nothing was judged, or `doctor` found something to fix",
-    ExitCode.BUDGET: "budget; a cap stopped it",
-    ExitCode.GATE: "gate; a figure is worse than its baseline",
-    ExitCode.STORE: "store refused or damaged; or erased text is still in its files",
-    ExitCode.NO_ANSWER: "judged, but the answer failed; the context is still printed",
-    ExitCode.INTERNAL: "internal error",
-    ExitCode.INTERRUPTED: "interrupted; what was paid for is kept",
-}
-"""`xscore --help` shows the words before the semicolon."""
 MOST_CHARS = 1_000
 """Of an error's message; a longer one loses its middle."""
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to continue."
 
 
-def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
-    """Run the command, print its error if it raises one, and return the exit code."""
+def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
+    """Print what a command raised, and return the exit code."""
     report = _FailureReport(arguments)
-    _reopen_closed_streams()
-    try:
-        _escape_unencodable()
-        code = work()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        discard_stream(sys.stdout)
-        return 0
-    except click.exceptions.Exit as end:  # --help, --version
-        return end.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return report.tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
-    except click.ClickException as error:
-        return report.click(error)
-    except Exception as error:  # the edge of the program
-        return report.error(error)
-    return code if isinstance(code, int) else 0
+    match error:
+        case click.exceptions.Abort() | KeyboardInterrupt():
+            return report.tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
+        case click.ClickException():
+            return report.click(error)
+    return report.error(error)
 
 
 def error_of(work: Callable[[], object]) -> BaseException | None:
@@ -75,7 +48,7 @@ class _FailureReport:
         self.as_json = "--json" in flags
         self.verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
 
-    def error(self, error: Exception) -> int:
+    def error(self, error: BaseException) -> int:
         """Report an XscoreError by its own message, any other error as a bug."""
         known = find_xscore_error(error)
         if known is not None:
@@ -127,19 +100,3 @@ def find_xscore_error(error: BaseException) -> XscoreError | None:
     if isinstance(error, BaseExceptionGroup):
         return next((known for known in map(find_xscore_error, error.exceptions) if known is not None), None)
     return None
-
-
-def _reopen_closed_streams() -> None:
-    """Open /dev/null for each standard stream that the process was started without (`>&-`).
-
-    Without it, Python has None there, and the next file to be opened takes the number of the stream.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
-
-
-def _escape_unencodable() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")

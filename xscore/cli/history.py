@@ -20,9 +20,10 @@ from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, sta
 from xscore.pipeline.stored_receipt import read_receipt, receipt_body
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched
+from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
 from xscore.platform.sqlite_drivers import REBUILD_HINT
-from xscore.platform.text import counted, format_dollars, format_seconds, format_tokens, one_line
+from xscore.platform.text import counted, one_line
 from xscore.records.calls import CallRecord
 from xscore.records.receipt import Answer
 from xscore.records.reports import AnswerState, ListedTurn

@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xscore.platform.errors import ExitCode
-from xscore.platform.event_loop import resume
 
 InterruptibleResult = TypeVar("InterruptibleResult")
 
@@ -66,6 +65,8 @@ class _InterruptCounter:
 
     async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
         import asyncio
+
+        from xscore.platform.event_loop import resume
 
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()

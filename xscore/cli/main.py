@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from xscore.cli.failures import EXIT_CODES, run_and_report
-from xscore.cli.terminal import OUTPUT
+from xscore.cli.terminal import OUTPUT, discard_stream
 from xscore.platform.errors import ExitCode, UsageError
 
 STARTED_AT = time.monotonic() - time.process_time()
@@ -111,6 +110,22 @@ Set up
 """
 """Section; command, `module:function` inside xscore, one line; below a group (`-`) its commands, and first among them
 the one that the group's name alone runs."""
+
+
+EXIT_CODES: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.PARTLY: "partly done, or nothing matched; candidates are unjudged, an audit found something to do, a"
+    " session file could not be read, or a question was answered with no",
+    ExitCode.USAGE: "usage; the command or a setting is wrong",
+    ExitCode.NOTHING_JUDGED: "no usable model; or nothing was judged, or `doctor` found something to fix",
+    ExitCode.BUDGET: "budget; a cap stopped it",
+    ExitCode.GATE: "gate; a figure is worse than its baseline",
+    ExitCode.STORE: "store refused or damaged; or erased text is still in its files",
+    ExitCode.NO_ANSWER: "judged, but the answer failed; the context is still printed",
+    ExitCode.INTERNAL: "internal error",
+    ExitCode.INTERRUPTED: "interrupted; what was paid for is kept",
+}
+"""`xscore --help` shows the words before the semicolon."""
 
 
 class CommandEntry(NamedTuple):
@@ -250,6 +265,41 @@ def run_command_line() -> NoReturn:
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
     sys.exit(code)
+
+
+def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Run the command, print its error if it raises one, and return the exit code."""
+    _reopen_closed_streams()
+    try:
+        _escape_unencodable()
+        code = work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stream(sys.stdout)
+        return 0
+    except click.exceptions.Exit as end:  # --help, --version
+        return end.exit_code
+    except (Exception, KeyboardInterrupt) as error:  # the edge of the program
+        from xscore.cli.failures import report_failure
+
+        return report_failure(error, arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _reopen_closed_streams() -> None:
+    """Open /dev/null for each standard stream that the process was started without (`>&-`).
+
+    Without it, Python has None there, and the next file to be opened takes the number of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
+
+
+def _escape_unencodable() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _is_hook(arguments: list[str]) -> bool:

@@ -25,7 +25,7 @@ from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.text import format_bytes
+from xscore.platform.figures import format_bytes
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LAYERS_BY_KIND, LayerStats, Statement
 from xscore.store import remembering

@@ -6,8 +6,9 @@ Figures are rounded; the JSON has them exact. It prints nothing.
 from collections.abc import Mapping
 from decimal import Decimal
 
-from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, format_tokens, one_line
-from xscore.records.events import JudgeEstimate, Progress
+from xscore.platform.figures import format_dollars, format_seconds, format_tokens
+from xscore.platform.text import counted, ellipsize, one_line
+from xscore.records.events import IndexProgress, JudgeEstimate, Progress
 from xscore.records.memory import ExcludedCounts
 from xscore.records.receipt import Coverage
 from xscore.records.reports import Estimate
@@ -26,6 +27,37 @@ def describe_binding_limit(judge: JudgeEstimate) -> str:
             return f"bound by the latency of the host, with {counted(judge.concurrency, 'call')} in flight"
     limit = getattr(judge.limits, judge.binding_limit)
     return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
+
+
+def describe_forecast(forecast: JudgeEstimate) -> str:
+    """Say before a long judging what it takes."""
+    dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
+    return (
+        f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
+        f"{dollars} in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)};"
+        " the most promising come first"
+    )
+
+
+def describe_estimate(estimate: Estimate, noun: str) -> str:
+    """Say what something takes and where it sends what, in a few lines, before the user is asked. noun: what it is."""
+    judge = estimate.judge
+    judging_host = [judge.sends_to] if judge.sends_to else []
+    hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
+    sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
+    sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
+    calls = judge.calls + (1 if estimate.primary else 0)
+    took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
+    lines = [f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends {sends}."]
+    if estimate.cost_usd is None and estimate.caps:
+        lines.append("A model has no known price, so caps in dollars cannot limit its calls.")
+    if estimate.binding:
+        from xscore.costs.caps import cap_left_rounded
+
+    for cap in estimate.binding:
+        will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"
+        lines.append(f"It {will} not be finished: {cap_left_rounded(cap)}.")
+    return "\n".join(lines)
 
 
 def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
@@ -78,6 +110,13 @@ def format_total(estimate: Estimate) -> str:
     """`~$0.13`, of judging alone; `up to ~$0.23` with an answer, whose part is a maximum."""
     cost = format_dollars(estimate.cost_usd, estimated=True)
     return f"up to {cost}" if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd else cost
+
+
+def render_index_progress(progress: IndexProgress) -> str:
+    """Render the progress of the index in one plain line."""
+    rate = progress.files / max(progress.elapsed_s, 0.001)
+    left = format_seconds(progress.seconds_left)
+    return f"{progress.files:,} of {progress.of:,} files · {rate:.0f}/s · {left} left"
 
 
 def render_progress(progress: Progress) -> str:

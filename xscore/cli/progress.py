@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.terminal import Terminal, write_stderr
-from xscore.platform.text import counted, format_dollars, format_seconds, one_line
 from xscore.records.events import (
     AnswerText,
     IndexProgress,
@@ -92,10 +91,9 @@ class TurnObserver(Observer):
     def _show_index(self, progress: IndexProgress) -> None:
         if progress.files == progress.of:
             return
-        line = (
-            f"{STAGES['index']}: {progress.files:,} of {progress.of:,} files"
-            f" · {progress.files / max(progress.elapsed_s, 0.001):.0f}/s · {format_seconds(progress.seconds_left)} left"
-        )
+        from xscore.cli.phrases import render_index_progress
+
+        line = f"{STAGES['index']}: {render_index_progress(progress)}"
         if self._terminal.is_live:
             self._drawn().stage(line)
         elif self._terminal.verbose and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
@@ -103,14 +101,9 @@ class TurnObserver(Observer):
             self._terminal.lines(line)
 
     def _announce(self, forecast: JudgeEstimate) -> None:
-        from xscore.cli.phrases import describe_binding_limit
+        from xscore.cli.phrases import describe_forecast
 
-        dollars = "" if forecast.cost_usd is None else f" and about {format_dollars(forecast.cost_usd)},"
-        self.note(
-            f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
-            f"{dollars} in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)};"
-            " the most promising come first"
-        )
+        self.note(describe_forecast(forecast))
 
     def _show_progress(self, progress: Progress) -> None:
         if self._terminal.is_live:
@@ -170,24 +163,9 @@ class TurnObserver(Observer):
 def _confirm_estimate(estimate: "Estimate", noun: str) -> bool:
     import signal
 
-    from xscore.cli.phrases import format_total
+    from xscore.cli.phrases import describe_estimate
 
-    judge = estimate.judge
-    judging_host = [judge.sends_to] if judge.sends_to else []
-    hosts = dict.fromkeys([*judging_host, *([estimate.primary.host] if estimate.primary else [])])
-    sent = counted(judge.to_judge, "memory", "memories") if judging_host else "the chosen memories"
-    sends = f"{sent} to {one_line(', '.join(hosts))}" if hosts else "nothing"
-    calls = judge.calls + (1 if estimate.primary else 0)
-    took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
-    write_stderr(f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took} and sends {sends}.")
-    if estimate.cost_usd is None and estimate.caps:
-        write_stderr("A model has no known price, so caps in dollars cannot limit its calls.")
-    if estimate.binding:
-        from xscore.costs.caps import cap_left_rounded
-
-    for cap in estimate.binding:
-        will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"
-        write_stderr(f"It {will} not be finished: {cap_left_rounded(cap)}.")
+    write_stderr(describe_estimate(estimate, noun))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return click.confirm("Continue?", default=False, err=True)

@@ -20,8 +20,9 @@ from xscore.cli.phrases import describe_kept_out, format_age, list_kept_out
 from xscore.cli.text_layout import bold, faint, render_counts, render_facts, render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import UsageError, install_hint
+from xscore.platform.figures import format_bytes, format_dollars, format_seconds
 from xscore.platform.paths import decode_path_argument
-from xscore.platform.text import counted, format_bytes, format_dollars, format_seconds, mask_key, one_line
+from xscore.platform.text import counted, mask_key, one_line
 from xscore.records.memory import IndexReport
 from xscore.records.reports import BackgroundStatus, Diagnosis, EffectiveSetting, HookFailure, StoreStatus
 

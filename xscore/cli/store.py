@@ -26,9 +26,10 @@ from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal
 from xscore.cli.text_layout import render_facts
 from xscore.platform.errors import StoreError, UsageError, XscoreError
+from xscore.platform.figures import format_bytes, format_share
 from xscore.platform.paths import STORE_FILE, find_root, user_data_dir
 from xscore.platform.sqlite_drivers import REBUILD_HINT
-from xscore.platform.text import counted, format_bytes, format_share, one_line
+from xscore.platform.text import counted, one_line
 
 if TYPE_CHECKING:
     from xscore.store.store import Store

@@ -26,15 +26,8 @@ from xscore.cost_reports.report_text import (
     report_tables,
     summary_rows,
 )
-from xscore.platform.text import (
-    DASH,
-    ellipsize,
-    escape_controls,
-    format_duration,
-    format_share,
-    format_time,
-    format_tokens,
-)
+from xscore.platform.figures import DASH, format_duration, format_share, format_time, format_tokens
+from xscore.platform.text import ellipsize, escape_controls
 
 CELL_CHARS, TASK_CHARS = 90, 4_000
 CAPTIONS = {"time of": "Time by stage", "evaluated": "Evaluations, newest first"}

@@ -18,16 +18,8 @@ from msgspec.structs import replace
 from xscore.cost_reports.records import Comparison, CostReport, ScoreHistogram, Timing, TurnLine
 from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable, cost_alternatives
 from xscore.platform.clock import DAY_S
-from xscore.platform.text import (
-    DASH,
-    counted,
-    ellipsize,
-    format_dollars,
-    format_duration,
-    format_mean,
-    format_share,
-    format_time,
-)
+from xscore.platform.figures import DASH, format_dollars, format_duration, format_mean, format_share, format_time
+from xscore.platform.text import counted, ellipsize
 
 MAX_BUCKETS = 50
 MODELS = 5

@@ -18,17 +18,16 @@ from xscore.cost_reports.records import (
     Spent,
     counts_candidates,
 )
-from xscore.platform.text import (
+from xscore.platform.figures import (
     DASH,
-    counted,
     format_difference,
     format_dollars,
     format_duration,
     format_share,
     format_time,
     format_tokens,
-    one_line,
 )
+from xscore.platform.text import counted, one_line
 
 EMPTY_LEDGER = "No turn is recorded here yet; `xscore ask` makes the first one."
 EMPTY_PERIOD = "No turn is recorded in this period; leave out --last, --since and --until to see all of them."

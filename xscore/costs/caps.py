@@ -18,8 +18,9 @@ from xscore.platform import money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import BudgetExhausted, StoreDamaged
+from xscore.platform.figures import format_dollars
 from xscore.platform.processes import is_process_at_work
-from xscore.platform.text import format_dollars, one_line
+from xscore.platform.text import one_line
 from xscore.records.reports import CapLeft
 from xscore.settings import BudgetSettings
 

@@ -12,17 +12,17 @@ import sqlite3
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from xscore.indexer.discovery import AdmissionRules, discover_files
+from xscore.indexer.discovery import discover_files
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
-from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import (
@@ -37,31 +37,13 @@ from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 
 if TYPE_CHECKING:
+    from xscore.indexer.admission import AdmissionRules
     from xscore.indexer.languages import Language
-    from xscore.indexer.memories import ParseJob
     from xscore.settings import IndexSettings
-    from xscore.store.encoded_files import EncodedFile
 
 INDEX_VERSION = "16"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
-MANY_FILES = 400
-"""With more files, parsing processes are worth their start."""
-LARGE_BYTES = 64_000
-"""A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
-QUICK_BYTES = 16_000
-"""The same for a run with a deadline: this process cannot stop a grammar."""
-BATCH = 64
-"""Files per transaction."""
-LARGE_BATCH = 256
-"""The same for a large run: each transaction writes most pages of the indexes again."""
-CACHE_KIB = 48_000
-"""SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and again."""
-CHECKPOINT_PAGES = 16_000
-"""Pages of the journal in a large run before they are copied to the database."""
-HURRIED_BATCH = 16
-"""The same for a run with a deadline, which waits for the last one."""
-MAX_PROCESSES, _SAMPLE = 8, 1_000
-_PARSING, _SLOW = "index_parsing", "index_slow"
+_SAMPLE = 1_000
 
 ChangedFile = tuple[str, str, os.stat_result]
 """Portable path, native name, stat."""
@@ -92,7 +74,7 @@ def index_repository(
         from xscore.indexer.languages import add_languages
 
         add_languages(languages)
-    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until, languages=languages)
+    run = IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until, languages=languages)
     run.progress = progress
     with lock_wait_until(connection, until):
         try:
@@ -113,15 +95,18 @@ def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: flo
     """
     started = time.perf_counter()
     with closing(open_empty_store()) as connection:
-        run = _IndexRun(connection, root, settings, now=now, allow_pii=False)
+        run = IndexRun(connection, root, settings, now=now, allow_pii=False)
         run.survey()
-        if next(run._jobs(run.changed), None) is not None:
-            return None
-        run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run._refused]
+        if run.changed:
+            from xscore.indexer.changes import files_to_parse
+
+            if next(files_to_parse(run, run.changed), None) is not None:
+                return None
+        run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
         return run.report(duration_s=time.perf_counter() - started)
 
 
-class _IndexRun:
+class IndexRun:
     """One run, with its counts."""
 
     def __init__(
@@ -138,7 +123,7 @@ class _IndexRun:
         self.languages = languages
         self.profile = index_profile(settings, allow_pii=allow_pii, languages=languages)
         self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
-        self.until, self.rules = until, AdmissionRules(settings)
+        self.until = until
         self.stamps: dict[str, FileStamp] = {}
         self.changed: list[ChangedFile] = []
         """New files, and files whose stamp changed."""
@@ -148,10 +133,17 @@ class _IndexRun:
         self.languages_read: set[str] = set()
         self.changes = index_rows.IndexChanges()
         self.progress: Callable[[int, int], None] = lambda _files, _of: None
-        self._touched: list[FileStamp] = []  # the same bytes at another time
-        self._refused: list[FileStamp] = []
-        self._unread: list[FileStamp] = []  # excluded by name or size
-        self._slow: list[str] = []
+        self.touched: list[FileStamp] = []  # the same bytes at another time
+        self.refused: list[FileStamp] = []
+        self.unread: list[FileStamp] = []  # excluded by name or size
+        self.slow: list[str] = []
+
+    @cached_property
+    def rules(self) -> "AdmissionRules":
+        """Which files are indexed."""
+        from xscore.indexer.admission import AdmissionRules  # lazy: in most turns nothing changed
+
+        return AdmissionRules(self.settings)
 
     @property
     def is_late(self) -> bool:
@@ -161,7 +153,7 @@ class _IndexRun:
     @property
     def files_left(self) -> int:
         """Changed files that are still to be read or written."""
-        return len(self.changed) - self.indexed - len(self._touched) - len(self._refused)
+        return len(self.changed) - self.indexed - len(self.touched) - len(self.refused)
 
     def take_over(self, siblings: Callable[[], Sequence[Path]]) -> list[str]:
         """Take the index of files that are the same in another worktree or clone from there; return a note of it."""
@@ -180,21 +172,18 @@ class _IndexRun:
             until=self.until,
         )
 
-    @property
-    def is_large(self) -> bool:
-        """Whether parsing processes are worth their start."""
-        return len(self.changed) > MANY_FILES
-
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
         _invalidate_if_rules_changed(self.connection, self.profile)
         self.stamps = index_rows.file_stamps(self.connection)
         self.remove_absent(self.survey())
-        if self._unread:
+        if self.unread:
             with transaction(self.connection):
-                index_rows.write_stamps(self.connection, self._unread)
+                index_rows.write_stamps(self.connection, self.unread)
         if self.changed:
-            self.parse_changed()
+            from xscore.indexer.changes import parse_changed  # lazy: in most turns nothing changed
+
+            parse_changed(self)
         elif index_rows.read_meta(self.connection, index_rows.FILES_LEFT):
             index_rows.write_meta(self.connection, index_rows.FILES_LEFT, "")
         index_rows.note_kept_out(self.connection, Counter(one.reason for one in self.excluded))
@@ -204,13 +193,13 @@ class _IndexRun:
     def link(self) -> None:
         """Resolve the mentions of every file that a change may affect."""
         if index_rows.links_due(self.connection):
-            from xscore.indexer.linking import link_changes  # lazy: in most turns nothing changed
+            from xscore.indexer.changes import link_changes  # lazy: in most turns nothing changed
 
             link_changes(self.connection)
 
     def survey(self) -> set[str]:
         """Classify all files; return the paths whose stamps are kept or will be replaced."""
-        listing, rules = discover_files(self.root, git=self.settings.git), self.rules
+        listing = discover_files(self.root, git=self.settings.git)
         self.excluded, self.notes = list(listing.excluded), listing.notes
         present: set[str] = set()
         prefix = os.fspath(self.root.path) + "/"
@@ -227,10 +216,10 @@ class _IndexRun:
                     self.excluded.append(Excluded(path, stamp.excluded))
                 else:
                     self.unchanged += 1
-            elif reason := rules.refusal(path, info):
+            elif reason := self.rules.refusal(path, info):
                 self.excluded.append(Excluded(path, reason))
                 if reason != "secret" and stat.S_ISREG(info.st_mode):  # a path that is a secret is not stored
-                    self._unread.append(FileStamp(path, info.st_size, info.st_mtime_ns, "", "", reason))
+                    self.unread.append(FileStamp(path, info.st_size, info.st_mtime_ns, "", "", reason))
                     if stamp is not None and stamp.excluded:
                         present.add(path)
             else:
@@ -243,41 +232,10 @@ class _IndexRun:
         absent = [path for path in self.stamps if path not in present]
         if absent:
             self.removed += sum(not self.stamps[path].excluded for path in absent)
+            from xscore.store.file_rows import replace_files  # lazy: in most turns nothing changed
+
             with transaction(self.connection):
-                self.changes += self.replace((), absent)
-
-    def replace(self, parsed: "Sequence[EncodedFile]", removed: Sequence[str]) -> index_rows.IndexChanges:
-        """Replace what is stored of these files; call it inside a transaction."""
-        from xscore.store.file_rows import replace_files  # lazy: in most turns nothing changed
-
-        return replace_files(self.connection, parsed, removed)
-
-    def parse_changed(self) -> None:
-        """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
-        from xscore.indexer.grammars import without_grammar
-        from xscore.indexer.memories import parse_encoded
-
-        died = bool(index_rows.read_meta(self.connection, _PARSING))
-        slow = set(index_rows.read_meta(self.connection, _SLOW).splitlines())
-        self.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
-        if self.is_large:
-            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            self.connection.execute("PRAGMA temp_store = MEMORY")  # else each row writes a temporary file
-            self.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        if died or self.is_large:
-            self._write(self._parse_isolated(self.changed))
-        else:
-            index_rows.write_meta(self.connection, _PARSING, "1")
-            most = LARGE_BYTES if self.until is None else QUICK_BYTES
-            self._write(map(parse_encoded, self._jobs([one for one in self.changed if one[2].st_size <= most])))
-            if large := [one for one in self.changed if one[2].st_size > most]:
-                self._write(self._parse_isolated(large, count=1))
-        for key, value in ((_PARSING, ""), (_SLOW, "\n".join(self._slow))):
-            index_rows.write_meta(self.connection, key, value)
-        known = index_rows.read_meta(self.connection, index_rows.GRAMMARS_MISSING).split()
-        missing = {*without_grammar(self.languages_read), *(set(known) - self.languages_read)}
-        index_rows.write_meta(self.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
-        self._settle()
+                self.changes += replace_files(self.connection, (), absent)
 
     def report(self, *, duration_s: float) -> IndexReport:
         """Return the report of the run."""
@@ -300,78 +258,6 @@ class _IndexRun:
             notes=tuple(self.notes),
             files_left=self.files_left,
         )
-
-    def _jobs(self, changed: Sequence[ChangedFile]) -> "Iterator[ParseJob]":
-        """Yield the files to parse, opened one at a time."""
-        from xscore.indexer.memories import ParseJob
-
-        top = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            for path, name, info in changed:
-                if self.is_late:
-                    return
-                read = self._read(top, path, name, info=info)
-                if read is not None:
-                    stamp, text = read
-                    rules = (self.settings.window_lines, self.now, self.allow_pii, self.languages)
-                    yield ParseJob(stamp, text, info.st_mtime_ns, *rules)
-        finally:
-            os.close(top)
-
-    def _read(self, top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
-        known, file_hash, reason = self.stamps.get(path), "", "unreadable"
-        size, mtime_ns = info.st_size, settled_mtime_ns(info, now=self.now)
-        try:
-            data = read_file_under(top, name, max_bytes=self.settings.max_file_bytes)
-            file_hash = file_digest(data)
-            if known is not None and known.file_hash == file_hash and not known.excluded:
-                self._touched.append(FileStamp(path, size, mtime_ns, file_hash, known.language))
-                return None
-            return FileStamp(path, size, mtime_ns, file_hash, ""), self.rules.text_of(data, path)
-        except FileRefused as refusal:
-            reason = str(refusal)
-        except OSError:
-            pass
-        self._refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
-        return None
-
-    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> "Iterator[EncodedFile]":
-        from xscore.indexer.workers import parse_in_processes
-
-        return parse_in_processes(
-            self._jobs(changed),
-            count=count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES),
-            until=self.until,
-            stopped=self._slow.append,
-        )
-
-    def _write(self, results: "Iterator[EncodedFile]") -> None:
-        from xscore.store.encoded_files import in_batches
-
-        size = HURRIED_BATCH if self.until is not None else LARGE_BATCH if self.is_large else BATCH
-        for batch in in_batches(results, size):
-            left = self.files_left - len(batch)
-            with lock_wait_until(self.connection, self.until), transaction(self.connection):
-                self.changes += self.replace(batch, ())
-                index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(left or ""))
-            self.indexed += len(batch)
-            self.languages_read.update(done.stamp.language for done in batch)
-            self.progress(len(self.changed) - self.files_left, len(self.changed))
-            self.secrets += sum(done.secrets_redacted for done in batch)
-            self.notes += [done.note for done in batch if done.note]
-
-    def _settle(self) -> None:
-        """Store the stamps of touched and refused files, and remove the memories of refused ones."""
-        if self._touched or self._refused:
-            known = [self.stamps[stamp.path] for stamp in self._refused if stamp.path in self.stamps]
-            with transaction(self.connection):
-                index_rows.touch_files(self.connection, self._touched)
-                self.changes += self.replace((), [stamp.path for stamp in known])
-                index_rows.write_stamps(self.connection, self._refused)
-            self.unchanged += len(self._touched)
-            self.removed += sum(not stamp.excluded for stamp in known)
-            self.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in self._refused]
-        index_rows.write_meta(self.connection, index_rows.FILES_LEFT, str(self.files_left or ""))
 
 
 def _invalidate_if_rules_changed(connection: sqlite3.Connection, profile: str) -> None:

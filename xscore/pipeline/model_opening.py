@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.cache.judgments import untrusted_scores
+from xscore.cache.judgment_store import untrusted_scores
 from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.costs.call_history import best_cache_ttl_s, calls_handled, gaps_between_turns_s, latest_call_s
 from xscore.costs.ledger import learned_chars_per_token

@@ -6,7 +6,7 @@ It needs no widget and no package beside the kernel's own. Trade-off: each turn 
 import sys
 from typing import Any
 
-from xscore.platform.text import format_dollars, format_seconds
+from xscore.platform.figures import format_dollars, format_seconds
 from xscore.records.events import AnswerText, Kept, Note, Observer, Progress, StageBegan, TurnEvent
 
 

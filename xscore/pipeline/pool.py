@@ -6,10 +6,11 @@ It judges nothing. Memories outside the scope are counted.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from xscore.cache.judgments import read_judgments, read_reasons, take_over_judgments
+from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import FIRST_DRAW, SECOND_DRAW
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.text import counted, one_line
@@ -17,7 +18,9 @@ from xscore.records.judgment import Judgment, Origin, Outcome, Ranked
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope
 from xscore.store.store import Store
-from xscore.store.threads import Wording
+
+if TYPE_CHECKING:
+    from xscore.store.threads import Wording
 
 
 class ThreadPlan(Struct, frozen=True, kw_only=True):
@@ -30,7 +33,7 @@ class ThreadPlan(Struct, frozen=True, kw_only=True):
     """Taken over: they are not sent."""
     spare: Mapping[str, Judgment] = {}
     """Of what is sent; taken where a cap or the deadline comes first."""
-    wordings: Mapping[str, Wording] = {}
+    wordings: "Mapping[str, Wording]" = {}
     """Which turn judged it."""
     first: AbstractSet[str] = frozenset()
     """What is judged before all others."""
@@ -63,7 +66,7 @@ class Pool(Struct, frozen=True):
         carried = self.thread.carried if self.thread else {}
         return sum(one.content_hash in carried for one in self.candidates) if carried else 0
 
-    def wording_of(self, one: Outcome | Ranked) -> Wording | None:
+    def wording_of(self, one: Outcome | Ranked) -> "Wording | None":
         """Return the wording under which it was judged; None: this one."""
         hash_ = one.candidate.content_hash
         if one.origin is not Origin.CARRIED or self.thread is None or hash_ in self.known:
@@ -170,10 +173,13 @@ def known_or_taken_over(
     known = known_judgments(store, turn_key, judge)
     missing = [one.content_hash for one in candidates if one.content_hash not in known and one.layer in FILE_LAYERS]
     stores = store.siblings() if missing else []
+    if not stores:
+        return known
+    from xscore.cache.judgment_store import take_over_judgments  # few turns have one
+
     taken = sum(
         take_over_judgments(store.connection, (turn_key, judge, draw), missing, stores)
         for draw in (FIRST_DRAW, SECOND_DRAW)
-        if stores
     )
     if not taken:
         return known

@@ -36,7 +36,6 @@ from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, Se
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.threads import thread_of_latest_turn
 from xscore.store.working_session import resume_session, session_of_branch
 
 if TYPE_CHECKING:
@@ -177,6 +176,8 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
     renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
     thread = turn.thread
     if turn.follows_latest and not thread:
+        from xscore.store.threads import thread_of_latest_turn
+
         thread = thread_of_latest_turn(parts.store.connection, place)
     if takes_up:
         session = resume_session(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from xscore.cache.judgments import add_reasons
+from xscore.cache.judgment_store import add_reasons
 from xscore.cache.keys import FIRST_DRAW, judge_key
 from xscore.pipeline.fusion import reason_of
 from xscore.pipeline.judging import take_back_cancellation

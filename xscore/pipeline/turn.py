@@ -19,7 +19,6 @@ from xscore.pipeline.prepare import OpenedTurn, deadline_at, index_until, open_t
 from xscore.pipeline.ranking import Ranking, lexical_outcomes, rank
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, StoreError, XscoreError
-from xscore.platform.event_loop import ensure_event_loop
 from xscore.platform.processes import gc_paused, process_identity
 from xscore.platform.text import join_sentences
 from xscore.records.events import JudgeEstimate, Kept
@@ -182,6 +181,8 @@ class TurnRun(Struct):
             exit_code=exit_code,
             error=error,
         )
+        from xscore.platform.event_loop import ensure_event_loop
+
         await ensure_event_loop()
         return await self.parts.listener(closed)
 

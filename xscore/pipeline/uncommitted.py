@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.indexer.discovery import AdmissionRules
 from xscore.platform.errors import UsageError
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -60,6 +59,8 @@ def uncommitted_work(
         return UncommittedWork()
     diff = working_diff(root.path)
     if diff:
+        from xscore.indexer.admission import AdmissionRules
+
         known, rules = file_languages(connection), AdmissionRules(settings)
 
         def is_admitted(path: str) -> bool:

@@ -11,7 +11,6 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from xscore.platform.git_folder import git_folder
-from xscore.platform.text import readable_text
 
 SAFE = (
     "-c", "core.fsmonitor=false",
@@ -138,15 +137,3 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
         elif field:
             seen.setdefault(field, when)
     return tuple((at, path) for path, at in seen.items())
-
-
-def merged_branches(root: Path) -> tuple[str, ...]:
-    """Return the local branches that the last merge or pull brought into HEAD, without the current one.
-
-    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged. Squashed and
-    rebased branches cannot be detected.
-    """
-    form = "--format=%(HEAD)%(refname:lstrip=2)"
-    printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
-    names = readable_text(printed or "").split("\n")
-    return tuple(name[1:] for name in names if name and not name.startswith("*"))

@@ -1,14 +1,10 @@
-"""Format numbers for people, and make text safe to display.
+"""Make text safe to display, and join it to sentences.
 
-Dollars, tokens, seconds, shares and times are formatted the same everywhere, rounded to two or three digits; the JSON
-has the exact values. Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so
-that text from a repository cannot move the cursor, recolor or reorder the output. Stored text is never changed.
+Control characters, bidirectional overrides, lone surrogates and noncharacters are escaped, so that text from a
+repository cannot move the cursor, recolor or reorder the output. Stored text is never changed.
 """
 
 import re
-from datetime import UTC, datetime
-from decimal import Decimal
-from math import isfinite
 
 _BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
 _NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
@@ -56,99 +52,6 @@ def safe_json(value: object, *, ascii_only: bool = False) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
-"""From here on an amount is shown with two, with three decimals."""
-DASH = "–"
-"""Shown for an unknown number."""
-
-
-def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
-    """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where nothing is charged.
-
-    Below a cent it keeps two significant digits.
-    """
-    if amount is None:
-        return "unpriced"
-    if amount == 0:
-        return "$0"
-    sign = "~$" if estimated else "$"
-    if amount >= ABOUT_A_DOLLAR:
-        return f"{sign}{amount:,.2f}"
-    if amount >= ABOUT_A_CENT:
-        return f"{sign}{amount:.3f}"
-    return f"{sign}{round(amount, 1 - amount.adjusted()):f}"
-
-
-def format_tokens(count: int) -> str:
-    """`812`, `1.2k`, `98k`, `1.2M`, `3.4G`."""
-    if count < 1_000:
-        return str(count)
-    thousands = round(count / 1_000, 1 if count < 9_950 else None)
-    if thousands < 1_000:
-        return f"{thousands:g}k"
-    return f"{count / 1e6:.1f}M" if count < 999_950_000 else f"{count / 1e9:.1f}G"
-
-
-def format_mean(amount: float) -> str:
-    """`0.3`, `12.5`, `98k`: like tokens, with one decimal below 100."""
-    return f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else format_tokens(round(amount))
-
-
-def format_seconds(duration: float) -> str:
-    """`0.2 s`, `41 s`, `3 min 20 s`, `2 h 5 min`."""
-    if duration < 10:
-        return f"{duration:.1f} s"
-    whole = round(duration)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
-
-
-def format_duration(duration: float) -> str:
-    """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash if not finite."""
-    if not isfinite(duration):
-        return DASH
-    return f"{duration * 1_000:.0f} ms" if duration < 0.9995 else format_seconds(duration)
-
-
-def format_share(part: float, whole: float) -> str:
-    """`97 %`, `0.4 %`; a dash if `whole` is 0. Never rounded to 0 % or 100 %."""
-    if whole <= 0:
-        return DASH
-    percent = part / whole * 100
-    if 0 < percent < 1 or 99 < percent < 100:
-        return f"{min(max(percent, 0.1), 99.9):.1f} %"
-    return f"{percent:.0f} %"
-
-
-def format_difference(actual: float, expected: float) -> str:
-    """`+4 %`, `−12 %` against `expected`; a dash if that is 0."""
-    if expected <= 0:
-        return DASH
-    percent = round((actual / expected - 1) * 100)
-    return f"{'−' if percent < 0 else '+'}{abs(percent):,} %" if percent else "0 %"
-
-
-def format_time(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Unix seconds as UTC; a dash if outside the calendar."""
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime(form)
-    except (OverflowError, ValueError, OSError):
-        return DASH
-
-
-def format_bytes(count: int) -> str:
-    """`812 B`, `4.1 kB`, `38 MB`."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1_000:
-            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
-        amount /= 1_000
-    return f"{amount:.1f} GB"
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

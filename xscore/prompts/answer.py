@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import Bundle
-from xscore.prompts.fences import escape_attribute, escape_tags, lines_around, shorten_middle, well_formed
+from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle, well_formed
 from xscore.prompts.turn_text import about_block
 from xscore.records.calls import Request, Stage
 from xscore.records.memory import Memory
@@ -159,7 +159,7 @@ def _editor_blocks(turn: Turn) -> str:
     parts = [f"Context:\n{about_block(turn)}"] if turn.about else []
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
-        text = escape_tags(lines_around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
+        text = escape_tags(_whole_lines(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
         parts.append(f"Current file:\n{head}\n{text}\n</current_file>")
     for title, tag, text, limit in (
@@ -169,3 +169,22 @@ def _editor_blocks(turn: Turn) -> str:
         if text:
             parts.append(f"{title}:\n<{tag}>\n{escape_tags(shorten_middle(text, limit).strip())}\n</{tag}>")
     return "\n\n".join(parts)
+
+
+def _whole_lines(text: str, line: int, limit: int) -> str:
+    """Keep about `limit` characters of whole lines around a 1-based line, marking what is left out."""
+    if len(text) <= limit:
+        return text
+    lines = text.splitlines(keepends=True)
+    first = last = min(max(line - 1, 0), len(lines) - 1)
+    size = len(lines[first])
+    while size < limit and (first > 0 or last < len(lines) - 1):
+        if first > 0:
+            first -= 1
+            size += len(lines[first])
+        if last < len(lines) - 1:
+            last += 1
+            size += len(lines[last])
+    before = f"[… lines 1-{first} left out …]\n" if first else ""
+    after = f"\n[… lines {last + 2}-{len(lines)} left out …]" if last < len(lines) - 1 else ""
+    return before + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after

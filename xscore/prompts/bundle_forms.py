@@ -7,6 +7,7 @@ to read.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
@@ -19,7 +20,7 @@ from xscore.prompts.bundle_parts import (
     piece_heading,
     piece_remarks,
 )
-from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, markdown_block, well_formed
+from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
 from xscore.prompts.left_out import LeftOut, in_order, left_out_lines, name_within
 from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
 
@@ -72,12 +73,12 @@ def _memory(number: int, piece: BundlePiece) -> str:
 
 
 def _header_block(piece: BundlePiece) -> list[str]:
-    return [markdown_block(piece.header, piece.memory.language)] if piece.header else []
+    return [_markdown_block(piece.header, piece.memory.language)] if piece.header else []
 
 
 def _text_block(piece: BundlePiece) -> str:
     language = piece.memory.language if piece.memory.kind in CODE_KINDS else "text"
-    return markdown_block(piece.text.strip("\n"), language)
+    return _markdown_block(piece.text.strip("\n"), language)
 
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
@@ -121,7 +122,7 @@ def render_markdown(layout: BundleLayout) -> str:
                 parts.append(f"## {collapse_blanks(heading)}")
             path = run[0].memory.path
             fenced = "\n\n".join(map(_markdown_piece, run))
-            parts.append(_tabled(run, fenced, lambda toon: markdown_block(toon, "toon")))
+            parts.append(_tabled(run, fenced, lambda toon: _markdown_block(toon, "toon")))
     if governance := layout.governance():
         parts.append("\n".join(["# Governance", "", *governance]))
     if names := _names(layout):
@@ -244,3 +245,10 @@ def _named(memory: Memory | Candidate) -> dict[str, object]:
         "end_line": memory.end_line,
         "language": memory.language,
     }
+
+
+def _markdown_block(text: str, language: str) -> str:
+    """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in it."""
+    clean = well_formed(text)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`{3,}", clean)), default=0))
+    return f"{fence}{language}\n{clean}\n{fence}"

@@ -42,38 +42,12 @@ def escape_attribute(text: str) -> str:
     return well_formed(text).translate(_IN_ATTRIBUTE)
 
 
-def markdown_block(text: str, language: str) -> str:
-    """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in it."""
-    clean = well_formed(text)
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`{3,}", clean)), default=0))
-    return f"{fence}{language}\n{clean}\n{fence}"
-
-
 def shorten_middle(text: str, limit: int) -> str:
     """Keep `limit` characters, a third from the start and the rest from the end, where errors say what failed."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
     return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
-
-
-def lines_around(text: str, line: int, limit: int) -> str:
-    """Keep about `limit` characters of whole lines around a 1-based line, marking what is left out."""
-    if len(text) <= limit:
-        return text
-    lines = text.splitlines(keepends=True)
-    first = last = min(max(line - 1, 0), len(lines) - 1)
-    size = len(lines[first])
-    while size < limit and (first > 0 or last < len(lines) - 1):
-        if first > 0:
-            first -= 1
-            size += len(lines[first])
-        if last < len(lines) - 1:
-            last += 1
-            size += len(lines[last])
-    before = f"[… lines 1-{first} left out …]\n" if first else ""
-    after = f"\n[… lines {last + 2}-{len(lines)} left out …]" if last < len(lines) - 1 else ""
-    return before + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after
 
 
 def well_formed(text: str) -> str:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xscore.platform.text import counted, format_dollars, format_seconds
+from xscore.platform.figures import format_dollars, format_seconds
+from xscore.platform.text import counted
 
 if TYPE_CHECKING:
     import jinja2

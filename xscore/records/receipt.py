@@ -8,7 +8,7 @@ from decimal import Decimal
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from xscore.platform.errors import BrokenReceipt, ExitCode
+from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
 from xscore.records.judgment import Boost
 from xscore.records.turn import Routing, Scope, SessionInfo
@@ -34,25 +34,6 @@ class Coverage(Struct, frozen=True):
 
 
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
-
-
-_LIST_ENDS = {
-    "interrupted": ExitCode.INTERRUPTED,
-    "budget": ExitCode.BUDGET,
-    "provider": ExitCode.NOTHING_JUDGED,
-    "deadline": ExitCode.PARTLY,
-    "store": ExitCode.STORE,
-}
-
-
-def list_exit_code(coverage: Coverage, ended: str) -> int:
-    """Return what a list of questions ends with. ended: why it ended early; empty: it did not."""
-    early = _LIST_ENDS.get(ended)
-    if early:
-        return early
-    if coverage.unjudged == coverage.candidates > 0:
-        return ExitCode.NOTHING_JUDGED
-    return ExitCode.PARTLY if coverage.unjudged > 0 else ExitCode.DONE
 
 
 class JudgeInfo(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure."""
+"""Results of the smaller commands: estimate, explain, history, status, doctor and erasure, and how lists end."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from xscore.platform.clock import LATEST_TIMESTAMP
+from xscore.platform.errors import ExitCode
 from xscore.records.events import JudgeEstimate
 from xscore.records.receipt import Coverage, Selected, StageUsage, add_costs
 
@@ -228,3 +229,22 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
             raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:
             raise ValueError("its time is impossible")
+
+
+_LIST_ENDS = {
+    "interrupted": ExitCode.INTERRUPTED,
+    "budget": ExitCode.BUDGET,
+    "provider": ExitCode.NOTHING_JUDGED,
+    "deadline": ExitCode.PARTLY,
+    "store": ExitCode.STORE,
+}
+
+
+def list_exit_code(coverage: Coverage, ended: str) -> int:
+    """Return what a list of questions ends with. ended: why it ended early; empty: it did not."""
+    early = _LIST_ENDS.get(ended)
+    if early:
+        return early
+    if coverage.unjudged == coverage.candidates > 0:
+        return ExitCode.NOTHING_JUDGED
+    return ExitCode.PARTLY if coverage.unjudged > 0 else ExitCode.DONE

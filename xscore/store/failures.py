@@ -20,8 +20,9 @@ from xscore.platform.hashing import digest, integer_id, memory_id
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.records.statement import IMPORTANCE_BY_KIND, Failure
 from xscore.store import memory_rows, memory_writer
-from xscore.store.events import EventName, emit_event, write_memory
+from xscore.store.events import EventName, emit_event
 from xscore.store.lookup import memory_by_id
+from xscore.store.memory_writer import write_memory
 from xscore.store.remembering import compose_text, first_line_title, normalise_text, redact_statement, statement_text
 
 if TYPE_CHECKING:

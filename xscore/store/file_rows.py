@@ -6,16 +6,19 @@ again, changed or not; ids and use counts survive (`upsert_rows`).
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile, decode_mentions
-from xscore.store.index_rows import IndexChanges, LinksDue, TotalChanges
+from xscore.store.index_rows import IndexChanges, LinksDue
 from xscore.store.memory_rows import ROW_COLUMNS, last_name, upsert_rows
 from xscore.store.memory_writer import delete_outdated_vectors
 
@@ -36,8 +39,27 @@ def replace_files(
     if due.everything or len(due.paths) > MANY_PATHS:
         due = LinksDue(everything=True)
     index_rows.owe_links(connection, due)
-    index_rows.change_totals(connection, run.totals)
+    change_totals(connection, run.totals)
     return run.changes
+
+
+class TotalChanges(Struct):
+    """What to add to the totals."""
+
+    by_kind: Counter[str] = field(default_factory=Counter)
+    by_language: Counter[str] = field(default_factory=Counter)
+    edges: Counter[str] = field(default_factory=Counter)
+
+
+def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None:
+    """Keep the cached totals right, so that an edit counts no table. Raises StoreDamaged."""
+    if not index_rows.read_meta(connection, index_rows.TOTALS):
+        return
+    totals = []
+    for kept, change in zip(index_rows.index_totals(connection), astuple(changes), strict=True):
+        counts = {name: kept.get(name, 0) + change.get(name, 0) for name in sorted({*kept, *change})}
+        totals.append({name: count for name, count in counts.items() if count})
+    index_rows.write_meta(connection, index_rows.TOTALS, msgspec.json.encode(totals).decode())
 
 
 def _imported_words(imports: Iterable[tuple[str, str]]) -> set[str]:

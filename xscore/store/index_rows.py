@@ -122,25 +122,6 @@ def index_totals(connection: sqlite3.Connection) -> _Totals:
     return counted
 
 
-class TotalChanges(Struct):
-    """What to add to the totals."""
-
-    by_kind: Counter[str] = field(default_factory=Counter)
-    by_language: Counter[str] = field(default_factory=Counter)
-    edges: Counter[str] = field(default_factory=Counter)
-
-
-def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None:
-    """Keep the cached totals right, so that an edit counts no table. Raises StoreDamaged."""
-    if not read_meta(connection, TOTALS):
-        return
-    totals = []
-    for kept, change in zip(index_totals(connection), astuple(changes), strict=True):
-        counts = {name: kept.get(name, 0) + change.get(name, 0) for name in sorted({*kept, *change})}
-        totals.append({name: count for name, count in counts.items() if count})
-    write_meta(connection, TOTALS, msgspec.json.encode(totals).decode())
-
-
 def _count_totals(connection: sqlite3.Connection) -> _Totals:
     by_kind, by_language = Counter[str](), Counter[str]()
     for kind, language, count in connection.execute(

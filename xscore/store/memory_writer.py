@@ -2,7 +2,8 @@
 
 `make_memory` redacts the raw parts before it derives ids and hashes, so that neither depends on a secret, and truncates
 text that does not come from files, so that every memory can be exported and imported. `put_memories` upserts memories
-with their term vectors; use counts, `created_at` and `importance` survive. It removes nothing. Trade-off: a row is
+with their term vectors; use counts, `created_at` and `importance` survive. `write_memory` writes one with its events,
+so every statement, failure, import or restore emits them once. It removes nothing. Trade-off: a row is
 written even if nothing changed.
 """
 
@@ -17,6 +18,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.store import memory_rows
+from xscore.store.events import EventName, emit_event
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import FoundLiterals
 
@@ -113,7 +115,7 @@ def make_memory(
 
     ordinal: distinguishes memories of one file with equal kind and entity; it must not depend on line numbers.
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not from files.
-    known: what `redaction.find_literals` found in all these parts; None: they are searched.
+    known: what `literal_search.find_literals` found in all these parts; None: they are searched.
     """
     is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
     if is_code and known is not None and known.is_clean:  # nearly always; the rest would take twice as long
@@ -297,3 +299,40 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
         [(memory.id, one.content_hash, one.text_hash, one.id) for one in superseded],
     )
     return [one.id for one in superseded]
+
+
+def write_memory(
+    connection: sqlite3.Connection,
+    memory: Memory,
+    *,
+    before: Memory | None,
+    now: float,
+    thread: str | None = None,
+    link: bool = True,
+) -> tuple[str, ...]:
+    """Write a memory with its events; return the ids it supersedes. Call it inside a transaction.
+
+    before: the memory as it was; None: it is new. thread: its working session; None: unchanged.
+    link: link it to the code it names; bulk writers link later, all at once (those for which `needs_linking`).
+    """
+    if thread is None:
+        row = connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchone()
+        thread = str(row[0]) if row else ""
+    superseded = put_memories(connection, [memory], thread=thread)
+    payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
+    name = EventName.STORED if before is None else EventName.UPDATED
+    emit_event(connection, name, at=now, subject=memory.id, payload=payload)
+    for identifier in superseded:
+        emit_event(connection, EventName.UPDATED, at=now, subject=identifier, payload={"superseded_by": memory.id})
+    if before is None and memory.kind is Kind.DECISION:
+        emit_event(connection, EventName.DECISION, at=now, subject=memory.id)
+    if link and needs_linking(memory, before):
+        from xscore.store.mention_links import link_mentions  # most events link nothing
+
+        link_mentions(connection, [memory.id])
+    return superseded
+
+
+def needs_linking(memory: Memory, before: Memory | None) -> bool:
+    """Whether a memory's mentions must be linked again. The user's own memories name no repository's code."""
+    return memory.layer is not Layer.USER and (before is None or before.text != memory.text)

@@ -8,11 +8,10 @@ Trade-off: a moved repository asks once for trust.
 
 import os
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
-from xscore.platform import database, processes, sqlite_drivers
+from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import STORE_FILE
 from xscore.platform.processes import random_hex
@@ -122,24 +121,6 @@ def refuse_link(place: Path) -> None:
     """Raise StoreUntrusted if this path is a link, which may point anywhere."""
     if place.is_symlink():
         raise StoreUntrusted(f"{place} is a symbolic link", hint=f"Remove it: `rm {place}`, then run it again.")
-
-
-def refuse_busy_store(path: Path, keys: KeySource) -> None:
-    """Raise StoreError while a running process (see `processes`) is judging with the database at `path`."""
-    here, now = processes.process_place(), time.time()
-    try:
-        with closing(database.open_unchecked(path, keys)) as connection, database.damage_if_invalid("a runner"):
-            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
-            marks = [processes.RunnerMark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
-    except (StoreError, sqlite3.Error):  # unreadable: any writer will notice that its file is gone
-        return
-    for mark in marks:
-        if mark.lives(here=here, now=now):
-            where = "" if mark.place == here else f" on {mark.place}"
-            raise StoreError(
-                f"{path} is in use: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
-                hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
-            )
 
 
 def _create(store_dir: Path, user_data_dir: Path) -> None:

@@ -23,8 +23,8 @@ from xscore.platform.hashing import integer_id
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
 from xscore.store import evidence, memory_writer
-from xscore.store.events import write_memory
 from xscore.store.lookup import memories_starting_with, memory_by_id
+from xscore.store.memory_writer import write_memory
 from xscore.store.personal_data import redact_said
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from xscore.platform import database, money
+from xscore.platform import database
 from xscore.platform.processes import random_hex
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
 from xscore.records.receipt import TurnFigures
 from xscore.records.turn import Turn
 from xscore.store import memory_rows
-from xscore.store.events import EventName, emit_event, write_memory
+from xscore.store.events import EventName, emit_event
 from xscore.store.redaction import is_safe_name, redact
 from xscore.store.session_summary import (
     TurnContext,
@@ -193,6 +193,8 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
         if known != "{}":
             connection.execute("UPDATE turn SET context = ? WHERE id = ?", (context.to_json(), turn_id))
         if clean and end.has_evidence:
+            from xscore.store.memory_writer import write_memory  # a turn without an answer writes none
+
             exchange = _exchange(turn_key, task, clean, context, now=now)
             before = next(iter(memory_rows.select_memories(connection, "id = ?", (exchange.id,))), None)
             write_memory(connection, exchange, before=before, now=now, thread=thread)
@@ -208,7 +210,11 @@ def _record_use(connection: sqlite3.Connection, turn_id: str, verdict: Selection
 
 
 def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFigures) -> None:
-    expected, cost = figures.expected, figures.expected.cost_usd if figures.expected else None
+    expected, cost = figures.expected, None
+    if expected and expected.cost_usd is not None:
+        from xscore.platform.money import picodollars  # a cached turn expects none
+
+        cost = picodollars(expected.cost_usd)
     row = {
         "turn_id": turn_id,
         "command": figures.command,
@@ -224,7 +230,7 @@ def _save_figures(connection: sqlite3.Connection, turn_id: str, figures: TurnFig
         "expected_calls": expected and expected.calls,
         "expected_input_tokens": expected and expected.input_tokens,
         "expected_output_tokens": expected and expected.output_tokens,
-        "expected_cost": None if cost is None else money.picodollars(cost),
+        "expected_cost": cost,
     }
     columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
     connection.execute(f"INSERT OR REPLACE INTO turn_figures ({columns}) VALUES ({marks})", row)

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore.cache.judgments import count_untrusted, insert_judgments, read_judgments, untrusted_scores
+from xscore.cache.judgment_store import count_untrusted, insert_judgments, untrusted_scores
+from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.exchange import cache_files
 from xscore.extensions.exchange.cache_files import (

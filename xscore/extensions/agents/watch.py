@@ -29,8 +29,9 @@ from xscore.extensions.agents.background import LEASE_VARIABLE
 from xscore.extensions.agents.background_work import BackgroundWork
 from xscore.indexer.discovery import discover_files
 from xscore.platform.errors import StoreError, UsageError, XscoreError, install_hint
+from xscore.platform.figures import format_dollars
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.platform.text import counted, format_dollars
+from xscore.platform.text import counted
 from xscore.store.store import Store
 
 if TYPE_CHECKING:

@@ -55,8 +55,9 @@ from xscore.pipeline.question_list import (
 )
 from xscore.pipeline.turn_estimate import answer_estimate
 from xscore.platform.errors import ExitCode, ProviderError, UsageError
+from xscore.platform.figures import format_dollars, format_share
 from xscore.platform.processes import random_hex
-from xscore.platform.text import counted, format_dollars, format_share, one_line
+from xscore.platform.text import counted, one_line
 from xscore.providers.prices import PriceList
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer, StageUsage

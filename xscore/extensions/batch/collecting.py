@@ -17,8 +17,8 @@ from sqlite3 import Connection
 
 from msgspec import Struct, field
 
-from xscore.cache.judgment_store import settle_claims
-from xscore.cache.judgments import insert_judgments, read_judgments, read_reasons
+from xscore.cache.judgment_store import insert_judgments, settle_claims
+from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext

@@ -26,7 +26,8 @@ from xscore.extensions.batch.results import check_results_path, settings_of_job,
 from xscore.pipeline.json_form import Json, record_json, to_json
 from xscore.platform import database
 from xscore.platform.errors import BudgetExhausted, ExitCode, NothingMatched, ProviderError, UsageError
-from xscore.platform.text import counted, format_dollars, format_share, format_time, one_line
+from xscore.platform.figures import format_dollars, format_share, format_time
+from xscore.platform.text import counted, one_line
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline

@@ -7,7 +7,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from xscore.records.calls import Completion
-from xscore.records.receipt import Coverage, StageUsage, list_exit_code
+from xscore.records.receipt import Coverage, StageUsage
+from xscore.records.reports import list_exit_code
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):

@@ -50,7 +50,8 @@ from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, sta
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
-from xscore.platform.text import DASH, counted, ellipsize, format_dollars, format_seconds, format_share, one_line
+from xscore.platform.figures import DASH, format_dollars, format_seconds, format_share
+from xscore.platform.text import counted, ellipsize, one_line
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline

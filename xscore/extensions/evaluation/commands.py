@@ -18,7 +18,8 @@ from xscore.costs.caps import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.metrics import CalibrationBin
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, MissedGold, QuestionResult
 from xscore.extensions.evaluation.run import read_qrels, run_evaluation
-from xscore.platform.text import counted, ellipsize, format_dollars, format_seconds, one_line
+from xscore.platform.figures import format_dollars, format_seconds
+from xscore.platform.text import counted, ellipsize, one_line
 
 
 @command(LIST_OPTIONS)

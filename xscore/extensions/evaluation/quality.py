@@ -23,8 +23,8 @@ from xscore.pipeline.ranking import Ranking
 from xscore.platform.text import counted
 from xscore.records.calls import Usage
 from xscore.records.judgment import Ranked
-from xscore.records.receipt import Coverage, list_exit_code
-from xscore.records.reports import CapLeft
+from xscore.records.receipt import Coverage
+from xscore.records.reports import CapLeft, list_exit_code
 
 GOLD_NAMED = 5
 """Gold entities that no candidate is, named in the warning."""

@@ -23,7 +23,8 @@ import msgspec
 import zstandard
 from msgspec import Meta, Struct
 
-from xscore.cache.judgments import insert_judgments, keep_untrusted, read_judgments
+from xscore.cache.judgment_store import insert_judgments, keep_untrusted
+from xscore.cache.judgments import read_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.cache.prune import find_judge_keys, judge_names, judged_turns
 from xscore.platform import database

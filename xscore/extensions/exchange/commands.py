@@ -28,10 +28,11 @@ from xscore.extensions.exchange.memory_lines import MAX_IMPORT_BYTES, exported_m
 from xscore.extensions.exchange.snapshots import import_snapshot, snapshot_lines, take_snapshot
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.figures import format_bytes
 from xscore.platform.files import write_atomically
 from xscore.platform.json_lines import name_lines_file, read_lines_file
 from xscore.platform.sqlite_drivers import read_note
-from xscore.platform.text import counted, format_bytes, one_line
+from xscore.platform.text import counted, one_line
 from xscore.records.memory import Layer
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from xscore.platform.errors import UsageError
 from xscore.platform.json_lines import parse_lines
 from xscore.records.memory import Citation, CodeFacts, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.store import evidence, memory_rows, memory_writer
-from xscore.store.events import write_memory
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
+from xscore.store.memory_writer import write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.redaction import is_safe_name
 from xscore.store.store import Store

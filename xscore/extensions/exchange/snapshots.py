@@ -29,7 +29,8 @@ from xscore.platform.hashing import digest
 from xscore.platform.json_lines import parse_lines, without_values
 from xscore.records.memory import Edge, Kind, MemoryDetails, MemorySource, MemoryStatus, Relation
 from xscore.store import evidence, memory_rows, memory_writer
-from xscore.store.events import EventName, emit_event, needs_linking, write_memory
+from xscore.store.events import EventName, emit_event
+from xscore.store.memory_writer import needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.store import Store
 

@@ -3,6 +3,7 @@
 Pages and exit codes alone; what is merged, promoted or suggested is decided beside. Nothing is sent to a model.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,8 +20,8 @@ from xscore.extensions.learning.feedback import Signal, give_feedback
 from xscore.extensions.learning.user_preferences import Suggestions
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.git import merged_branches
-from xscore.platform.text import counted, one_line
+from xscore.platform.git import run_git
+from xscore.platform.text import counted, one_line, readable_text
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -181,7 +182,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
 
 def _close_requested(store: "Store", branch: str | None, *, merged: bool) -> tuple[ClosedSession, ...]:
     if merged or branch is not None:
-        branches = merged_branches(store.root.path) if branch is None else (branch,)
+        branches = _merged_branches(store.root.path) if branch is None else (branch,)
         return close_branches(store, branches, now=store.clock())
     found = current_session(store)
     return (close_session(store, found.thread, now=store.clock()),) if found else ()
@@ -190,3 +191,15 @@ def _close_requested(store: "Store", branch: str | None, *, merged: bool) -> tup
 def _closed_line(closed: ClosedSession) -> str:
     kept = f"{len(closed.carried)} kept for the project, " if closed.carried else ""
     return f"closed {closed.thread}: {kept}{counted(closed.exchanges, 'exchange')} summed up"
+
+
+def _merged_branches(root: Path) -> tuple[str, ...]:
+    """Return the local branches that the last merge or pull brought into HEAD, without the current one.
+
+    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged. Squashed and
+    rebased branches cannot be detected.
+    """
+    form = "--format=%(HEAD)%(refname:lstrip=2)"
+    printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
+    names = readable_text(printed or "").split("\n")
+    return tuple(name[1:] for name in names if name and not name.startswith("*"))

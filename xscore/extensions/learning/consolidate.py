@@ -33,7 +33,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import MemorySettings
-from xscore.store import events, lookup, memory_rows, memory_writer
+from xscore.store import lookup, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.lookup import delete_observations, record_observations, record_project
@@ -104,7 +104,7 @@ def _put(connection: sqlite3.Connection, memory: Memory, known: Memory | None, *
         memory_writer.put_memories(connection, [memory], thread=thread)
         emit_event(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
     else:
-        events.write_memory(connection, memory, before=known, now=now)
+        memory_writer.write_memory(connection, memory, before=known, now=now)
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec import Struct
 
-from xscore.platform.text import counted, format_dollars
-from xscore.records.receipt import Coverage, StageUsage, list_exit_code
+from xscore.platform.figures import format_dollars
+from xscore.platform.text import counted
+from xscore.records.receipt import Coverage, StageUsage
+from xscore.records.reports import list_exit_code
 
 if TYPE_CHECKING:
     import polars

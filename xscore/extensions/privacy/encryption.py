@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from xscore.cache.lease import refuse_busy_store
 from xscore.platform import encrypted_sqlite, sqlite_drivers
 from xscore.platform.encrypted_sqlite import key_literal, open_with_cipher
 from xscore.platform.errors import StoreDamaged, StoreError
@@ -63,7 +64,7 @@ def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False)
             )
         changed = not _is_encrypted(path, key)
         if changed:
-            opening.refuse_busy_store(path, opening.key_source(user_data_dir))
+            refuse_busy_store(path, opening.key_source(user_data_dir))
             encrypted = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
             encrypted_sqlite.write_note(
                 path, key
@@ -84,7 +85,7 @@ def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
             key = encrypted_sqlite.key_of_note(path, noted, keys)
             changed = _is_encrypted(path, key)
             if changed:
-                opening.refuse_busy_store(path, keys)
+                refuse_busy_store(path, keys)
                 plain = _exported(path, key, path.with_name(path.name + _PLAIN), None)
                 _take_its_place(plain, path, path.with_name(path.name + _ENCRYPTED))
             sqlite_drivers.note_path(path).unlink()

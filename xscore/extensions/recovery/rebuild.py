@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from xscore.cache.lease import refuse_busy_store
 from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import Flags, command
 from xscore.cli.terminal import Terminal
@@ -62,13 +63,13 @@ def _rebuild(path: Path, user_data_dir: Path, trusted_id: str | None) -> Rebuilt
     with user_secret.user_lock(user_data_dir):
         keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
         if trusted_id:
-            opening.refuse_busy_store(path, keys)
+            refuse_busy_store(path, keys)
         scratch = opening.create_scratch(path, store_id, keys if keep_note else None)
         if trusted_id:
             with closing(opening.connect_store(scratch, keys)) as connection:
                 salvaged = salvage_store(path, connection, keys)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            opening.refuse_busy_store(path, keys)  # a process may have started meanwhile
+            refuse_busy_store(path, keys)  # a process may have started meanwhile
         aside = set_store_aside(path, keep_note=keep_note)
         if path.name == STORE_FILE:
             user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))

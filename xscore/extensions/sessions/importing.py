@@ -45,9 +45,10 @@ from xscore.extensions.sessions.session_format import (
     UnreadableSession,
 )
 from xscore.platform.errors import NothingMatched
+from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_mtime_ns
 from xscore.platform.paths import portable_name
-from xscore.platform.text import counted, format_bytes, one_line
+from xscore.platform.text import counted, one_line
 from xscore.store.store import Store
 
 _ORIGIN, _SESSION = "json_extract(attrs, '$.origin')", "coalesce(json_extract(attrs, '$.session'), '')"

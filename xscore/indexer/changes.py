@@ -1,0 +1,220 @@
+"""Bring changed files into the store: read, parse and write them, then link what a change may affect.
+
+After a large change all definitions and mentions are read at once; after a small one only those that its mentions lead
+to, so that an edit costs the same in a large repository. Trade-off: the list of files is read whole in both cases.
+"""
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from xscore.indexer.grammars import without_grammar
+from xscore.indexer.links import NameIndex
+from xscore.indexer.memories import ParseJob, parse_encoded
+from xscore.platform.database import lock_wait_until, transaction
+from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
+from xscore.platform.hashing import file_digest
+from xscore.records.memory import Excluded, FileStamp
+from xscore.store import index_rows, link_rows
+from xscore.store.encoded_files import EncodedFile, in_batches
+from xscore.store.file_rows import TotalChanges, change_totals, file_names, replace_files
+from xscore.store.memory_rows import last_name, module_names
+from xscore.store.mention_links import relink_mentions
+
+if TYPE_CHECKING:
+    from xscore.indexer.index import ChangedFile, IndexRun
+
+MANY_FILES = 400
+"""With more files, parsing processes are worth their start."""
+LARGE_BYTES = 64_000
+"""A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
+QUICK_BYTES = 16_000
+"""The same for a run with a deadline: this process cannot stop a grammar."""
+BATCH = 64
+"""Files per transaction."""
+LARGE_BATCH = 256
+"""The same for a large run: each transaction writes most pages of the indexes again."""
+CACHE_KIB = 48_000
+"""SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and again."""
+CHECKPOINT_PAGES = 16_000
+"""Pages of the journal in a large run before they are copied to the database."""
+HURRIED_BATCH = 16
+"""The same for a run with a deadline, which waits for the last one."""
+MAX_PROCESSES = 8
+_PARSING, _SLOW = "index_parsing", "index_slow"
+
+
+def parse_changed(run: "IndexRun") -> None:
+    """Parse the changed files: here, or in other processes if there are many or an earlier run died."""
+    died = bool(index_rows.read_meta(run.connection, _PARSING))
+    slow = set(index_rows.read_meta(run.connection, _SLOW).splitlines())
+    run.changed.sort(key=lambda one: one[0] in slow)  # a deadline must not stop at the same file again and again
+    if _is_large(run):
+        run.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        run.connection.execute("PRAGMA temp_store = MEMORY")  # else each row writes a temporary file
+        run.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    if died or _is_large(run):
+        _write(run, _parse_isolated(run, run.changed))
+    else:
+        index_rows.write_meta(run.connection, _PARSING, "1")
+        most = LARGE_BYTES if run.until is None else QUICK_BYTES
+        _write(run, map(parse_encoded, files_to_parse(run, [one for one in run.changed if one[2].st_size <= most])))
+        if large := [one for one in run.changed if one[2].st_size > most]:
+            _write(run, _parse_isolated(run, large, count=1))
+    for key, value in ((_PARSING, ""), (_SLOW, "\n".join(run.slow))):
+        index_rows.write_meta(run.connection, key, value)
+    known = index_rows.read_meta(run.connection, index_rows.GRAMMARS_MISSING).split()
+    missing = {*without_grammar(run.languages_read), *(set(known) - run.languages_read)}
+    index_rows.write_meta(run.connection, index_rows.GRAMMARS_MISSING, " ".join(sorted(missing)))
+    _settle(run)
+
+
+def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterator[ParseJob]:
+    """Yield the files to parse, opened one at a time."""
+    top = os.open(run.root.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for path, name, info in changed:
+            if run.is_late:
+                return
+            read = _read(run, top, path, name, info=info)
+            if read is not None:
+                stamp, text = read
+                rules = (run.settings.window_lines, run.now, run.allow_pii, run.languages)
+                yield ParseJob(stamp, text, info.st_mtime_ns, *rules)
+    finally:
+        os.close(top)
+
+
+def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
+    known, file_hash, reason = run.stamps.get(path), "", "unreadable"
+    size, mtime_ns = info.st_size, settled_mtime_ns(info, now=run.now)
+    try:
+        data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
+        file_hash = file_digest(data)
+        if known is not None and known.file_hash == file_hash and not known.excluded:
+            run.touched.append(FileStamp(path, size, mtime_ns, file_hash, known.language))
+            return None
+        return FileStamp(path, size, mtime_ns, file_hash, ""), run.rules.text_of(data, path)
+    except FileRefused as refusal:
+        reason = str(refusal)
+    except OSError:
+        pass
+    run.refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
+    return None
+
+
+def _parse_isolated(run: "IndexRun", changed: Sequence["ChangedFile"], *, count: int = 0) -> Iterator[EncodedFile]:
+    from xscore.indexer.workers import parse_in_processes
+
+    return parse_in_processes(
+        files_to_parse(run, changed),
+        count=count or run.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES),
+        until=run.until,
+        stopped=run.slow.append,
+    )
+
+
+def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
+    size = HURRIED_BATCH if run.until is not None else LARGE_BATCH if _is_large(run) else BATCH
+    for batch in in_batches(results, size):
+        left = run.files_left - len(batch)
+        with lock_wait_until(run.connection, run.until), transaction(run.connection):
+            run.changes += replace_files(run.connection, batch, ())
+            index_rows.write_meta(run.connection, index_rows.FILES_LEFT, str(left or ""))
+        run.indexed += len(batch)
+        run.languages_read.update(done.stamp.language for done in batch)
+        run.progress(len(run.changed) - run.files_left, len(run.changed))
+        run.secrets += sum(done.secrets_redacted for done in batch)
+        run.notes += [done.note for done in batch if done.note]
+
+
+def _settle(run: "IndexRun") -> None:
+    """Store the stamps of touched and refused files, and remove the memories of refused ones."""
+    if run.touched or run.refused:
+        known = [run.stamps[stamp.path] for stamp in run.refused if stamp.path in run.stamps]
+        with transaction(run.connection):
+            index_rows.touch_files(run.connection, run.touched)
+            run.changes += replace_files(run.connection, (), [stamp.path for stamp in known])
+            index_rows.write_stamps(run.connection, run.refused)
+        run.unchanged += len(run.touched)
+        run.removed += sum(not stamp.excluded for stamp in known)
+        run.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in run.refused]
+    index_rows.write_meta(run.connection, index_rows.FILES_LEFT, str(run.files_left or ""))
+
+
+def _is_large(run: "IndexRun") -> bool:
+    """Whether parsing processes are worth their start."""
+    return len(run.changed) > MANY_FILES
+
+
+_Rows = defaultdict[str, list[link_rows.EntityRow]]
+
+
+def link_changes(connection: sqlite3.Connection) -> None:
+    """Resolve the mentions of every file that a change may affect.
+
+    Reads and writes under one lock: a second run may not change entities in between.
+    """
+    with transaction(connection):
+        due = index_rows.links_due(connection)
+        paths = None if due.everything else due.paths | _affected(connection, due.names)
+        languages = index_rows.file_languages(connection)
+        known = _all_names(connection, languages) if paths is None else _looked_up_names(connection, languages)
+        stated = languages.keys() if paths is None else paths & languages.keys()
+        edges = [(path, edge) for path in sorted(stated) for edge in known.edges_of(path)]
+        if paths is None:
+            link_rows.replace_all_edges(connection, edges)
+            index_rows.write_meta(connection, index_rows.TOTALS, "")
+        else:
+            change = link_rows.replace_edges(connection, paths, edges)
+            change_totals(connection, TotalChanges(edges=change))
+        relink_mentions(connection, None if due.everything else due.names)
+        index_rows.note_linked(connection)
+
+
+def _affected(connection: sqlite3.Connection, names: set[str]) -> set[str]:
+    """Return the files whose mentions may lead elsewhere: they mention a name, or one that reaches it.
+
+    Names reach others as aliases of imports, by files that export all of another, and by classes with that base.
+    """
+    paths, known, new = set[str](), set(names), set(names)
+    while new:
+        found = link_rows.paths_mentioning(connection, new)
+        reached = {name for path in found for name in _reaching(connection, path, new)}
+        paths |= found
+        new = reached - known
+        known |= new
+    return paths
+
+
+def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Iterator[str]:
+    mentions = link_rows.file_mentions(connection, path)
+    for name, hint in mentions.imports:
+        if name in names or module_names(hint) & names:
+            yield from file_names(path) if name == "*" else filter(None, (hint.partition("#")[2],))
+    heirs = {source for source, given in mentions.bases.items() if any(name in names for _, name, _ in given)}
+    if heirs:
+        yield from (last_name(row.entity) for row in link_rows.entities_in(connection, path) if row.id in heirs)
+
+
+def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+    """Read all definitions and mentions at once."""
+    mentions, in_file, named = link_rows.mentions_of(connection, None), _Rows(list), _Rows(list)
+    for row in link_rows.entity_rows(connection):
+        in_file[row.path].append(row)
+        named[last_name(row.entity)].append(row)
+    nothing = link_rows.DecodedMentions()
+    return NameIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
+
+
+def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
+    """Read the definitions and mentions that are asked for."""
+    return NameIndex(
+        languages,
+        lambda path: link_rows.mentions_of(connection, (path,))[path],
+        partial(link_rows.entities_in, connection),
+        partial(link_rows.entities_named, connection),
+    )
