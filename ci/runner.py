@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+KEYS = ("OPENAI_API_KEY", "TYPESAFE_API_KEY", "ANTHROPIC_API_KEY")
 
 
 def annotate(level: Literal["notice", "warning", "error"], title: str, message: str) -> None:

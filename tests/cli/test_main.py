@@ -25,12 +25,16 @@ def test_every_entry_of_the_table_is_a_command(xscore: Run) -> None:
         (("memory", "lst"), "Did you mean 'list'?"),
         (("consolidate",), "Did you mean 'memory consolidate'?"),
         (("audit",), "Did you mean 'memory audit'?"),
+        (("config", "list"), "`xscore config` has: show, completion."),
+        (("why is a store refused",), 'Did you mean `xscore ask "why is a store refused"`?'),
+        (("why", "is", "it", "refused", "--json"), 'Did you mean `xscore ask "why is it refused"`?'),
     ],
 )
 def test_a_misspelt_command_is_named_with_the_nearest(words: tuple[str, ...], named: str, xscore: Run) -> None:
-    """A command spelled nearly so, or one that belongs below a group, is suggested."""
+    """A command spelled nearly so, or one that belongs below a group, is suggested; `ask` for a question."""
     done = xscore(*words)
-    assert done.returncode == 2 and named in done.stderr
+    said = done.stderr or json.loads(done.stdout)["error"]["message"]
+    assert done.returncode == 2 and named in said
 
 
 @pytest.mark.parametrize("group", [name for name, entry in COMMANDS.items() if entry.commands])

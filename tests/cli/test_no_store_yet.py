@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ci.runner import KEYS as RUNNER_KEYS
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
+from xscore.settings.values import JUDGE_KEYS
 
+CHECKOUT = Path(__file__).parents[2]
 READING = (
     (("report",), 0),
     (("report", "--format", "markdown"), 0),
@@ -100,6 +103,17 @@ def test_the_doctor_finds_no_store_where_there_is_none(xscore: Run, make_repo: M
 def test_the_doctor_gives_each_hint_once(xscore: Run, make_repo: MakeRepo) -> None:
     """Judge and answerer lack the same key, which one line says."""
     assert xscore("doctor", cwd=make_repo(SOURCE)).stdout.count("OPENAI_API_KEY") == 1
+
+
+def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:
+    """The doctor, a turn without a key, the README and the action name every key; one that only judges says so."""
+    folder = make_repo(SOURCE)
+    texts = [xscore("doctor", cwd=folder).stdout, xscore("ask", "what", cwd=folder).stderr]
+    texts += [(CHECKOUT / name).read_text("utf-8") for name in ("README.md", "action.yml", "docs/ci.md")]
+    assert [key for key in JUDGE_KEYS for text in texts if key not in text] == []
+    assert RUNNER_KEYS == JUDGE_KEYS
+    keyed = {"TYPESAFE_API_KEY": "sk-test-0123456789abcdef"}
+    assert "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, or" in xscore("doctor", cwd=folder, environ=keyed).stdout
 
 
 def test_a_report_of_free_turns_compares_no_prices(xscore: Run, make_repo: MakeRepo) -> None:

@@ -32,14 +32,13 @@ from xscore.extension import load
 from xscore.pipeline.json_form import to_json
 from xscore.platform.errors import ExitCode, UsageError
 from xscore.records.receipt import Answer
+from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
 
-SET_A_MODEL = (
-    "To have a model judge and answer: export OPENAI_API_KEY=… or ANTHROPIC_API_KEY=…, or OPENAI_BASE_URL=… for a"
-    " server of your own (--judge and --model name others)."
-)
+NO_JUDGE = f"To have a model judge and answer, set {SET_A_JUDGE} (--judge and --model name others)."
+NO_ANSWERER = f"To have a model answer, set {SET_AN_ANSWERER} (--model names others)."
 NO_ANSWER = [option("--no-answer", is_flag=True, help="Judge and choose only; do not call the answering model.")]
 ANYWAY = [
     tuning(
@@ -229,7 +228,7 @@ def _print_remarks(answer: Answer, terminal: Terminal, *, wants_answer: bool = F
     for text in answer_text.render_account(answer, verbose=terminal.verbose):
         terminal.lines(text)
     if wants_answer and answer.primary is None:
-        terminal.note(SET_A_MODEL)
+        terminal.note(NO_ANSWERER if answer.judge.is_model else NO_JUDGE)
     terminal.lines(answer_text.render_cost_line(answer))
 
 

@@ -28,6 +28,8 @@ STARTED_AT = time.monotonic() - time.process_time()
 """On the clock of `time.monotonic`."""
 
 
+WORDS_OF_A_TASK = 3
+"""As many words in place of a command are taken for a question."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector looks: a turn holds tens of thousands of records and then ends (a fifth of
@@ -94,7 +96,7 @@ Set up
   agent     - Install xscore in coding agents; list where it is.
     list    extensions.agents.install:list_agents  Show which agents have xscore installed.
     install extensions.agents.install:install  Add xscore to an agent's files; --print, --write, --remove.
-  config    - Effective settings and where they came from; shell completion.
+  config    - Show the settings and where each comes from; print shell completion.
     show       cli.repository:show_config  Every effective setting; --origin shows its source.
     completion cli.repository:completion  Print the completion script of a shell.
   store     - Judgments, trust, encryption and repair of this store.
@@ -194,11 +196,18 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name those with a similar spelling, or with this name in a group."""
+        """Find the command, or name those that may be meant."""
         if args[0] not in self.entries and not args[0].startswith("-") and not ctx.resilient_parsing:
+            error = click.exceptions.NoSuchCommand(args[0], None, self.entries, ctx)
             below = [f"'{name} {args[0]}'" for name, entry in self.entries.items() if args[0] in entry.commands]
-            message = f"No such command {args[0]!r}. Did you mean {' or '.join(below)}?" if below else None
-            raise click.exceptions.NoSuchCommand(args[0], message, None if below else self.entries, ctx)
+            words = " ".join(word for word in args if not word.startswith("--")).split()
+            if below:
+                error.message += f" Did you mean {' or '.join(below)}?"
+            elif ctx.parent and not error.possibilities:
+                error.message += f" `{ctx.command_path}` has: {', '.join(self.entries)}."
+            elif len(words) >= WORDS_OF_A_TASK and not error.possibilities:
+                error.message += f' Did you mean `xscore ask "{" ".join(words)}"`?'
+            raise error
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -23,7 +23,7 @@ from xscore.prompts.bundle_parts import age_text
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.providers.host_facts import is_model_listed
-from xscore.providers.hosts import is_loopback, vendor_settings
+from xscore.providers.hosts import is_loopback
 from xscore.providers.prices import PriceList, assumed_price
 from xscore.providers.provider import Adaptable, Provider
 from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, host_access, host_with_key
@@ -31,7 +31,7 @@ from xscore.providers.transport import route_to
 from xscore.records.calls import Capability, ReplyForm, Usage
 from xscore.records.reports import Diagnosis, DoctorFinding
 from xscore.settings import Settings
-from xscore.settings.load import VENDORS
+from xscore.settings.values import SET_A_JUDGE, SET_AN_ANSWERER
 from xscore.store import memory_rows
 from xscore.store.opening import has_store
 
@@ -98,9 +98,7 @@ async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
     return found if any(one.name == terms.name for one in found) else [terms, *found]
 
 
-def _key_hint(settings: Settings) -> str:
-    keys = " or ".join(vendor_settings(settings, vendor).api_key_env for vendor in VENDORS)
-    return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."
+_KEY_HINT = f"Set {SET_A_JUDGE}."
 
 
 class _CheckedModel(Struct, frozen=True):
@@ -199,8 +197,7 @@ def _reasons(parts: PipelineParts) -> Iterator[DoctorFinding]:
 
 def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:
     if calls is None:
-        hint = _key_hint(parts.settings)
-        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", hint)
+        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _KEY_HINT)
         return
     model = _CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
     known = known_capability(parts.store.connection, calls.provider, calls.model.name, now=parts.clock())
@@ -253,7 +250,8 @@ def _unknown_capability(provider: Provider, *, may_probe: bool) -> str:
 def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     answerer, primary = parts.answerer, parts.settings.primary
     if answerer is None:
-        yield DoctorFinding("answerer", True, "none: `ask` shows the ranking", _key_hint(parts.settings))
+        hint = f"Set {SET_AN_ANSWERER}." if parts.judge.is_model else _KEY_HINT
+        yield DoctorFinding("answerer", True, "none: `ask` shows the ranking", hint)
         return
     model = _CheckedModel("answerer", answerer.provider, answerer.model, answerer.host)
     yield from model.findings(parts.settings)
@@ -295,8 +293,7 @@ async def _listed(parts: PipelineParts, model: _CheckedModel) -> list[DoctorFind
 async def _probe(parts: PipelineParts, calls: JudgeCalls | None) -> list[DoctorFinding]:
     """Judge two built-in memories; the repository's text is not sent."""
     if calls is None:
-        hint = _key_hint(parts.settings)
-        return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", hint)]
+        return [DoctorFinding("probe", False, "no model judges, so there is nothing to probe", _KEY_HINT)]
     async with parts.open_resources(f"p_{random_hex(8)}") as resources:
         try:
             line = resources.judging_provider(calls.provider, model=calls.model.name)
