@@ -201,13 +201,14 @@ class LazyGroup(click.Group):
             error = click.exceptions.NoSuchCommand(args[0], None, self.entries, ctx)
             below = [f"'{name} {args[0]}'" for name, entry in self.entries.items() if args[0] in entry.commands]
             words = " ".join(word for word in args if not word.startswith("--")).split()
+            more = ""
             if below:
-                error.message += f" Did you mean {' or '.join(below)}?"
+                more = f"Did you mean {' or '.join(below)}?"
             elif ctx.parent and not error.possibilities:
-                error.message += f" `{ctx.command_path}` has: {', '.join(self.entries)}."
+                more = f"`{ctx.command_path}` has: {', '.join(self.entries)}."
             elif len(words) >= WORDS_OF_A_TASK and not error.possibilities:
-                error.message += f' Did you mean `xscore ask "{" ".join(words)}"`?'
-            raise error
+                more = f'Did you mean `xscore ask "{" ".join(words)}"`?'
+            raise click.exceptions.NoSuchCommand(args[0], f"{error.message} {more}", None, ctx) if more else error
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
