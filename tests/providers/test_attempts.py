@@ -17,6 +17,7 @@ from xscore.platform.errors import (
 )
 from xscore.providers.attempts import MAX_REFUSALS, OUTCOME_CANCELLED, Metered, Retrying, may_retry
 from xscore.providers.limits import Limited
+from xscore.providers.prices import usage_upper_bound
 from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
 from xscore.records.calls import CallRecord, Stage, Usage
 
@@ -65,7 +66,7 @@ async def test_a_failed_call_is_entered_as_well(
         with pytest.raises(ProviderError):
             await Metered(provider, turn_id="t", record=rows.append, price=cents).complete(request)
     (row,) = rows
-    feared = Usage(input_tokens=request.input_tokens, output_tokens=request.max_output_tokens)
+    feared = usage_upper_bound("openai", "", request, price_of=cents)
     assert row.outcome == outcome
     assert row.estimated is is_estimated
     assert row.usage == (feared if is_estimated else Usage())

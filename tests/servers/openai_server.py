@@ -5,6 +5,7 @@ fields on demand, as servers that call themselves compatible do.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -43,6 +44,8 @@ class OpenAIServer(LoopbackServer):
         self.errors_in_a_list = errors_in_a_list
         """As Google's endpoint answers them."""
         self.refused_fields = refused_fields
+        self.output_tokens: Callable[[int], object] = lambda counted: counted
+        """What the usage says of this many tokens."""
         self.prefixes = PrefixCache()
 
     def prompt(self, body: dict[str, Any]) -> str:
@@ -94,7 +97,7 @@ class OpenAIServer(LoopbackServer):
         counted = {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}
         usage = {
             "prompt_tokens": counted.get(fault, tally.given) if fault else tally.given,
-            "completion_tokens": output,
+            "completion_tokens": self.output_tokens(output),
             "prompt_tokens_details": {"cached_tokens": tally.cached, "cache_write_tokens": tally.written},
             "completion_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": tally.given + output,

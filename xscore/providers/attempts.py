@@ -21,7 +21,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.tokens import size
 from xscore.providers.concurrency import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
 from xscore.providers.hosts import is_loopback
-from xscore.providers.prices import PriceFunction, call_price, counterfactual_cost
+from xscore.providers.prices import PriceFunction, call_price, counterfactual_cost, usage_upper_bound
 from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.records.calls import CallRecord, Completion, Request, Usage
 
@@ -101,8 +101,8 @@ def may_retry(error: BaseException) -> bool:
 class Metered(ProviderWrapper):
     """A provider whose attempts are written to a ledger; a ledger that fails stops the call.
 
-    An attempt that may have been charged without reporting its usage is recorded at our estimate of its input and its
-    whole output cap, and marked as estimated.
+    An attempt that may have been charged without reporting its usage is recorded at its upper bound, as its budget is
+    charged, and marked as estimated.
     """
 
     def __init__(
@@ -125,19 +125,21 @@ class Metered(ProviderWrapper):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt and record it, whether it succeeds or fails."""
         begin = (self._clock(), time.monotonic())
-        feared = Usage(input_tokens=request.input_tokens, output_tokens=request.max_output_tokens)
         try:
             completion = await self.provider.complete(request, on_text)
         except ProviderError as error:
-            usage = feared if error.may_be_charged else Usage()
+            usage = self._most(request) if error.may_be_charged else Usage()
             self._write(request, begin, error.kind, usage, estimated=error.may_be_charged)
             raise
         except CancelledError:
-            self._write(request, begin, OUTCOME_CANCELLED, feared, estimated=True)
+            self._write(request, begin, OUTCOME_CANCELLED, self._most(request), estimated=True)
             raise
         estimated = not completion.usage_reported
         cost = self._write(request, begin, OUTCOME_OK, completion.usage, estimated=estimated)
         return replace(completion, cost_usd=cost)
+
+    def _most(self, request: Request) -> Usage:
+        return usage_upper_bound(self.name, self.host, request, price_of=self._price)
 
     def _write(
         self, request: Request, begin: tuple[float, float], outcome: str, usage: Usage, *, estimated: bool

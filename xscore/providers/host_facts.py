@@ -64,7 +64,7 @@ def make_completion(
     """Return a completion; usage is our estimate where the host reports none, or more than the call can have used."""
     if usage is not None and call.prompt and _is_excessive(usage, call, text):
         usage = None
-    estimate = Usage(input_tokens=call.input_tokens, output_tokens=-(-len(text) // OUTPUT_CHARS_PER_TOKEN))
+    estimate = Usage(input_tokens=call.input_tokens, output_tokens=estimated_output_tokens(text))
     return Completion(
         text=text,
         finish=finish,
@@ -73,6 +73,11 @@ def make_completion(
         usage_reported=usage is not None,
         limits=limits,
     )
+
+
+def estimated_output_tokens(text: str) -> int:
+    """Estimate the tokens of a reply whose host reports none, or nonsense."""
+    return -(-len(text) // OUTPUT_CHARS_PER_TOKEN)
 
 
 def _is_excessive(usage: Usage, call: CallContext, text: str) -> bool:

@@ -311,11 +311,15 @@ def _one_prompt_each(
 def cost_upper_bound(
     provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price
 ) -> Decimal | None:
-    """Return the most that one attempt at this request may cost: nothing cached, everything written, full output."""
+    """Return the most that one attempt at this request may cost."""
+    return price_of(provider, request.model, host, usage_upper_bound(provider, host, request, price_of=price_of))
+
+
+def usage_upper_bound(provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price) -> Usage:
+    """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that costs, full output."""
     given = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
     plain = Usage(input_tokens=given, output_tokens=request.max_output_tokens)
     written_1h = given if request.prefix_ttl_s >= HOUR_S else 0
     written = replace(plain, cache_write_tokens=given, cache_write_1h_tokens=written_1h)
     prices = [price_of(provider, request.model, host, usage) for usage in (plain, written)]
-    known = [found for found in prices if found is not None]
-    return max(known) if known else None
+    return written if prices[1] is not None and (prices[0] is None or prices[1] > prices[0]) else plain

@@ -171,7 +171,7 @@ class WireProvider(HostConnection):
         """Make one attempt within `request.timeout_s`; fields that the host refuses are left out from then on."""
         async with self.deadline(request.timeout_s):
             completion = await self._send_adapting(request, on_text)
-        self._check_all_read(request, completion)
+        self.check_all_read(request, completion)
         return completion
 
     async def _send_adapting(self, request: Request, on_text: OnText | None) -> Completion:
@@ -256,7 +256,7 @@ class WireProvider(HostConnection):
         self._capability = weaker or self._capability
         return weaker is not None
 
-    def _check_all_read(self, request: Request, completion: Completion) -> None:
+    def check_all_read(self, request: Request, completion: Completion) -> None:
         """Raise PromptCut where the host cut the prompt silently; the vendor's own answers 400 instead."""
         if self.is_vendors_own or not completion.usage_reported or not self.must_read_all:
             return

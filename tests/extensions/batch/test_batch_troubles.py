@@ -10,6 +10,7 @@ import pytest
 from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions
 from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
+from tests.servers.openai_batches import OpenAIBatchServer
 from tests.waiting import rows
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.extensions.batch.records import JobStatus
@@ -133,6 +134,29 @@ async def test_usage_beyond_what_a_request_can_hold_counts_as_none(shop: Path) -
         assert standing.judged == standing.asked > 0
         found = rows(shop, "SELECT input_tokens, estimated FROM call WHERE batch <> ''")
         assert found and all(0 < tokens < 100_000 and estimated for tokens, estimated in found)
+
+
+@pytest.mark.parametrize("tokens", [10**9, -5, "12", None])
+async def test_garbage_counts_of_output_are_estimated(shop: Path, tokens: object) -> None:
+    """A reply that claims a thousand million tokens of output, or no number, is charged by the length of its text."""
+    with bureau("openai") as office:
+        assert isinstance(office.server, OpenAIBatchServer)
+        office.server.output_tokens = lambda counted: tokens
+        standing = await office.finish(shop, await office.submit(shop, questions(1)))
+        assert standing.judged == standing.asked > 0
+        found = rows(shop, "SELECT output_tokens, estimated FROM call WHERE batch <> ''")
+        assert found and all(0 < output < 10_000 and estimated for output, estimated in found)
+
+
+async def test_a_prompt_that_the_host_cut_is_refused_in_a_batch_too(shop: Path) -> None:
+    """Scores of memories that the model did not see are not kept; the calls count as charged."""
+    with bureau("openai", judge={"model": "openai:gpt-4.1-nano"}) as office:
+        office.server.misbehave(Fault.CUT_PROMPT, times=10_000)
+        standing = await office.finish(shop, await office.submit(shop, questions(1)))
+        assert not standing.judged and not judgments(shop)
+        assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(0,)]
+        assert rows(shop, "SELECT min(cost) > 0 FROM call") == [(1,)]
+        assert rows(shop, "SELECT sum(cost) FROM call") == rows(shop, "SELECT spent FROM spending WHERE span LIKE 'b%'")
 
 
 async def test_a_model_without_any_score_is_not_asked_for_ever(shop: Path, office: Bureau) -> None:

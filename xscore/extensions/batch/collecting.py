@@ -9,7 +9,7 @@ chunk of thousands of results holds the store's write lock for some tenths of a 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -24,7 +24,8 @@ from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
-from xscore.platform.errors import ProviderError, UnreadableResponse
+from xscore.extensions.batch.sending import BatchRenderer
+from xscore.platform.errors import PromptCut, PromptTooLong, ProviderError, UnreadableResponse, UsageError
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.drafts import dealt_ids
@@ -103,13 +104,16 @@ NO_RESULT = "provider: the vendor gave no result for it"
 CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 
 
+_Chunk = list[tuple[RequestName, BatchResult]]
+
+
 class _Fetched(Struct):
     left: set[RequestName]
     entered: set[RequestName]
     met: set[RequestName] = field(default_factory=set)
     completed: set[RequestName] = field(default_factory=set)
     unreadable: int = 0
-    chunk: list[tuple[RequestName, BatchResult]] = field(default_factory=list)
+    chunk: _Chunk = field(default_factory=list)
 
 
 class ResultCollector:
@@ -192,6 +196,7 @@ class ResultCollector:
         chunk, fetched.chunk = fetched.chunk, []
         if not chunk:
             return
+        chunk = self._refuse_cut_prompts(chunk)
         asks = job_rows.read_asks(self._context.connection, self._job.id, {ask for (_, ask), _ in chunk})
         parts_of = self._parts_of if any(piece.is_part for ask in asks.values() for piece in ask.pieces) else {}
         with self._context.lease.transaction() as connection:
@@ -204,6 +209,29 @@ class ResultCollector:
             batch_rows.lose_requests(connection, self._job.id, found.lost)
             batch_rows.replan_requests(connection, self._job.id, found.again)
             self._plan_follow_ups(connection, found)
+
+    def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
+        """Refuse the answers to prompts that the host cut silently, and count them as charged, as live calls do."""
+        host, found = self._context.host, dict(chunk)
+        if host.is_vendors_own:
+            return chunk
+        answered = sorted((name for name, one in chunk if one.completion is not None), key=itemgetter(1))
+        with suppress(UsageError):  # planned with another version's prompt: the answers stand
+            renderer = BatchRenderer(self._context.store, host, self._job)
+            for name, request in renderer.requests(answered):
+                completion = found[name].completion
+                assert completion is not None
+                try:
+                    host.check_all_read(request, completion)
+                except PromptCut as error:
+                    found[name] = BatchResult(
+                        custom_id=found[name].custom_id,
+                        outcome=RequestOutcome.REFUSED,
+                        detail=error.message,
+                        error_kinds=(PromptTooLong.kind,),
+                        is_charged=True,
+                    )
+        return list(found.items())
 
     def _keep(self, connection: Connection, found: ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
         any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])

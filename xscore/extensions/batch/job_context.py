@@ -33,7 +33,7 @@ from xscore.platform import database, money, tokens
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, StoreError, UnreadableResponse
-from xscore.providers.host_facts import UNSEEN_TOKENS
+from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens
 from xscore.providers.prices import PriceList
 from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
 from xscore.records.reports import CapLeft
@@ -83,10 +83,10 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         calls: list[tuple[CallRecord, Decimal | None]] = []
         for result, candidates in answered:
             assert result.completion is not None
-            usage, is_reported = result.completion.usage, result.completion.usage_reported
-            is_reported = is_reported and not _is_excessive(usage, batch, result.completion.text)
+            usage, text = result.completion.usage, result.completion.text
+            is_reported = result.completion.usage_reported and not _is_excessive(usage, batch, text)
             if not is_reported:
-                usage = Usage(input_tokens=_share(batch), output_tokens=usage.output_tokens)
+                usage = Usage(input_tokens=_share(batch), output_tokens=estimated_output_tokens(text))
             bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
             cost, live = self._batch_price(usage, at), self._live_price(usage, at)
             charged += (live or ZERO_USD) if cost is None else cost

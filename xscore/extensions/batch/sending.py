@@ -137,6 +137,14 @@ class BatchRenderer:
                     into.write(line)
         return filled
 
+    def requests(self, names: Iterable[RequestName]) -> Iterator[tuple[RequestName, Request]]:
+        """Yield these requests again, except those whose texts have left the store. names: grouped by ask."""
+        for number, ask, questions in self._by_ask(names):
+            if all(piece.kind for piece in ask.pieces):
+                for question in questions:
+                    if self._turns[question]:
+                        yield (question, number), self._drafts.request(ask, self._turns[question])[0]
+
     def _bound(self, request: Request) -> Decimal | None:
         """Return a request's maximum cost at the Batch price, or at the live one if unknown."""
         provider, host = self._job.recipe.provider, self._job.recipe.host

@@ -94,6 +94,7 @@ class BatchHost(ABC):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.host: str = provider.host
+        self.is_vendors_own: bool = provider.is_vendors_own
         self._provider = provider
         self._sleep, self._jitter = sleep, jitter
 
@@ -154,6 +155,10 @@ class BatchHost(ABC):
                         found = None
                     custom_id = found.get("custom_id") if isinstance(found, dict) else None
                     yield self._result(custom_id, found, model) if isinstance(custom_id, str) else unreadable_result()
+
+    def check_all_read(self, request: Request, completion: Completion) -> None:
+        """Raise PromptCut where the host cut the prompt silently, as for live calls."""
+        self._provider.check_all_read(request, completion)
 
     async def aclose(self) -> None:
         """Release connections."""
