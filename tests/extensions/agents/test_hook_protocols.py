@@ -47,7 +47,7 @@ def test_an_agent_is_told_by_its_fields_and_answered_in_its_form(said: dict[str,
     """Claude Code, Codex and Gemini take `hookSpecificOutput` with their own name of the event."""
     found = read_message(json.dumps(said).encode())
     assert (found.client, found.folder) == (client, "/w")
-    body = json.loads(addition("text", event="prompt", client=client, message=found))
+    body = json.loads(addition("text", event="prompt", client=client))
     assert body == {"hookSpecificOutput": {"hookEventName": name, "additionalContext": "text"}}
 
 
@@ -55,9 +55,9 @@ def test_cursor_has_a_form_of_its_own() -> None:
     """Cursor gets flat fields, continues a prompt by `continue`, and names its folders."""
     found = read_message(json.dumps(CURSOR).encode())
     assert (found.client, found.folder) == ("cursor", "/w")
-    body = json.loads(addition("text", event="prompt", client="cursor", message=found))
+    body = json.loads(addition("text", event="prompt", client="cursor"))
     assert body == {"continue": True, "additional_context": "text"}
-    start = json.loads(addition("text", event="session-start", client="cursor", message=found))
+    start = json.loads(addition("text", event="session-start", client="cursor"))
     assert start == {"additional_context": "text"}
 
 
@@ -66,13 +66,13 @@ def test_cursor_has_a_form_of_its_own() -> None:
 )
 def test_nothing_is_said_as_the_protocol_wants(client: str, nothing: bytes) -> None:
     """If nothing is added, standard output is empty; Gemini, which always parses it, gets an empty object."""
-    assert addition("", event="prompt", client=client, message=HookMessage()) == nothing
+    assert addition("", event="prompt", client=client) == nothing
 
 
 def test_an_answer_is_one_line_of_utf_8() -> None:
     """For any text the answer is valid JSON and says the same."""
     text = 'a "quoted"\n\ttab \u2028 漢 🦄 \\'
-    data = addition(text, event="prompt", client="claude-code", message=HookMessage(hook_event_name="no such\nname"))
+    data = addition(text, event="prompt", client="claude-code")
     assert data.count(b"\n") == 1
     said = json.loads(data)["hookSpecificOutput"]
     assert said == {"hookEventName": "UserPromptSubmit", "additionalContext": text}

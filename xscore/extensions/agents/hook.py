@@ -180,8 +180,7 @@ class _HookRun(Struct):
         return b"{}\n" if self.client == "gemini" else b""
 
     def _add(self, text: str) -> None:
-        assert self.call is not None
-        self.streams.answer(addition(text, event=self.event, client=self.client, message=self.call.message))
+        self.streams.answer(addition(text, event=self.event, client=self.client))
 
     def _end_in_time(self) -> None:
         if self.call is not None and self.call.notice:

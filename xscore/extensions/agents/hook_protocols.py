@@ -35,7 +35,7 @@ _EVENTS = {
     "prompt": {"gemini": "BeforeAgent", "cursor": "beforeSubmitPrompt", "": "UserPromptSubmit"},
     "session-start": {"cursor": "sessionStart", "": "SessionStart"},
 }
-"""Event -> client -> the client's name for it, used if the message does not give one."""
+"""Event -> client -> the client's name for it; "": all others."""
 _GEMINI = ("BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool")
 _EDITED = ("file_path", "notebook_path", "path", "absolute_path")
 _PATCHED = r"(?m)^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$"
@@ -161,14 +161,11 @@ def _is_whole(data: bytes) -> bool:
     return True
 
 
-def addition(text: str, *, event: str, client: str, message: HookMessage) -> bytes:
+def addition(text: str, *, event: str, client: str) -> bytes:
     """Return the output that adds a text to the agent's context; an empty text adds nothing."""
     if not text:
         return b"{}\n" if client == "gemini" else b""
-    name = message.hook_event_name
-    if not re.fullmatch(r"[A-Za-z]{1,40}", name):
-        named = _EVENTS[event]
-        name = named.get(client, named[""])
+    name = _EVENTS[event].get(client, _EVENTS[event][""])
     said: dict[str, object] = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
     if client == "cursor":
         said = {"continue": True} if event == "prompt" else {}
