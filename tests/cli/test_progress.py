@@ -10,7 +10,7 @@ from tests.cli.terminals import shown_on_terminal
 from xscore.cli.phrases import render_progress
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
-from xscore.records.events import IndexProgress, Leader, Progress
+from xscore.records.events import IndexProgress, Leader, Progress, StageBegan
 
 HALF = Progress(
     candidates=812,
@@ -73,13 +73,15 @@ def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == f"{render_progress(HALF)}\nonce\n"
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-def test_a_piped_index_is_silent(capsys: pytest.CaptureFixture[str], verbose: bool) -> None:
-    """Progress of a long index is shown on a terminal, and in a log only under --verbose."""
-    watch = TurnObserver(Terminal(verbose=verbose))
+def test_a_long_index_counts_apart_from_judging(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a log, a long index has its line every ten seconds; judging, begun after it, has none at its first call."""
+    watch = TurnObserver(Terminal())
     watch._last_line -= 11
     watch.on(IndexProgress(files=1_000, of=2_000, elapsed_s=20.0))
-    assert ("1,000 of 2,000 files" in capsys.readouterr().err) is verbose
+    watch._last_line -= 11
+    watch.on(StageBegan("judge"))
+    watch.on(HALF)
+    assert capsys.readouterr().err == "bringing the index up to date: 1,000 of 2,000 files · 50/s · 20 s left\n"
 
 
 def test_rich_is_for_terminals() -> None:

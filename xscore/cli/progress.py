@@ -1,7 +1,7 @@
 """Report a turn's progress: a live board on a terminal, a plain line now and then elsewhere.
 
-Under --verbose or a deadline the plain line includes the leaders; the index has a line only under --verbose. It only
-reports; the pipeline decides what is sent, kept or stopped. rich is imported when a board is first drawn.
+Under --verbose or a deadline the plain line includes the leaders. It only reports; the pipeline decides what is sent,
+kept or stopped. rich is imported when a board is first drawn.
 """
 
 import sys
@@ -83,6 +83,7 @@ class TurnObserver(Observer):
                 pass
 
     def _show_stage(self, name: str) -> None:
+        self._last_line = time.monotonic()
         if self._terminal.is_live and not self.streamed:
             self._drawn().stage(STAGES.get(name, name))
         elif self._terminal.verbose:
@@ -96,7 +97,7 @@ class TurnObserver(Observer):
         line = f"{STAGES['index']}: {render_index_progress(progress)}"
         if self._terminal.is_live:
             self._drawn().stage(line)
-        elif self._terminal.verbose and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             self._terminal.lines(line)
 
