@@ -280,6 +280,19 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "an imported file comes": ({"web/a.ts": "import { SIZE } from './b'\n"}, {"web/b.ts": "export const SIZE = 1\n"}),
     "a tested file comes": ({"tests/test_a.py": "def test_it():\n    pass\n"}, {"pkg/a.py": "X = 1\n"}),
     "a renamed export comes": (TO | {"web/index.ts": "export { run as go } from './d'\n"}, {"web/d.ts": RUN}),
+    "a crate's root comes": (
+        {"Cargo.toml": '[package]\nname = "shop"\n', "tests/it.rs": "use shop::pay;\n", "src/cart.rs": "fn f() {\n}\n"},
+        {"src/lib.rs": "pub fn pay() {\n}\n"},
+    ),
+    "a crate is renamed": (
+        {
+            "Cargo.toml": '[package]\nname = "shop"\n',
+            "src/lib.rs": "pub mod a;\n",
+            "src/a.rs": "pub fn pay() {\n}\n",
+            "examples/a.rs": "use my_shop::a::pay;\n",
+        },
+        {"Cargo.toml": '[package]\nname = "my-shop"\n'},
+    ),
     "another file is exported": (
         STARRED | {"pkg/hub.py": "from .one import *\n"},
         {"pkg/hub.py": "from .two import *\n"},
@@ -349,6 +362,38 @@ def test_paths_of_rust_lead_through_its_modules(
         ("f_src/output.rs", "f_src/walk.rs"),
         ("f_src/walk.rs", "f_src/walk/deep.rs"),
     }
+
+
+NAMED_CRATES = {
+    "Cargo.toml": '[workspace]\nmembers = ["walk-files", "tool"]\n',
+    "walk-files/Cargo.toml": '[package]\nversion = "1.0.0"\nname = "walk-files"\n\n[dependencies]\nname = "x"\n',
+    "walk-files/src/lib.rs": "pub mod deep;\npub use deep::Walker;\n\npub fn run() {\n    deep::dig();\n}\n",
+    "walk-files/src/deep.rs": (
+        "pub struct Walker;\n\nimpl Walker {\n    pub fn new() {\n    }\n}\n\npub fn dig() {\n}\n\npub fn fill() {\n}\n"
+    ),
+    "walk-files/tests/it.rs": (
+        "use walk_files::deep::{dig, self};\nuse walk_files::Walker;\n\n#[test]\nfn walks() {\n    dig();\n"
+        "    deep::fill();\n    Walker::new();\n    walk_files::run();\n}\n"
+    ),
+    "tool/Cargo.toml": '[package]\nname = "tool"\n\n[lib]\nname = "tool_lib"\n',
+    "tool/src/lib.rs": "pub fn dig() {\n    walk_files::deep::dig();\n}\n",
+    "tool/src/main.rs": "fn main() {\n    tool_lib::dig();\n}\n",
+}
+
+
+def test_a_crate_is_known_by_the_name_in_its_manifest(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Tests, binaries and other members of a workspace reach a crate's files by its name, `-` written as `_`."""
+    run_index(make_repo(NAMED_CRATES))
+    assert edges(connection, "tests") >= {
+        ("it.rs:walks", "deep.rs:dig"),
+        ("it.rs:walks", "deep.rs:fill"),
+        ("it.rs:walks", "deep.rs:Walker.new"),
+        ("it.rs:walks", "lib.rs:run"),
+    }
+    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= edges(connection, "calls")
+    assert ("f_walk-files/tests/it.rs", "f_walk-files/src/deep.rs") in edges(connection, "imports")
 
 
 GO_MODULE = {

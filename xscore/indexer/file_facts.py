@@ -38,6 +38,7 @@ BUILTIN_NAMES = frozenset(
 """Names of built-ins and common container methods, which say nothing about this repository."""
 
 _GO_MODULE = re.compile(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
+_CRATE = re.compile(r"^\[(package|lib)\][^\n]*\n(?:(?!\[)[^\n]*\n)*?name\s*=\s*[\"']([\w-]+)", re.MULTILINE)
 _OWN_CRATE = frozenset({"crate", "self", "super"})
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _SPACED = bytes(byte if re.match(r"[\w$]", chr(byte)) else 32 for byte in range(256))
@@ -237,9 +238,16 @@ def _words_of(text: str) -> list[str]:
 
 
 def declared_modules(source: SourceFile) -> list[NameUse]:
-    """Return the name that a `go.mod` gives to its folder."""
-    named = _GO_MODULE.search(source.text) if source.language.name == "gomod" else None
-    return [NameUse(named[1].rpartition("/")[2], f"module:{named[1]}")] if named else []
+    """Return the name that a `go.mod` or `Cargo.toml` gives to its folder."""
+    if source.language.name == "gomod":
+        names = _GO_MODULE.findall(source.text)[:1]
+    elif source.path.rpartition("/")[2] == "Cargo.toml":
+        names = [
+            name.replace("-", "_") for _, name in sorted(_CRATE.findall(source.text))[:1]
+        ]  # `lib` before `package`
+    else:
+        names = []
+    return [NameUse(name.rpartition("/")[2], f"module:{name}") for name in names]
 
 
 def _typed(call: str, types: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ Hints of a mention, as `file_facts` and `sections` write them:
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
-    module:NAME      the folder of this file is the Go module NAME
+    module:NAME      the folder of this file is the Go module or the Rust crate NAME
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
 linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
@@ -77,7 +77,18 @@ class NameIndex:
         return list({(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values())
 
     def _file(self, target: str, importer: str) -> str:
-        return self._modules.resolve(target, importer=importer, language=self._languages.get(importer, ""))
+        place = self._in_named_crate(target, importer)
+        return self._modules.resolve(place, importer=importer, language=self._languages.get(importer, ""))
+
+    def _in_named_crate(self, target: str, importer: str) -> str:
+        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as it was."""
+        crate, _, rest = target.partition("/")
+        if crate not in self._crates or not self._is_rust(importer):
+            return target
+        return "/".join(filter(None, (".", self._crates[crate], "src", rest)))
+
+    def _is_rust(self, path: str) -> bool:
+        return language_named(self._languages.get(path, "")).module_separator == "::"
 
     def _test_of(self, path: str) -> list[Edge]:
         """`tests/test_app.py` -> `src/app.py`, if only one file has that name."""
@@ -131,10 +142,17 @@ class NameIndex:
     @cached_property
     def _go_modules(self) -> list[tuple[str, str]]:
         """The name and folder of each Go module, innermost first."""
-        stated = [
-            (path, one) for path, name in self._languages.items() if name == "gomod" for one in self._mentions(path)
-        ]
-        return sorted(((one.hint.removeprefix("module:"), _folder(path)) for path, one in stated), reverse=True)
+        return sorted(self._modules_of(path for path, name in self._languages.items() if name == "gomod"), reverse=True)
+
+    @cached_property
+    def _crates(self) -> dict[str, str]:
+        """The folder of each Rust crate, by its name in code."""
+        return dict(self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml")))
+
+    def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for path in paths:
+            for one in self._mentions(path):
+                yield one.hint.removeprefix("module:"), _folder(path)
 
     def _package(self, target: str) -> str | None:
         """Return the folder of an imported package; None if it is not in this repository."""
@@ -195,12 +213,19 @@ class NameIndex:
                 held = own.get(f"{rest}.{name}") or self._inherited(own.get(rest) or holder, name)
                 return held or self._attribute(name, path, dotted=True)
             case "typed":
-                holder = own.get(rest) or self._unique(rest, path, frozenset({Kind.CLASS}))
-                return own.get(f"{rest}.{name}") or self._inherited(holder, name)
+                return self._typed(name, rest, path)
             case "mod":
                 return self._in_module(name, rest, path) or self._in_crate(name, rest, path)
             case _:
                 return self._attribute(name, path, dotted=True)
+
+    def _typed(self, name: str, holder: str, path: str) -> EntityRow | None:
+        """Return a method of a class, or with `my_crate::run()` what that crate exports."""
+        if holder in self._crates and self._is_rust(path):
+            return self._in_module(name, holder, path) or self._in_crate(name, holder, path)
+        own = self._in_file(path)
+        found = own.get(holder) or self._unique(holder, path, frozenset({Kind.CLASS}))
+        return own.get(f"{holder}.{name}") or self._inherited(found, name)
 
     def _unique(
         self,
@@ -303,7 +328,7 @@ class NameIndex:
     def _in_crate(self, name: str, hint: str, path: str) -> EntityRow | None:
         """Return the only entity that a path in the same Rust crate may mean: re-exports and inner modules hide it."""
         place, _, held_by = hint.partition("#")
-        if not place.startswith("./") or language_named(self._languages.get(path, "")).module_separator != "::":
+        if not self._is_rust(path) or not self._in_named_crate(place, path).startswith("./"):
             return None
         if held_by:
             return self._inherited(self._unique(held_by, path, frozenset({Kind.CLASS})), name)

@@ -83,7 +83,7 @@ def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[Memory
         case FileShape.PROSE:
             return sections.cut_prose(source, found), []
         case FileShape.CONFIG:
-            return sections.cut_config(source, found), []
+            return sections.cut_config(source, found), declared_modules(source)
         case FileShape.BLOCKS:
             return sections.cut_blocks(source), []
         case _:

@@ -104,6 +104,7 @@ class _Replacing(Struct):
         due.names.update(last_name(one.entity) for id_, one in new.items() if id_ not in known)
         due.names.update(last_name(one.entity) for id_, one in new.items() if _is_changed(known.get(id_), one))
         due.names.update(self.changed_mentions(file))
+        due.everything |= stamp is None and _is_crate_root(path)
         if stamp is None or _default_export(known) != _default_export(new):
             due.names.update(file_names(path))
         due.paths.add(path)
@@ -134,6 +135,7 @@ class _Replacing(Struct):
         self.due.names.update(last_name(one.entity) for one in known.values())
         self.due.names.update(file_names(path))
         self.due.everything |= _names_module(link_rows.file_mentions(self.connection, path).imports)
+        self.due.everything |= _is_crate_root(path)
         link_rows.remove_mentions(self.connection, path)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
         self.totals.edges.subtract(link_rows.delete_end(self.connection, file_id(path)))
@@ -183,8 +185,13 @@ def _default_export(memories: Mapping[str, _StoredMemory]) -> set[str]:
 
 
 def _names_module(imports: Iterable[tuple[str, str]]) -> bool:
-    """Whether a `go.mod` names its module here, which decides what every import of Go means."""
+    """Whether a `go.mod` or `Cargo.toml` names its module here, which decides what every import of it means."""
     return any(hint.startswith("module:") for _, hint in imports)
+
+
+def _is_crate_root(path: str) -> bool:
+    """Whether imports may mean this file by the name of its Rust crate, which its path does not say."""
+    return f"/{path}".endswith(("/src/lib.rs", "/src/main.rs"))
 
 
 def file_names(path: str) -> set[str]:
