@@ -6,6 +6,7 @@ to, so that an edit costs the same in a large repository. Trade-off: the list of
 
 import os
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -44,6 +45,8 @@ CHECKPOINT_PAGES = 16_000
 HURRIED_BATCH = 16
 """The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
+PROGRESS_SECONDS = 0.25
+"""Time between two reports of progress."""
 _PARSING, _SLOW = "index_parsing", "index_slow"
 
 
@@ -119,7 +122,7 @@ def _parse_isolated(run: "IndexRun", changed: Sequence["ChangedFile"], *, count:
 
 def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
     size = HURRIED_BATCH if run.until is not None else LARGE_BATCH if _is_large(run) else BATCH
-    for batch in in_batches(results, size):
+    for batch in in_batches(_reported(run, results), size):
         left = run.files_left - len(batch)
         with lock_wait_until(run.connection, run.until), transaction(run.connection):
             run.changes += replace_files(run.connection, batch, ())
@@ -129,6 +132,17 @@ def _write(run: "IndexRun", results: Iterator[EncodedFile]) -> None:
         run.progress(len(run.changed) - run.files_left, len(run.changed))
         run.secrets += sum(done.secrets_redacted for done in batch)
         run.notes += [done.note for done in batch if done.note]
+
+
+def _reported(run: "IndexRun", results: Iterator[EncodedFile]) -> Iterator[EncodedFile]:
+    """Yield them, and report the progress from time to time, not only when a batch is written."""
+    written, told = run.indexed, time.monotonic()
+    for parsed, done in enumerate(results, 1):
+        if time.monotonic() - told >= PROGRESS_SECONDS:
+            told = time.monotonic()
+            unwritten = parsed - (run.indexed - written)
+            run.progress(len(run.changed) - run.files_left + unwritten, len(run.changed))
+        yield done
 
 
 def _settle(run: "IndexRun") -> None:

@@ -65,7 +65,7 @@ def index_repository(
 
     allow_pii: keep personal data of configuration. until: when to stop, in seconds of `time.monotonic`; what is left is
     counted (`files_left`) and the next run goes on from there. siblings: finds stores that a new one may begin from.
-    languages: those of other packages. progress: told how many of how many files are written. Raises StoreError,
+    languages: those of other packages. progress: told how many of how many files are read. Raises StoreError,
     StoreDamaged. A file that cannot be read or parsed never fails the run: it is excluded with its reason, or cut into
     windows with a note.
     """
