@@ -38,6 +38,18 @@ def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xsco
     assert "calls it" in related.stdout or "imports it" in related.stdout
 
 
+def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscore: Run) -> None:
+    """What calls a caller is not said to call the start, and a dependency of a dependency names who calls it."""
+    files = FILES | {"shop/pay.py": "from shop.cart import checkout\n\n\ndef pay():\n    return checkout([1])\n"}
+    root = make_repo(files)
+    xscore("index", cwd=root)
+    affected = xscore("graph", "affected", "prices.py::total", cwd=root).stdout
+    assert "shop/cart.py::checkout  calls it\n" in affected
+    assert "2 steps  shop/pay.py::pay  calls checkout\n" in affected
+    deps = xscore("graph", "deps", "shop/pay.py::pay", cwd=root).stdout
+    assert "2 steps  shop/prices.py::total  called by checkout\n" in deps
+
+
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
     """An unknown name prints nothing on stdout and near names on stderr, wherever a name is accepted."""
     root = indexed(make_repo, xscore)

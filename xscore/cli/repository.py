@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TO_FIX = 3
 SHORT_COMMIT = 10
-_INCOMING = {"calls": "calls it", "imports": "imports it", "tests": "tests it", "references": "names it"}
+_INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _QUESTIONS = {"related": "related_files", "deps": "dependency_chain", "affected": "affected_files"}
 
@@ -78,20 +78,26 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
         name = next(known, decode_path_argument(path).removeprefix("./"))
         follow = getattr(links, _QUESTIONS[question])
         found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
-    count = f"{one_line(name)}: {counted(len(found), 'link')}"
+    count = f"{one_line(name)}: {len(found):,} found"
     body = {"of": name, "found": [record_json(one) for one in found]}
-    flags.terminal.print_result(body, "\n".join(map(_link_line, found)), none=count)
+    names = {one.id: one.entity or one.path for one in found}
+    lines = [_link_line(one, via=names.get(one.via, "")) for one in found]
+    flags.terminal.print_result(body, "\n".join(lines), none=count)
     if found:
         flags.terminal.lines(faint(count))
 
 
-def _link_line(one: "ReachedNode") -> str:
-    words = _INCOMING if one.is_incoming else _OUTGOING
+def _link_line(one: "ReachedNode", *, via: str) -> str:
+    """Say how a node is linked; via: the one nearer to the start that it is linked to, or empty for the start."""
+    if one.is_incoming:
+        link = f"{_INCOMING.get(one.relation, one.relation)} {via or 'it'}"
+    else:
+        link = _OUTGOING.get(one.relation, one.relation) + (f" by {via}" if via else "")
     name = f"{one.path}::{one.entity}" if one.path and one.entity else one.path or f"{one.kind} “{one.entity}”"
-    ties = f" ×{one.ties}" if one.ties > 1 else ""
+    ties = f" ×{one.ties}" if one.ties > 1 and not via else ""
     known = f"  {one.id}" if not one.path else ""
     steps = counted(one.distance, "step").ljust(len("2 steps"))
-    return f"{steps}  {bold(one_line(name))}  {faint(words.get(one.relation, one.relation) + ties + known)}"
+    return f"{steps}  {bold(one_line(name))}  {faint(one_line(link) + ties + known)}"
 
 
 @command([NO_GIT])

@@ -100,7 +100,7 @@ def _settle_files(
 ) -> int:
     """Stamp the files that are the same here, and remove those with damage; return how many are the same."""
     stamps = index_rows.file_stamps(connection)
-    connection.execute("UPDATE main.file SET mtime_ns = 0")  # to be read, unless it is stamped now
+    connection.execute("UPDATE main.file SET size = -1")  # to be read, unless it is stamped now
     same = list(_same_files(root, stamps.values(), max_bytes=max_bytes, now=now, until=until))
     index_rows.write_stamps(connection, same)
     damaged = _files_with_damage(connection)

@@ -74,7 +74,7 @@ def write_stamps(connection: sqlite3.Connection, stamps: Iterable[FileStamp]) ->
 
 def invalidate_stamps(connection: sqlite3.Connection) -> None:
     """Invalidate all stamps: the next run reads and parses every file."""
-    connection.execute("UPDATE file SET mtime_ns = 0, file_hash = ''")
+    connection.execute("UPDATE file SET size = -1, file_hash = ''")
 
 
 def links_due(connection: sqlite3.Connection) -> LinksDue:
