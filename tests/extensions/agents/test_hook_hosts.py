@@ -3,8 +3,11 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,35 @@ def test_one_edit_asks_for_one_memory(root: Path, host: DecisionServer, monkeypa
     second = added(run_hook("prompt", message(root, session_id="another")))
     assert second.splitlines()[0] == first.splitlines()[0]
     assert host.questions == asked + 1
+
+
+@pytest.mark.verify
+def test_four_prompts_at_once_on_a_busy_core_get_what_words_give(
+    root: Path, host: DecisionServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host never answers, and everything takes nine times as long: all four add their ranking by words."""
+    host.latency_s = 1_000.0
+    core = {min(os.sched_getaffinity(0))}
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(5)]
+    try:
+        for spinner in spinners:
+            os.sched_setaffinity(spinner.pid, core)
+        with ThreadPoolExecutor(4) as pool:
+            hooks = [
+                pool.submit(
+                    run_hook,
+                    "prompt",
+                    message(root, session_id=f"s{n}", prompt=f"what does total_{n} sum up in part {n}?"),
+                    before=lambda: os.sched_setaffinity(0, core),
+                )
+                for n in range(4)
+            ]
+            said = [added(done.result()) for done in hooks]
+            assert all("only matched words" in text for text in said), [text[:80] for text in said]
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
 
 
 @pytest.mark.verify

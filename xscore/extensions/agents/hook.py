@@ -32,6 +32,8 @@ from xscore.store.hook_state import describe_failure, hook_state_file, note_end
 
 GRACE_S = 0.7
 """Seconds from the deadline to the forced end: a turn that reaches its deadline still has to rank and render."""
+MAX_SLOWNESS = 4.0
+"""On a busy machine ranking takes longer, too: the grace grows up to this many times. Agents wait 10 s."""
 RECORDING_S = 0.2
 """How long to wait for a failure to be stored, in seconds."""
 _LINE_CHARS = 200
@@ -141,9 +143,11 @@ class _HookRun(Struct):
     watchdog: Watchdog = field(default=None)  # type: ignore[assignment]  # set in __post_init__, since it needs this run
     state_file: Path | None = None
     call: HookCall | None = None
+    slowness: float = 1.0
+    """How many times its CPU time the start took."""
 
     def __post_init__(self) -> None:
-        until = STARTED_AT + AgentSettings().hook_deadline_s + GRACE_S
+        until = self._must_end_at(AgentSettings())
         self.watchdog = Watchdog(until, last_words=self._end_in_time, record=self._record_lateness)
 
     def answer(self) -> None:
@@ -152,14 +156,16 @@ class _HookRun(Struct):
         work = EVENTS.get(self.event)
         if work is None:
             raise UsageError(f"there is no hook `{self.event}`", hint=f"There are {', '.join(EVENTS)}.")
+        asked_at = time.monotonic()
         message = read_message(read_input())
+        idle_s = time.monotonic() - asked_at
         self.client = self.client or message.client
         root = _find_agents_root(message.folder)
         self.state_file = hook_state_file(root, user_data_dir(None))
         loaded = read_settings(self.flags, start=root.path)
         own = loaded.settings
         self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
-        self.watchdog.until = STARTED_AT + own.agents.hook_deadline_s + GRACE_S
+        self.watchdog.until = self._must_end_at(own.agents, idle_s=idle_s)
         thread = session_thread(message, self.client)
         self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self._add)
         problem = work(self.call)
@@ -174,6 +180,11 @@ class _HookRun(Struct):
             return
         self._write_failure(error)
         self.streams.complain(f"hook {self.event}: {getattr(error, 'message', '') or type(error).__name__}")
+
+    def _must_end_at(self, agents: AgentSettings, *, idle_s: float = 0.0) -> float:
+        found = (time.monotonic() - STARTED_AT - idle_s) / time.process_time()
+        self.slowness = min(MAX_SLOWNESS, max(self.slowness, found))
+        return STARTED_AT + agents.hook_deadline_s + GRACE_S * self.slowness
 
     def nothing(self) -> bytes:
         """Return the output that adds nothing."""
