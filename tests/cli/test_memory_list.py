@@ -34,6 +34,18 @@ def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_r
     assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
 
 
+def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, make_repo: MakeRepo) -> None:
+    """A first line with more below it, and a long text, end in an ellipsis; a short text does not."""
+    root = make_repo({"a.py": "x = 1\n"})
+    for text in ("Waits a minute.\n\nThe vendor says so.", "Waits " + "and waits " * 20, "Waits."):
+        xscore("memory", "add", text, "--kind", "decision", cwd=root)
+    ends = {
+        line.split()[-1][-1] for line in xscore("memory", "list", cwd=root).stdout.splitlines() if "Waits." not in line
+    }
+    assert ends == {"…"}
+    assert "Waits.\n" in xscore("memory", "list", cwd=root).stdout
+
+
 def test_the_command_shows_what_the_rules_select(xscore: Run, make_repo: MakeRepo) -> None:
     """A05: `memory list --match --reference` prints what matches, scored, best first, and nothing else."""
     root = make_repo({"src/retry.py": "x = 1\n"})

@@ -94,6 +94,15 @@ def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run) -
     assert "1 × 429" in ran.stdout
 
 
+def test_a_line_breaks_between_its_parts() -> None:
+    """A figure is not parted from its word where a line has room for both; a sentence breaks between words."""
+    assert (
+        wrapped("kinds  131k block · 25k method · 40 class", 24)
+        == "kinds  131k block ·\n       25k method ·\n       40 class"
+    )
+    assert wrapped("a sentence of plain words", 14) == "a sentence of\n  plain words"
+
+
 def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
     """CSV and Parquet have one line for a turn or a group; text that looks like a formula is escaped in CSV."""
     fill(ledger, task=HOSTILE)

@@ -65,7 +65,7 @@ def _render_estimate(found: Estimate, settings: "Settings") -> str:
 
 def _render_ways(found: Estimate) -> str:
     """Compare the ways in which the same memories could be judged; empty where there is one."""
-    if not found.ways:
+    if not found.judge.candidates:
         return ""
     rows = [
         (
@@ -74,13 +74,19 @@ def _render_ways(found: Estimate) -> str:
             format_dollars(one.cost_usd, estimated=True),
             f"{one.calls:,}",
             format_seconds(one.seconds) if one.calls else "",
-            one.limits.in_words() or ("none known" if one.calls else ""),
-            one.tariff,
+            one.limits.in_words(),
+            "" if one.tariff == one.judge.replace(":", "/") else one.tariff,
         )
         for place, one in enumerate(found.ways)
     ]
     heads = ("judged by", "model", "dollars", "calls", "time", "limits a minute", "tariff")
-    return render_table(heads, rows, right={"dollars", "calls", "time"}, width=stdout_columns())
+    shown = [at for at, head in enumerate(heads) if any(row[at] for row in rows)]
+    return render_table(
+        [heads[at] for at in shown],
+        [[row[at] for at in shown] for row in rows],
+        right={"dollars", "calls", "time"},
+        width=stdout_columns(),
+    )
 
 
 def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
@@ -90,6 +96,8 @@ def _replayed(judge: JudgeEstimate) -> list[tuple[str, str]]:
 
 
 def _judging(judge: JudgeEstimate) -> list[tuple[str, str]]:
+    if not judge.candidates:
+        return [("judge", "there are no memories here to judge; `xscore status` counts what was kept out")]
     if judge.to_judge and not judge.calls:
         return [("judge", f"{counted(judge.to_judge, 'memory', 'memories')}, by words alone, on this machine: no call")]
     parts = (

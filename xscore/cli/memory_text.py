@@ -40,7 +40,9 @@ def render_memory_line(memory: Memory, *, now: float) -> str:
     marks += _failure_marks(memory)
     more = faint(f"  ({', '.join(marks)})") if marks else ""
     age = format_age(memory.updated_at, now)
-    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {ellipsize(memory.title, _TITLE_CHARS)}{more}"
+    title = ellipsize(memory.title, _TITLE_CHARS)
+    cut = " …" if memory.text.startswith(memory.title) and memory.text.strip() != memory.title.strip() else ""
+    return f"{memory.id}  {memory.layer:<10} {memory.kind:<11} {age:<10}  {title}{cut}{more}"
 
 
 def _failure_marks(memory: Memory) -> list[str]:

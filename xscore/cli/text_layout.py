@@ -11,6 +11,7 @@ import click
 
 from xscore.platform.text import one_line
 
+_NO_BREAK = "\0"
 _LABEL = r" *\S+ {2,}| +"
 """The prefix of a line: a label and its gap, or an indent."""
 
@@ -92,7 +93,11 @@ def _wrap_line(line: str, width: int) -> str:
     indent = len(label[0]) if label and len(label[0]) <= width // 3 else 2
     import textwrap
 
-    return textwrap.fill(
+    parts = line.strip().split(" · ")
+    if max(map(_display_width, parts)) <= width - indent:  # a line ends between two of them, not inside one
+        start = len(line) - len(line.lstrip())
+        line = line[:start] + " · ".join(part.replace(" ", _NO_BREAK) for part in parts)
+    filled = textwrap.fill(
         line,
         width,
         subsequent_indent=" " * indent,
@@ -101,6 +106,7 @@ def _wrap_line(line: str, width: int) -> str:
         expand_tabs=False,
         replace_whitespace=False,
     )
+    return filled.replace(_NO_BREAK, " ")
 
 
 def truncate(text: str, width: int | None) -> str:

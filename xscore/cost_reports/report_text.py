@@ -27,7 +27,7 @@ from xscore.platform.figures import (
     format_time,
     format_tokens,
 )
-from xscore.platform.text import counted, one_line
+from xscore.platform.text import counted, ellipsize, one_line
 
 EMPTY_LEDGER = "No turn is recorded here yet; `xscore ask` makes the first one."
 EMPTY_PERIOD = "No turn is recorded in this period; leave out --last, --since and --until to see all of them."
@@ -209,7 +209,7 @@ def report_tables(report: CostReport, *, paid: Callable[[Spent], str], groups: i
             (one.of, one.stage, one.kind, f"{one.count:,}", *map(format_duration, (one.p50_s, one.p95_s, one.p99_s)))
             for one in report.timings
         ]
-        yield ReportTable(("time of", "stage", "", "samples", "p50", "p95", "p99"), rows, words=3)
+        yield ReportTable(("time of", "stage", "kind", "samples", "p50", "p95", "p99"), rows, words=3)
     if report.evaluations:
         shown = [
             (
@@ -237,10 +237,10 @@ def _group_table(
                 f"{spent.calls:,}",
                 *map(format_tokens, (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)),
                 paid(spent),
-                *((one_line(task)[:_TASK_CHARS],) if by == "turn" else ()),
+                *((ellipsize(task, _TASK_CHARS),) if by == "turn" else ()),
             )
         )
-    heads: tuple[str, ...] = ("candidates", "calls", "in", "prefix-cached", "out", "dollars")
+    heads: tuple[str, ...] = ("candidates", "calls", "tokens in", "cached", "out", "dollars")
     heads = (by, "began", *heads, "task") if by == "turn" else (by, "turns", *heads)
     return ReportTable(heads, rows, words=2 if by == "turn" else 1, more=max(0, len(found) - limit))
 
