@@ -10,10 +10,12 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, git
+from tests.extensions.agents.mcp_client import started
 from tests.extensions.privacy.test_erasure import raw
 from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
+from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
-from tests.store.planted import Forge, provider_keys
+from tests.store.planted import HEX, Forge, provider_keys
 from xscore.extensions.exchange import checkpoints
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
@@ -187,3 +189,90 @@ def test_no_planted_secret_is_stored_printed_or_sent(
     assert planting.found_in(scores.read_bytes()) == set()
     printed = planting.found_in("".join(said).encode())
     assert {place for place in printed if "the model's answer" not in place} == set(), "the answer alone is as it came"
+
+
+def _plant_unread_files(root: Path, planting: Planting) -> None:
+    """Plant where most people forget: notebook outputs, `.env`, escapes in source, a `.git` that tools print."""
+    lines = [line + "\n" for line in planting.at("a notebook's output").split("\n")]
+    source = ["def plot():\n", f"    '''{planting.one('a notebook')}'''\n"]
+    output = {"output_type": "stream", "name": "stdout", "text": lines}
+    cell = {"cell_type": "code", "source": source, "metadata": {}, "execution_count": 1, "outputs": [output]}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (root / "plot.ipynb").write_text(json.dumps(notebook))
+    (root / ".env").write_text(f"DB_PASSWORD={planting.word('.env')}\n{planting.at('.env')}\n")
+    escaped = planting.at("an escaped text").replace("\n", r"\n").replace('"', r"\"")
+    glued = "".join(rf"\t{planting.one(f'glued {n}')}\n" for n in range(5))
+    colored = "\\x1b[31m" + planting.one("a color")
+    (root / "escaped.py").write_text(f'def escaped():\n    return "{escaped}" + "{glued}" + "{colored}"\n')
+    git(root, "add", "-Af")
+    git(root, "commit", "-qm", "more")
+
+
+def test_no_planted_secret_leaves_by_a_hook_a_tool_a_batch_or_a_report(
+    process: Run, make_repo: MakeRepo, own_home: Path
+) -> None:
+    """P01: hooks, MCP, batches, reports, exports and histories print, send and write nothing of it, with -v too."""
+    planting = Planting()
+    root = make_repo({"start.txt": "start\n"})
+    _plant_files(root, planting)
+    _plant_unread_files(root, planting)
+    outside = root.parent / "outside"
+    outside.mkdir()
+    with OpenAIBatchServer(score=lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))) as server:
+        environ = {
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "local",
+            "XSCORE_JUDGE_MODEL": "openai:judge-2",
+            "XSCORE_JUDGE_PROBE": "0",
+            "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
+            "XSCORE_CACHE_KEY": Forge(0).text(64, HEX),
+        }
+        said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
+        prompt = said | {
+            "hook_event_name": "UserPromptSubmit",
+            "prompt": "what does more hold? " + planting.at("a prompt"),
+        }
+        start = said | {"hook_event_name": "SessionStart", "source": "startup"}
+        asked, refused = root.parent / "asked.jsonl", root.parent / "refused.jsonl"
+        asked.write_text(json.dumps({"id": "q1", "task": "what does plot hold? " + planting.at("a question")}) + "\n")
+        refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
+        runs: list[tuple[tuple[str, ...], str]] = [
+            (("context", "what does read hold? " + planting.at("a task"), "-v", "-y"), ""),
+            (("hook", "prompt"), json.dumps(prompt)),
+            (("hook", "session-start"), json.dumps(start)),
+            (("batch", "submit", str(refused), "-y", "-v"), ""),
+            (("batch", "submit", str(asked), "-y", "-v"), ""),
+            (("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"), ""),
+            (("batch", "status", "--json"), ""),
+            (("memory", "list", "--json"), ""),
+            (("memory", "export", "-o", str(outside / "memories.jsonl")), ""),
+            (("memory", "audit", "-v"), ""),
+            (("session", "save", planting.one("a checkpoint's name")), ""),
+            (("session", "show", "--json"), ""),
+            (("history", "list", "--json"), ""),
+            (("history", "show", "--json"), ""),
+            (("explain", "escaped.py::escaped", "-v"), ""),
+            (("report", "--json"), ""),
+            (("report", *(f"-o{outside / name}" for name in ("a.html", "a.md", "a.csv"))), ""),
+            (("store", "export", str(outside / "judgments"), "-y"), ""),
+            (("status", "-v"), ""),
+            (("doctor", "-v"), ""),
+        ]  # fmt: skip
+        printed = []
+        for arguments, given in runs:
+            done = process(*arguments, cwd=root, stdin=given, environ=environ)
+            assert done.returncode in (0, 1) or str(refused) in arguments, (arguments[:2], done.stderr)
+            assert planting.found_in((done.stdout + done.stderr).encode()) == set(), arguments[:2]
+            printed.append(done.stdout)
+        with started(root, **environ) as (client, _):
+            client.initialize()
+            task = "what does escaped hold? " + planting.at("a tool's task")
+            answer = json.dumps(client.answer(client.call({"task": task})), ensure_ascii=False)
+        assert "<SECRET:" in answer and planting.found_in(answer.encode()) == set()
+        sent = json.dumps([server.counts.bodies, [str(one) for one in server.files.values()]], ensure_ascii=False)
+        assert printed[1].count("additionalContext") == 1 and server.batches.created == 1
+    assert planting.found_in(sent.encode()) == set()
+    assert planting.found_in(raw(outside, root / ".xscore", user_data_dir(None), own_home)) == set()
+    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as connection:
+        stored = str(list(read_with_bodies(connection, "id", "true"))).encode()
+    assert stored.count(b"<SECRET:") > 60 and planting.found_in(stored) == set()

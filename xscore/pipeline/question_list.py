@@ -35,6 +35,7 @@ from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer
 from xscore.records.reports import CapLeft, Estimate
 from xscore.records.turn import Scope, Turn
+from xscore.store.redaction import is_safe_name
 
 QUESTION_LINE_HINT = 'A line is {"id": "…", "task": "…"}, and where they help "file" and "errors".'
 
@@ -68,6 +69,8 @@ class _QuestionLine(Struct, forbid_unknown_fields=True):
             raise ValueError("it needs an id, and a task or a query")
         if not self.id.isprintable():
             raise ValueError("its id has characters that cannot be shown")
+        if not is_safe_name(self.id):
+            raise ValueError("its id looks like a secret, and ids are stored and shown")
         if "\0" in self.file:
             raise ValueError("its file has a character that no file's name can have")
 
