@@ -116,7 +116,7 @@ def _turn_cells(turn: ListedTurn, *, now: float) -> tuple[str, ...]:
 
 
 @command()
-@click.argument("turn", metavar="T", default=LATEST_TURN)
+@click.argument("turn", metavar="[T]", default=LATEST_TURN)
 @click.option("--calls", is_flag=True, help="Also list every attempt: stage, model, outcome, seconds, tokens, dollars.")
 def show_turn(turn: str, *, calls: bool, flags: Flags) -> None:
     """Print what turn T printed: its answer, the chosen memories, near misses, warnings and cost. Nothing is sent.

@@ -79,7 +79,7 @@ STATEMENT = [
     option("--link", "links", metavar="REF", multiple=True, help="A path, URL or memory ID. Repeatable."),
     option("--by", "author", metavar="NAME", help="Who says so; of a decision by default the name that git has."),
     option("--cite", metavar="PATH[:LINES]", multiple=True, help="Code it rests on: stale when that changes."),
-    option("--importance", type=_UNIT_INTERVAL, help="0 to 1; below 0.2 it is soon dropped."),
+    option("--importance", metavar="N", type=_UNIT_INTERVAL, help="0 to 1; below 0.2 it is soon dropped."),
     option("--fix", metavar="HOW", help="Of a failure: how it was fixed."),
 ]
 _STATED = ("title", "key", "because", "alternatives", "links", "author", "importance")
@@ -174,7 +174,7 @@ def add_memory(
 @command(STATEMENT)
 @click.argument("memory_id", metavar="ID")
 @click.option("--text", help="New words; `-`: standard input.")
-@click.option("--confidence", type=_UNIT_INTERVAL, help="0 to 1.")
+@click.option("--confidence", metavar="N", type=_UNIT_INTERVAL, help="0 to 1.")
 def update_memory(memory_id: str, *, text: str | None, confidence: float | None, flags: Flags) -> None:
     """Change the memory with this exact ID. It keeps its ID and history; a changed text is judged again.
 

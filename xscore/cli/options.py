@@ -91,7 +91,9 @@ class XscoreCommand(click.Command):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                if getattr(parameter, "advanced", False) is advanced and (record := parameter.get_help_record(ctx))
+                if isinstance(parameter, click.Option)  # arguments are in the text
+                and getattr(parameter, "advanced", False) is advanced
+                and (record := parameter.get_help_record(ctx))
             ]
             if records:
                 with formatter.section(title):

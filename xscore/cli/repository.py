@@ -239,14 +239,18 @@ def completion(shell: str, flags: Flags) -> None:
 @command()
 @click.option("--origin", is_flag=True, help="Also show where each value came from.")
 def show_config(origin: bool, flags: Flags) -> None:
-    """Show every effective setting; keys are masked but for their last four characters."""
+    """Show every effective setting; keys are masked but for their last four characters.
+
+    Set one in your own config.toml, in .xscore.toml of the repository (some only), as XSCORE_SECTION_NAME or by an
+    option: docs/reference/settings.md.
+    """
     loaded = read_settings(flags)
     found = effective_settings(loaded)
     flags.terminal.notes(loaded.warnings)
 
     def render(_: object) -> str:
-        rows = [(one.name, one_line(one.value) or "(unset)", one_line(one.origin)) for one in found]
-        return render_table((), [row if origin else row[:2] for row in rows])
+        rows = [(one.name, one_line(one.origin), one_line(one.value) or "(unset)") for one in found]
+        return render_table((), [row if origin else row[::2] for row in rows])
 
     flags.terminal.print_result({"settings": [asdict(setting) for setting in found]}, render)
 
