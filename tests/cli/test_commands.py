@@ -88,6 +88,12 @@ def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple
     assert "errors" in answer["judge"]["saw"]
 
 
+def test_errors_without_an_end_are_refused(xscore: Run, shop: Path) -> None:
+    """A device or a command that never ends fills no memory."""
+    done = xscore("context", TASK, "--errors", "/dev/zero", cwd=shop)
+    assert done.returncode == 2 and "more than 64 MiB" in done.stderr
+
+
 def test_narrowing_is_in_the_receipt(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """--glob and --type narrow the pool, and the receipt names them."""
     done = xscore("ask", TASK, "--glob", "shop/**", "--type", "function", *scripted, "--json", cwd=shop)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 from msgspec import Struct, field
@@ -328,11 +328,16 @@ def _file_and_line(given: str) -> tuple[str, int]:
     return name, int(line)
 
 
+MAX_INPUT_BYTES = 64 << 20
+"""Of a task or errors, which are shortened anyway: a device or a command may never end."""
+
+
 def _read_errors(given: str) -> str:
     if given == "-":
         return _from_stdin()
     try:
-        return Path(given).read_text("utf-8", errors="replace")
+        with Path(given).open("rb") as file:
+            return _read_text(file, f"--errors: {given}")
     except OSError as error:
         raise UsageError(
             f"--errors: {given} cannot be read: {error.strerror}", hint="Name a readable file, or - for standard input."
@@ -340,4 +345,11 @@ def _read_errors(given: str) -> str:
 
 
 def _from_stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return _read_text(sys.stdin.buffer, "standard input")
+
+
+def _read_text(file: IO[bytes], name: str) -> str:
+    data = file.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        raise UsageError(f"{name} has more than {MAX_INPUT_BYTES >> 20} MiB", hint="Give only its last part.")
+    return data.decode("utf-8", "replace")
