@@ -32,7 +32,7 @@ _REASONS = {
     sqlite3.SQLITE_READONLY: ("cannot be written", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk and its free space."),
     sqlite3.SQLITE_INTERRUPT: ("was not written in time", "Run it again with more time."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
