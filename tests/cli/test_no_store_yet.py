@@ -1,6 +1,7 @@
 """Read-only commands without a store: they say so and write nothing."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from ci.runner import KEYS as RUNNER_KEYS
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
+from xscore.cache.background_lease import BackgroundLease
 from xscore.settings.values import JUDGE_KEYS
+from xscore.store.opening import connect_store
 
 CHECKOUT = Path(__file__).parents[2]
 READING = (
@@ -160,3 +163,17 @@ def test_what_is_kept_out_is_counted_and_listed(xscore: Run, tmp_path: Path) -> 
     asked = json.loads(xscore("ask", "what", "--json", cwd=tmp_path).stdout)
     assert asked["kept_out"] == {"binary": 1}
     assert json.loads(xscore("status", "--json", cwd=tmp_path).stdout)["kept_out"] == {"binary": 1}
+
+
+def test_a_store_being_indexed_is_not_said_to_be_empty(xscore: Run, make_repo: MakeRepo) -> None:
+    """While the background process indexes, status does not ask for `xscore index`; when none runs, it does."""
+    folder = make_repo(SOURCE)
+    assert xscore("memory", "add", "We sum plainly.", "--kind", "decision", cwd=folder).returncode == 0
+    assert "Nothing is indexed yet: run `xscore index`." in xscore("status", cwd=folder).stdout
+    with closing(connect_store(folder / ".xscore" / "memory.db")) as connection:
+        lease = BackgroundLease(connection)
+        assert lease.take()
+        lease.say("indexing")
+        assert lease.beat()
+        shown = xscore("status", cwd=folder).stdout
+        assert "indexing for" in shown and "Nothing is indexed" not in shown

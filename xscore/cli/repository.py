@@ -151,7 +151,7 @@ def status(flags: Flags) -> None:
 def _describe_background(found: BackgroundStatus) -> str:
     if found.pid is None:
         return "none"
-    doing = f"{one_line(found.doing)} since {format_seconds(found.for_s)}" if found.doing else "idle"
+    doing = f"{one_line(found.doing)} for {format_seconds(found.for_s)}" if found.doing else "idle"
     return f"{doing} (process {found.pid}{', xscore watch' if found.watches else ''})"
 
 
