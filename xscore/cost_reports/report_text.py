@@ -233,14 +233,14 @@ def _group_table(
             (
                 one_line(group.name) or "not known",
                 f"{group.turns:,}" if by != "turn" else format_time(line.at) if line else DASH,
-                f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
-                f"{spent.calls:,}",
-                *map(format_tokens, (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)),
                 paid(spent),
+                f"{spent.calls:,}",
+                f"{group.coverage.candidates:,}" if counts_candidates(group, by) else DASH,
+                *map(format_tokens, (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)),
                 *((ellipsize(task, _TASK_CHARS),) if by == "turn" else ()),
             )
         )
-    heads: tuple[str, ...] = ("candidates", "calls", "tokens in", "cached", "out", "dollars")
+    heads: tuple[str, ...] = ("dollars", "calls", "candidates", "tokens in", "cached", "out")
     heads = (by, "began", *heads, "task") if by == "turn" else (by, "turns", *heads)
     return ReportTable(heads, rows, words=2 if by == "turn" else 1, more=max(0, len(found) - limit))
 
