@@ -62,9 +62,9 @@ async def test_what_passed_without_a_place_is_named(prices: Path, server: OpenAI
     assert any("listed as price_" in line for line in passed)
     assert len(omitted) / 3 <= 0.05 * 8_000 + 20
     assert again.bundle == answer.bundle, "reasons come from the cache as well"
-    assert len(body["omitted"]) + body["omitted_unnamed"] == len(answer.near_misses) == 19
-    assert {one["cause"] for one in body["omitted"]} <= {"no_place", "below"}
-    assert all(one["reason"] and one["score"] >= 0.5 for one in body["omitted"])
+    assert len(body["left_out"]) + body["left_out_unnamed"] == len(answer.near_misses) == 19
+    assert {one["cause"] for one in body["left_out"]} <= {"no_place", "below"}
+    assert all(one["reason"] and one["score"] >= 0.5 for one in body["left_out"])
 
 
 async def test_explain_and_all_scores_agree(prices: Path, server: OpenAIServer, tmp_path: Path) -> None:

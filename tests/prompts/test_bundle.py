@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_named_whole() -> None:
     """A memory without room or a matching line is named with its place, score and size."""
     long = memory("long", "y = 2  # marked\n" * 400, path="long.py")
     found = bundle([entry(long, 0.95), entry(MAIN, 0.8)], max_tokens=400)
-    assert (found.included, found.omitted) == ((MAIN.id,), (long.id,))
+    assert (found.included, found.left_out) == ((MAIN.id,), (long.id,))
     assert "marked" not in found.text
     assert "\nlong.py:10-410 long 0.95 about" in found.text
     only = bundle([entry(long, 0.95)], max_tokens=10)
@@ -129,14 +129,14 @@ def test_everyone_is_shown_or_named(chosen: list[tuple[int, int, Layer, int]], m
         form=form,
         max_tokens=max_tokens,
     )
-    assert sorted([*found.included, *found.omitted]) == sorted(each.id for each in memories)
+    assert sorted([*found.included, *found.left_out]) == sorted(each.id for each in memories)
     if form == "json":
         body = json.loads(found.text)
-        named, counted = len(body["omitted"]), body["omitted_unnamed"]
+        named, counted = len(body["left_out"]), body["left_out_unnamed"]
     else:
         named = len(re.findall(r"(?m)^(?:- )?f\d\.py:\d+-\d+ e\d+ \d\.\d\d about", found.text))
         counted = sum(map(int, re.findall(r"(?m)^(?:- )?(\d+) (?:more )?passed or came near", found.text)))
-    assert named + counted == len(found.omitted)
+    assert named + counted == len(found.left_out)
     assert found.tokens <= max_tokens or not found.included
     positions = [found.text.index(id_) for id_ in found.included]
     assert positions == sorted(positions)

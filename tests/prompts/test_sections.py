@@ -110,8 +110,8 @@ def test_details_are_the_first_to_go(max_tokens: int) -> None:
     assert found.tokens <= max_tokens or not found.included
     extra = {each.memory.id for each in details}
     if extra & {*found.included}:
-        assert not found.omitted
-    assert not extra & {*found.omitted}
+        assert not found.left_out
+    assert not extra & {*found.left_out}
 
 
 def test_a_settled_conflict_is_one_sentence() -> None:
@@ -132,7 +132,7 @@ def test_near_duplicates_are_named() -> None:
     assert (found.included, found.merged) == ((FACTS[0].id,), ("m_0123456789",))
     assert "said alike by [m_0123456789]" in found.text
     none = bundle([kept], max_tokens=5)
-    assert (none.included, none.merged, none.omitted) == ((), (), (FACTS[0].id, "m_0123456789"))
+    assert (none.included, none.merged, none.left_out) == ((), (), (FACTS[0].id, "m_0123456789"))
     assert "[m_0123456789]" in bundle([kept], max_tokens=60).text
 
 

@@ -58,12 +58,12 @@ def test_a_function_without_room_shows_the_lines_that_matter() -> None:
     """Head and lines with the task's words stay, gaps show the file's line numbers, and the cut is noted."""
     settle = memory("settle", LONG, path="bill.py", start_line=41)
     found = bundle([entry(settle, 0.95, header="")], max_tokens=400, task="why is the discount booked twice?")
-    assert (found.included, found.omitted) == ((settle.id,), ())
+    assert (found.included, found.left_out) == ((settle.id,), ())
     assert "(shown in part)" in found.text and "ledger.book(discount(rows))" in found.text
     assert "def settle(rows):\n[… lines 42-189 left out …]\n    step_148(rows)" in found.text
     assert found.tokens <= 400
     named = bundle([entry(settle, 0.95, header="")], max_tokens=400, task="unrelated")
-    assert named.omitted == (settle.id,)
+    assert named.left_out == (settle.id,)
 
 
 def test_lines_that_matter_keep_to_the_limit() -> None:

@@ -72,9 +72,8 @@ def build_context(
         _with_details(parts.store, entries, turn.scope),
         form=wanted.form,
         max_tokens=budget,
-        settings=settings,
+        settings=replace(settings, ceilings=dict(wanted.ceilings)),
         now=now,
-        ceilings=wanted.ceilings,
         beside=replace(
             _repository_context(parts) if wanted.form == "memory" else BesideMemories(),
             task=turn.task,
@@ -185,9 +184,9 @@ def _may_be_shown(memory: Memory, scope: Scope) -> bool:
 
 
 def _warnings(bundle: Bundle, chosen: int, budget: int) -> tuple[str, ...]:
-    if not bundle.omitted:
+    if not bundle.left_out:
         return ()
-    said = f"{len(bundle.omitted)} of {chosen} chosen memories do not fit into {budget:,} tokens and are only named"
+    said = f"{len(bundle.left_out)} of {chosen} chosen memories do not fit into {budget:,} tokens and are only named"
     return (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",)
 
 

@@ -109,20 +109,17 @@ def render_bundle(
     max_tokens: int,
     settings: BundleSettings,
     now: float,
-    ceilings: Mapping[Layer, float] | None = None,
     beside: BesideMemories = NOTHING_BESIDE,
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
-    form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds. ceilings: layer -> share of the budget; None: those
-    of the settings.
+    form: `xml`, `markdown`, `json` or `memory`. now: Unix seconds.
     """
     pieces = [
         _piece(entry, now, most=HEADER_SHARE * max_tokens)
         for entry in sorted(entries, key=lambda entry: _worth(entry, settings, now))
     ]
-    if ceilings is None:
-        ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
+    ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
     chosen = choose_fitting(pieces, max_tokens=max_tokens, ceilings=ceilings)
     naming = int(LEFT_OUT_SHARE * max_tokens)
     if beside.near or any(piece.memory.id not in chosen for piece in pieces if piece.entry.ranked):
@@ -143,7 +140,7 @@ def render_bundle(
     return Bundle(
         text=text,
         included=tuple(piece.memory.id for piece in included),
-        omitted=tuple(id_ for piece in no_room for id_ in (piece.memory.id, *piece.entry.others)),
+        left_out=tuple(id_ for piece in no_room for id_ in (piece.memory.id, *piece.entry.others)),
         tokens=size,
         merged=tuple(id_ for piece in included for id_ in piece.entry.others),
     )

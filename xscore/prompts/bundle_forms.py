@@ -131,7 +131,7 @@ def render_markdown(layout: BundleLayout) -> str:
 
 
 def render_json(layout: BundleLayout) -> str:
-    """`{schema, headers: {path: text}, memories: [...], omitted: [...], …}`, one memory a line."""
+    """`{schema, headers: {path: text}, memories: [...], left_out: [...], …}`, one memory a line."""
     memories = [
         _named(piece.entry.memory) | {"score": None if piece.score is None else round(piece.score, 6)}
         | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
@@ -141,20 +141,20 @@ def render_json(layout: BundleLayout) -> str:
         for piece in layout.pieces
     ]  # fmt: skip
     left_out = in_order(layout.left_out)
-    named = name_within(left_out, layout.left_out_tokens, size=lambda one: tokens.estimate(len(_json(_omitted(one)))))
+    named = name_within(left_out, layout.left_out_tokens, size=lambda one: tokens.estimate(len(_json(_row_of(one)))))
     beside = layout.beside
     parts = {
         "schema": "1",
         "headers": _json({one.memory.path: well_formed(one.header) for one in layout.pieces if one.header}),
         "memories": _json_lines(memories),
         "governance": _json({"failure_patterns": beside.failure_patterns, "decisions": beside.decisions}),
-        "omitted": _json_lines([_omitted(one) for one in named]),
-        "omitted_unnamed": str(len(left_out) - len(named)),
+        "left_out": _json_lines([_row_of(one) for one in named]),
+        "left_out_unnamed": str(len(left_out) - len(named)),
     }
     return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
 
 
-def _omitted(one: LeftOut) -> dict[str, object]:
+def _row_of(one: LeftOut) -> dict[str, object]:
     body = _named(one.candidate) | {"tokens": one.tokens, "score": round(one.score, 6)}
     return body | {"cause": one.cause.name.lower(), "reason": well_formed(one.reason)}
 

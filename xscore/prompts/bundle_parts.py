@@ -106,7 +106,7 @@ class Bundle(Struct, frozen=True):
     text: str
     included: tuple[str, ...]
     """Memory ids, in the order shown."""
-    omitted: tuple[str, ...]
+    left_out: tuple[str, ...]
     """Memory ids that did not fit."""
     tokens: int
     """Estimated; at most the budget."""

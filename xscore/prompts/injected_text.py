@@ -32,7 +32,6 @@ _OURS = {
     "header": r"<header file=\"[^\"\n]*\">",
     "past_answers": r"<past_answers>(?=\n[\[<])",
     "governance": rf"<governance>(?=\n(?:{FAILURES_HEADING}|{DECISIONS_HEADING})\n)",
-    "omitted": rf"<omitted>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",  # its name before 0.1.0
     "left_out": rf"<left_out>(?=\n(?:{'|'.join(HEADINGS.values())}|\d+ passed ))",
     "current_file": r"<current_file path=\"[^\n]*\">",
     "session_summary": r"<session_summary>(?=\n)",

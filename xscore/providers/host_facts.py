@@ -62,8 +62,10 @@ def make_completion(
     call: CallContext, text: str, finish: Finish, usage: Usage | None, *, model: str, limits: RateLimits
 ) -> Completion:
     """Return a completion; usage is our estimate where the host reports none, or more than the call can have used."""
-    if usage is not None and call.prompt and _is_excessive(usage, call, text):
-        usage = None
+    if usage is not None and call.prompt:
+        prompt_bytes = size(*call.prompt) * call.times_read
+        if is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=call.max_output_tokens):
+            usage = None
     estimate = Usage(input_tokens=call.input_tokens, output_tokens=estimated_output_tokens(text))
     return Completion(
         text=text,
@@ -80,10 +82,10 @@ def estimated_output_tokens(text: str) -> int:
     return -(-len(text) // OUTPUT_CHARS_PER_TOKEN)
 
 
-def _is_excessive(usage: Usage, call: CallContext, text: str) -> bool:
+def is_excessive(usage: Usage, text: str, *, prompt_bytes: int, most_output: int) -> bool:
     """Return whether it counts more than a token for each byte of the prompt, or more output than cap and text."""
-    most_given = size(*call.prompt) * call.times_read + UNSEEN_TOKENS
-    return usage.input_tokens > most_given or usage.output_tokens > call.max_output_tokens + size(text) + UNSEEN_TOKENS
+    most_written = most_output + size(text) + UNSEEN_TOKENS
+    return usage.input_tokens > prompt_bytes + UNSEEN_TOKENS or usage.output_tokens > most_written
 
 
 def token_count(value: object, *, least: int = 0, most: int = MAX_COUNT) -> int | None:

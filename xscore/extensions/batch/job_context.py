@@ -29,11 +29,11 @@ from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
 from xscore.extensions.batch.records import Batch, BatchResult
 from xscore.extensions.batch.vendor_calls import BatchHost
-from xscore.platform import database, money, tokens
+from xscore.platform import database, money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, StoreError, UnreadableResponse
-from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens
+from xscore.providers.host_facts import UNSEEN_TOKENS, estimated_output_tokens, is_excessive
 from xscore.providers.prices import PriceList
 from xscore.records.calls import CallRecord, CounterfactualCost, Stage, Usage
 from xscore.records.reports import CapLeft
@@ -84,7 +84,9 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         for result, candidates in answered:
             assert result.completion is not None
             usage, text = result.completion.usage, result.completion.text
-            is_reported = result.completion.usage_reported and not _is_excessive(usage, batch, text)
+            prompt_bytes = REQUEST_SPREAD * batch.bytes // max(1, batch.requests)
+            excessive = is_excessive(usage, text, prompt_bytes=prompt_bytes, most_output=UNSEEN_TOKENS)
+            is_reported = result.completion.usage_reported and not excessive
             if not is_reported:
                 usage = Usage(input_tokens=_share(batch), output_tokens=estimated_output_tokens(text))
             bare = replace(usage, cached_input_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
@@ -146,12 +148,6 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             outcome=outcome,
             estimated=True,
         )
-
-
-def _is_excessive(usage: Usage, batch: Batch, text: str) -> bool:
-    """Return whether a result reports far more than a request of this batch can have used; as for live calls."""
-    most_given = REQUEST_SPREAD * batch.bytes // max(1, batch.requests) + UNSEEN_TOKENS
-    return usage.input_tokens > most_given or usage.output_tokens > tokens.size(text) + 2 * UNSEEN_TOKENS
 
 
 def _share(batch: Batch) -> int:
