@@ -20,6 +20,7 @@ def test_the_public_names_are_these() -> None:
     """A name is added or removed deliberately: here, in the changelog, and by the deprecation policy."""
     assert sorted(xscore.__all__) == sorted(NAMES.split())
     assert all(getattr(xscore, name).__doc__ for name in xscore.__all__)
+    assert set(xscore.__all__) <= set(dir(xscore))
     assert files("xscore").joinpath("py.typed").is_file()
 
 

@@ -63,3 +63,7 @@ def __getattr__(name: str) -> object:
 
     module, _, own_name = _HOMES[name].partition(":")
     return getattr(import_module(module), own_name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

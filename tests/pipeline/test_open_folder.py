@@ -204,3 +204,12 @@ def test_an_answer_shows_itself(shop: Path, server: OpenAIServer) -> None:
     page = answer._repr_html_()
     assert "<script>" not in page and "&lt;script&gt;once" in page and receipt in page
     assert receipt in "\n".join(xscore.Interrupted(answer)._render_traceback_())
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "a\ud800"])
+def test_a_path_that_cannot_be_is_a_usage_error(server: OpenAIServer, path: str) -> None:
+    """An empty path, a NUL and a lone surrogate are refused by name, with settings and without."""
+    with pytest.raises(UsageError, match="`path`"):
+        xscore.open(path)
+    with pytest.raises(UsageError, match="`path`"):
+        xscore.open(path, settings_for(server))

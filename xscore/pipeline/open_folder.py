@@ -13,8 +13,8 @@ from typing import Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.notebook import notebook_observer
 from xscore.pipeline.options import JudgingOptions, check_options, load_with_options
-from xscore.platform.errors import UsageError, require_kind
-from xscore.platform.paths import find_root
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import find_root, require_path
 from xscore.platform.portal import Portal
 from xscore.records.events import Observer
 from xscore.settings import LoadedSettings, Settings
@@ -33,7 +33,7 @@ class OpenOptions(JudgingOptions, total=False):
 def settings_with_options(path: Path | str, options: OpenOptions) -> LoadedSettings:
     """Read the settings for this folder as the command line does, with the options on top. Raises UsageError."""
     check_options(options, OpenOptions)
-    require_kind(str, Path, path=path)
+    require_path(path=path)
     return load_with_options(options, find_root(Path(path)))
 
 
@@ -111,6 +111,7 @@ def open_folder(
     settings: None reads the user's and the repository's files and the environment, as the command line does, with the
     options on top. Raises what `Pipeline.open` raises, and UsageError for options beside settings.
     """
+    require_path(path=path)
     if settings is not None and options:
         raise UsageError("settings and options are both given", hint="Put the options into the settings.")
     return OpenFolder(path, settings_with_options(path, options) if settings is None else settings, observer)

@@ -357,3 +357,25 @@ def test_nothing_is_kept_without_a_store(host: DecisionServer, own_home: Path, t
     for questions in (6, 6):
         xscore.judge(QUESTION, TICKETS, store=tmp_path / "own")
         assert host.questions == questions
+
+
+def test_a_store_or_column_that_cannot_be_is_a_usage_error(host: DecisionServer) -> None:
+    """A path with a NUL or a lone surrogate, and columns that are bytes, are refused by name; nothing is sent."""
+    for store in ("", "a\0b", "a\ud800"):
+        with pytest.raises(UsageError, match="`store`"):
+            xscore.judge(QUESTION, TICKETS, store=store)
+    columns: list[Any] = [b"text", [b"text"]]
+    for column in columns:
+        with pytest.raises(UsageError, match="`column` is a `bytes`"):
+            xscore.judge(QUESTION, TICKETS, column=column)
+    assert host.requests == 0
+
+
+def test_a_stream_has_one_reader_at_a_time(host: DecisionServer) -> None:
+    """A second reader gets a typed error, and the first still gets every row."""
+    stream = xscore.judge_stream(QUESTION, TICKETS)
+    rows = iter(stream)
+    first = next(rows)
+    with pytest.raises(UsageError, match="being read already"):
+        list(stream)
+    assert len([first, *rows]) == len(TICKETS) and list(stream) == []

@@ -7,8 +7,9 @@ lists of this user, so that the same texts and question are never paid for twice
 
 import asyncio
 import tempfile
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, aclosing, closing
+from contextlib import ExitStack, aclosing, closing, contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -25,7 +26,7 @@ from xscore.pipeline.options import (
 )
 from xscore.pipeline.uncommitted import MAX_TASK_CHARS
 from xscore.platform.errors import UsageError, XscoreError, require_kind
-from xscore.platform.paths import RepositoryRoot, user_cache_dir, user_data_dir
+from xscore.platform.paths import RepositoryRoot, require_path, user_cache_dir, user_data_dir
 from xscore.platform.portal import Interrupted, Portal
 from xscore.records.events import Observer
 from xscore.settings import Settings
@@ -62,6 +63,7 @@ class JudgedStream:
 
     def __init__(self, runs: AsyncGenerator[tuple[int, list[JudgedItem]], None], judging: ListJudging) -> None:
         self._runs, self._judging = runs, judging
+        self._lock = threading.Lock()
 
     @property
     def receipt(self) -> ListReceipt:
@@ -70,17 +72,27 @@ class JudgedStream:
             raise UsageError("nothing was judged yet", hint="Iterate the stream first.")
         return self._judging.receipt()
 
+    @contextmanager
+    def _only_reader(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("this stream is being read already", hint="Give each reader a stream of its own.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     async def __aiter__(self) -> AsyncIterator[JudgedItem]:
         before = cancellations()
-        async with aclosing(self._runs) as runs:
-            async for _, rows in runs:
-                for row in rows:
-                    yield row
+        with self._only_reader():
+            async with aclosing(self._runs) as runs:
+                async for _, rows in runs:
+                    for row in rows:
+                        yield row
         if cancellations() > before:
             raise asyncio.CancelledError(self.receipt)
 
     def __iter__(self) -> Iterator[JudgedItem]:
-        with closing(Portal()) as portal:
+        with self._only_reader(), closing(Portal()) as portal:
             try:
                 for _, rows in portal.iterate(self._runs):
                     yield from rows
@@ -159,8 +171,8 @@ def _prepared(question: str, items: Any, options: JudgeOptions) -> ListJudging:
     check_options(options, JudgeOptions)
     for name, kinds in _KINDS.items():
         require_kind(*kinds, type(None), **{name: options.get(name)})
-    if options.get("store") == "":
-        raise UsageError("`store` is empty", hint="Name a folder, or give None to keep nothing.")
+    if (folder := options.get("store")) is not None:
+        require_path(store=folder)
     form = item_form(options.get("column") or (), options.get("id") or "")
     observer = options.get("observer") or notebook_observer()
     return ListJudging(question, items, form, settings=_settings(options), observer=observer)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from xscore.extensions.lists.results import JudgedItem
-from xscore.platform.errors import SourceFailed, UsageError
+from xscore.platform.errors import SourceFailed, UsageError, require_kind
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.store.literal_search import find_literals
@@ -108,8 +108,11 @@ class ItemForm(NamedTuple):
 
 
 def item_form(column: str | Sequence[str] = (), id_: str = "") -> ItemForm:
-    """Return which columns hold text and id. column: one name or several."""
-    return ItemForm((column,) if isinstance(column, str) else tuple(column), id_)
+    """Return which columns hold text and id. column: one name or several. Raises UsageError."""
+    columns = (column,) if isinstance(column, str | bytes) else tuple(column)
+    for name in columns:
+        require_kind(str, column=name)
+    return ItemForm(columns, id_)
 
 
 def is_frame(given: object) -> bool:
