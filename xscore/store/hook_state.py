@@ -2,11 +2,15 @@
 
 It is one small private file per repository, in the user's own folder and not in the store: a hook must be able to
 record that the store is damaged, and a cloned repository must not be able to write here. A missing or damaged file
-counts as empty; failing to write it is no error. Trade-off: of two hooks that end at once, one may overwrite what the
-other stored.
+counts as empty; failing to write it is no error. Hooks that end at once wait for each other, but not for long.
+Trade-off: behind a hook that hangs while it writes, the next one may overwrite what it stored.
 """
 
-from contextlib import suppress
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -23,6 +27,8 @@ from xscore.store.redaction import redact
 PROBLEM_CHARS = 300
 MOST_SESSIONS, MOST_GIVEN = 50, 100
 _MAX_BYTES = 400_000
+_LOCK_WAIT_S, _LOCK_STEP_S = 0.1, 0.002
+"""How long to wait for other hooks: less than a hook whose time is up has left to store why."""
 
 
 class HookState(Struct, frozen=True):
@@ -55,11 +61,12 @@ def was_given(state: HookState, session: str, text: str) -> bool:
 
 def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
     """Store how a hook ended. text: what it added and must not add to this session again; empty if nothing."""
-    known = read_hook_state(path)
-    given = _with_given(known.given, session, _name_of(text)) if session and text else known.given
-    changed = replace(known, failure=failure, given=given)
-    if changed != known:
-        _write(path, changed)
+    with _locked(path):
+        known = read_hook_state(path)
+        given = _with_given(known.given, session, _name_of(text)) if session and text else known.given
+        changed = replace(known, failure=failure, given=given)
+        if changed != known:
+            _write(path, changed)
 
 
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
@@ -70,9 +77,34 @@ def describe_failure(event: str, error: BaseException | str, *, at: float) -> Ho
 
 def forget_session(path: Path, session: str) -> None:
     """Forget what was added to this session, because the agent has dropped its context."""
-    known = read_hook_state(path)
-    if session in known.given:
-        _write(path, replace(known, given={name: all_ for name, all_ in known.given.items() if name != session}))
+    with _locked(path):
+        known = read_hook_state(path)
+        if session in known.given:
+            _write(path, replace(known, given={name: all_ for name, all_ in known.given.items() if name != session}))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other hooks from changing the state; go on without the lock where it cannot be had in time."""
+    folder = -1
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        _wait_for_lock(folder)
+    try:
+        yield
+    finally:
+        if folder >= 0:
+            os.close(folder)
+
+
+def _wait_for_lock(folder: int) -> None:
+    give_up = time.monotonic() + _LOCK_WAIT_S
+    while time.monotonic() < give_up:
+        with suppress(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_STEP_S)
 
 
 def _with_given(given: dict[str, list[str]], session: str, name: str) -> dict[str, list[str]]:
@@ -91,5 +123,4 @@ def _words_of(error: BaseException) -> str:
 
 def _write(path: Path, state: HookState) -> None:
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private_file(path, msgspec.json.encode(state))

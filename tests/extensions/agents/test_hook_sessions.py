@@ -1,7 +1,10 @@
 """The other hooks: what a new session is told, what is remembered when it stops, which edits count."""
 
+import fcntl
 import json
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -180,3 +183,27 @@ def test_the_state_of_hooks_is_bounded_and_survives_damage(tmp_path: Path) -> No
     assert read_hook_state(path).failure is None
     path.write_bytes(b'{"given": 3')
     assert read_hook_state(path) == HookState()
+
+
+def test_hooks_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
+    """What each of eight hooks added to its session is still known when all have ended."""
+    path = tmp_path / "hooks" / "x.json"
+
+    def end(number: int) -> None:
+        note_end(path, failure=None, session=f"s{number % 8}", text=f"text {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end, range(40)))
+    state = read_hook_state(path)
+    assert [number for number in range(40) if not was_given(state, f"s{number % 8}", f"text {number}")] == []
+
+
+def test_a_hook_waits_no_longer_than_it_may_for_another(tmp_path: Path) -> None:
+    """A hook that hangs while it writes keeps no other hook from storing how it ended."""
+    path = tmp_path / "hooks" / "x.json"
+    path.parent.mkdir()
+    folder = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    note_end(path, failure=None, session="s", text="text")
+    os.close(folder)
+    assert was_given(read_hook_state(path), "s", "text")
