@@ -148,6 +148,13 @@ INNOCENT = [
     "  id-token: write",
     '"pbkdf2-password": "^1.2.1",',
     "--token-file path/to/file",
+    'fetch(url, { credentials: "omit" })',
+    "credentials: 'same-origin',",
+    "changePassword: 'label.change-password',",
+    "noMatchPassword: 'message.no-match-password',",
+    "export const AUTH_TOKEN = 'shop.auth';",
+    'storageKey = "last_clean.json"',
+    "private_key: 'server_key.pem'",
 ]
 
 

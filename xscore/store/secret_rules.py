@@ -7,7 +7,7 @@ around a value is in the pattern of its rule. Trade-off: a password that is an e
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from math import log2
 from pathlib import Path
@@ -35,6 +35,7 @@ _SPACE = re.compile(r"\s")
 _VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
+_NAME = re.compile(r"[A-Za-z]\w*(?:[.-][A-Za-z]\w*)*\.[A-Za-z][\w-]*\Z", re.ASCII)
 _ALGORITHM = re.compile(r"(?:sha|md|base|utf|aes|rsa|pbkdf|argon|hs|rs|v)[-_]?\d+(?:[-_]\w+)?\Z", re.IGNORECASE)
 _DESCRIBES = re.compile(r"(?:ed|ing|able|ible)\Z", re.IGNORECASE)
 
@@ -128,7 +129,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_value(value: str) -> bool:
-    """Whether a literal can be a secret: no placeholder, name, example, path, address or prose."""
+    """Whether a literal can be a secret: no placeholder, name, example, path, file, address or prose."""
     lowered = value.lower()
     if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value) or _VERSION.match(value):
         return False
@@ -138,8 +139,27 @@ def _is_value(value: str) -> bool:
         return False
     if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
         return True
-    words = {word.lower() for word in _WORD.findall(value)}
+    if _is_name(value):
+        return False
+    words = set(_words(value))
     return not words or not words <= secret_rules().placeholders["words"]
+
+
+def _is_name(value: str) -> bool:
+    """Whether a value is the name of a file (`last_clean.json`) or of a text (`label.change-password`)."""
+    if not _NAME.match(value):
+        return False
+    ending = value.rpartition(".")[2].lower()
+    return ending in secret_rules().placeholders["endings"] or bool(_telling_words() & set(_words(value)))
+
+
+@cache
+def _telling_words() -> frozenset[str]:
+    return frozenset(word for name in secret_rules().name for word in name.words)
+
+
+def _words(value: str) -> Iterator[str]:
+    return (word.lower() for word in _WORD.findall(value))
 
 
 def _is_shape(value: str) -> bool:
@@ -155,8 +175,7 @@ def _is_plain(value: str) -> bool:
         return False
     if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
         return False
-    known = {word for name in secret_rules().name for word in name.words}
-    return not (_IDENTIFIER.match(value) and known & {word.lower() for word in _WORD.findall(value)})
+    return not (_IDENTIFIER.match(value) and _telling_words() & set(_words(value)))
 
 
 def _is_word(value: str) -> bool:
@@ -179,7 +198,7 @@ def _is_spoken(value: str) -> bool:
 
 def _is_clause_end(value: str) -> bool:
     known = secret_rules().placeholders
-    words = {word.lower() for word in _WORD.findall(value)}
+    words = set(_words(value))
     if words and words <= known["words"] | known["ordinary"]:
         return False
     return _is_value(value) and not _ALGORITHM.match(value) and not _DESCRIBES.search(value)
