@@ -36,6 +36,26 @@ def test_each_file_shows_its_header_once() -> None:
     assert bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
 
 
+NOTICE = "Copyright 2015 A. Author\n{0}\n{0} Licensed under the Apache License, Version 2.0."
+
+
+@pytest.mark.parametrize(
+    ("notice", "head"),
+    [
+        ("// " + NOTICE.format("//"), "// Package store keeps things.\npackage store"),
+        ("/*\n * " + NOTICE.format(" *") + "\n */", "import x from './x';"),
+        ("#!/usr/bin/env python3\n# " + NOTICE.format("#"), "import re"),
+    ],
+)
+def test_a_copyright_notice_is_not_part_of_a_header(notice: str, head: str) -> None:
+    """Each file of a project repeats it, and it says nothing of the code; other comments stay."""
+    text = bundle([entry(WRITE, 0.9, header=f"{notice}\n\n{head}")]).text
+    assert f">\n{head}\n</header>" in text
+    assert "Licensed" not in text
+    about = '# Reads LICENSE files.\n#include "license.h"'
+    assert "license.h" in bundle([entry(WRITE, 0.9, header=about)]).text
+
+
 def test_a_header_never_crowds_out_the_memories() -> None:
     """Under a small budget the header is omitted and the memory stays."""
     found = bundle([entry(WRITE, 0.9)], max_tokens=80)

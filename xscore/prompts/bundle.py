@@ -46,6 +46,12 @@ PAST_ANSWERS_SHARE = 0.15
 answers. They repeat what a model said of the code; code and stated memories come first."""
 FEWEST_PART_TOKENS = 60
 """Less room than this shows nothing in part."""
+NOTICE_CHARS = 300
+"""A comment that says so later than this is about the code."""
+_FIRST_COMMENT = re.compile(
+    r"\s*(?:/\*.*?\*/|<!--.*?-->|(?:[ \t]*(?://|--|;|#(?![\w\[]|!\[))[^\n]*(?:\n|\Z))+)", re.DOTALL
+)
+_NOTICE = re.compile(r"licen[sc]e|copyright|SPDX-", re.IGNORECASE)
 
 
 def choose_fitting(
@@ -155,9 +161,16 @@ def _piece(entry: BundleEntry, now: float, *, most: float) -> BundlePiece:
     memory, text = entry.memory, _shown(entry)
     if memory.kind is Kind.CLASS:
         text = name_methods(text)
-    header = entry.header.strip("\n") if memory_tokens(memory, len(entry.header)) <= most else ""
+    header = _without_notice(entry.header).strip("\n")
+    header = header if memory_tokens(memory, len(header)) <= most else ""
     note = provenance_text(entry, now=now)
     return BundlePiece(entry, text, memory_tokens(memory, len(text)), header=header, note=note)
+
+
+def _without_notice(header: str) -> str:
+    """Drop the copyright notice at the head of a file: it says nothing of the code, and every file repeats it."""
+    comment = _FIRST_COMMENT.match(header)
+    return header[comment.end() :] if comment and _NOTICE.search(comment[0][:NOTICE_CHARS]) else header
 
 
 def _with_parts(pieces: Sequence[BundlePiece], chosen: set[str], room: int, task: str) -> list[BundlePiece]:
