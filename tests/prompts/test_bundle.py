@@ -11,7 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
 from xscore.prompts.bundle import render_bundle
-from xscore.prompts.bundle_parts import Bundle, BundleEntry, memory_value
+from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry, memory_value
+from xscore.prompts.left_out import LeftOut, LeftOutCause
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
@@ -34,6 +35,17 @@ def test_each_file_shows_its_header_once() -> None:
     assert bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
     block = memory("module:imports", HEADER, kind=Kind.BLOCK, start_line=1)
     assert bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
+
+
+def test_a_near_miss_never_reads_as_the_threshold() -> None:
+    """0.4996 below 0.5 is listed as 0.4996, not as 0.50."""
+    ranked = entry(MAIN, 0.4996).ranked
+    assert ranked is not None
+    near = (LeftOut(ranked.candidate, LeftOutCause.BELOW, 0.4996, threshold=0.5),)
+    found = render_bundle(
+        [entry(WRITE, 0.9)], form="xml", max_tokens=8_000, settings=SETTINGS, now=NOW, beside=BesideMemories(near=near)
+    )
+    assert " 0.4996\n" in found.text
 
 
 NOTICE = "Copyright 2015 A. Author\n{0}\n{0} Licensed under the Apache License, Version 2.0."

@@ -96,6 +96,7 @@ def _near(
             near.candidate,
             LeftOutCause.NO_PLACE if selection.passed(near) else LeftOutCause.BELOW,
             near.score,
+            selection.thresholds.of(near.candidate),
             reason=reason_of(near, reasons),
             tokens=near.candidate.tokens,
             title=memories[near.candidate.id].title if near.candidate.id in memories else "",

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.fences import collapse_blanks, escape_tags
+from xscore.records.judgment import score_text
 from xscore.records.memory import Candidate
 
 REASON_CHARS = 120
@@ -42,6 +43,8 @@ class LeftOut(Struct, frozen=True):
     candidate: Candidate
     cause: LeftOutCause
     score: float
+    threshold: float = 0.0
+    """What it is below, if it is."""
     reason: str = ""
     title: str = ""
     """Of a memory that belongs to no file."""
@@ -96,7 +99,7 @@ def _line(one: LeftOut, *, reason: bool = False) -> str:
     ids = " ".join(f"[{id_}]" for id_ in (candidate.id, *one.others)) if not candidate.path or one.others else ""
     size = f"about {one.tokens:,} tokens" if one.tokens and one.cause is LeftOutCause.NO_ROOM else ""
     why = one.reason[:REASON_CHARS] if reason else ""
-    said = [ids, place, f"{one.score:.2f}", size, why]
+    said = [ids, place, score_text(one.score, threshold=one.threshold), size, why]
     return collapse_blanks(escape_tags(" ".join(part for part in said if part)))
 
 

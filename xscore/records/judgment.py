@@ -168,6 +168,12 @@ SCORE_TOLERANCE = 1e-9
 """Scores this close are the same: a sum of decimal shares is not exact in binary."""
 
 
+def score_text(score: float, *, threshold: float) -> str:
+    """Return a score with two digits, or as many more as tell it from a threshold that it is below."""
+    forms = [f"{score:.{digits}f}" for digits in range(2, 9)]
+    return next((form for form in forms if score >= threshold or float(form) < threshold), forms[0])
+
+
 USUAL_THRESHOLD = 0.7
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
-from xscore.records.judgment import Boost
+from xscore.records.judgment import Boost, score_text
 from xscore.records.turn import Routing, Scope, SessionInfo
 
 
@@ -119,9 +119,8 @@ class Selected(Struct, frozen=True, kw_only=True):
 
     @property
     def score_text(self) -> str:
-        """The score with two digits, or as many more as tell it from a threshold that it is below."""
-        forms = [f"{self.score:.{digits}f}" for digits in range(2, 9)]
-        return next((form for form in forms if self.score >= self.threshold or float(form) < self.threshold), forms[0])
+        """The score as people read it, never as high as a threshold that it is below."""
+        return score_text(self.score, threshold=self.threshold)
 
 
 class SecondDraws(Struct, frozen=True):
