@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
     with pytest.raises(UsageError, match="no column `text`") as error:
         xscore.judge(QUESTION, frame)
     assert "id, body" in error.value.hint and host.questions == 2
+
+
+def test_a_frame_that_no_model_judged_says_so() -> None:
+    """A frame has no receipt: without a key its caller is warned; rows with a receipt are not, nor who chose words."""
+    frame = polars.DataFrame({"text": ["lost payment", "small font"]})
+    with pytest.warns(UserWarning, match="no model judged: there is no key") as warned:
+        xscore.judge(QUESTION, frame, store=None)
+    assert [one.filename for one in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xscore.judge(QUESTION, frame, judge="lexical", store=None)
+        assert not xscore.judge(QUESTION, frame["text"], store=None).receipt.is_model
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow"])

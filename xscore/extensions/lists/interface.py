@@ -8,6 +8,7 @@ lists of this user, so that the same texts and question are never paid for twice
 import asyncio
 import tempfile
 import threading
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, aclosing, closing, contextmanager
 from pathlib import Path
@@ -106,6 +107,7 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     items: strings, mappings, a polars or pandas frame, Arrow data, or an iterator or generator of these.
     Returns one row per item in their order, columns `id, score, outcome, cause, reason, dollars`: a frame of the same
     library for a frame, else `JudgedItems`. An item that could not be judged has a cause, never a score of 0.
+    A frame has no receipt, so what that would say, as that no model judged, is a UserWarning.
     Equal texts are judged once; what an earlier call judged is cached. Judgments are kept as they are paid for.
 
     It works in threads of its own, one of which reads what may block, so it may be called where an event loop runs,
@@ -118,7 +120,7 @@ def judge(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
     would have been returned. Other errors carry `receipt` and `judged`.
     """
     with closing(Portal()) as portal:
-        return portal.call(_judged, question, items, options)
+        return _like(items, portal.call(_judged, question, items, options))
 
 
 async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]) -> Any:
@@ -130,11 +132,20 @@ async def judge_async(question: str, items: Any, **options: Unpack[JudgeOptions]
     before = cancellations()
     found = await _judged(question, items, options)
     if cancellations() > before:
-        raise asyncio.CancelledError(found)
-    return found
+        raise asyncio.CancelledError(found.like(items))
+    return _like(items, found)
 
 
-async def _judged(question: str, items: Any, options: JudgeOptions) -> Any:
+def _like(items: Any, found: JudgedItems) -> Any:
+    """Return the table in the library of the items; a frame has no receipt, so its warnings are given as Python's."""
+    table = found.like(items)
+    if table is not found:
+        for said in found.receipt.warnings:
+            warnings.warn(said, stacklevel=3)
+    return table
+
+
+async def _judged(question: str, items: Any, options: JudgeOptions) -> JudgedItems:
     judging = _prepared(question, items, options)
     found: dict[int, list[JudgedItem]] = {}
     try:
@@ -144,7 +155,7 @@ async def _judged(question: str, items: Any, options: JudgeOptions) -> Any:
         if error.receipt is not None:
             error.judged = _in_order(found, error.receipt).like(items)
         raise
-    return _in_order(found, judging.receipt()).like(items)
+    return _in_order(found, judging.receipt())
 
 
 def judge_stream(question: str, items: Any, **options: Unpack[JudgeOptions]) -> JudgedStream:
