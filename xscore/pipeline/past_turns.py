@@ -68,7 +68,7 @@ def _namesakes(others: Mapping[str, Memory]) -> list[str]:
         return []
     shown = ", ".join(f"{one.path}::{one.entity}" for one in islice(others.values(), NAMESAKES_SHOWN))
     more = ", …" if len(others) > NAMESAKES_SHOWN else ""
-    return [f"{counted(len(others), 'more memory bears', 'more memories bear')} this name: {shown}{more}."]
+    return [f"{counted(len(others), 'more memory matches', 'more memories match')} this name: {shown}{more}."]
 
 
 def _past_turn(parts: PipelineParts, turn_id: str, *, hint: str) -> PastTurn:
