@@ -105,6 +105,14 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
     assert max(scores(pool, "open the jar lid with a giraffe").values()) < max(plain.values())
 
 
+def test_a_compound_word_of_the_task_is_one_word() -> None:
+    """The name `toClickHouseArray` shares one word with a task that says ClickHouse, not three."""
+    others = [(f"other{number}", "something else altogether") for number in range(20)]
+    pool = made(("toClickHouseArray", "return rows"), ("query", "bounce = count of ClickHouse rows"), *others)
+    found = scores(pool, "why is the bounce rate wrong in ClickHouse?")
+    assert found["m0"] < THRESHOLD < found["m1"]
+
+
 def test_documents_count_in_full_where_there_is_no_code() -> None:
     """In a tree of documents alone they repeat the words of no code."""
     candidates, vectors = made(("Pause", "pause the queue"), ("Start", "start the queue"))

@@ -106,7 +106,8 @@ def weigh_candidates(
     asked = float(idf[counted].sum())
     amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int(counted.sum()))
     amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
-    amounts *= _breadth(hits, counted, len(candidates)) * _by_kind(candidates, terms)
+    shares = np.array([weighed.term.share for weighed in terms]) * counted
+    amounts *= _breadth(hits, shares, len(candidates)) * _by_kind(candidates, terms)
     strange = float(idf[counted & (have == 0)].sum()) / asked if asked else 0.0
     return LexicalEvidence(amounts, asked, strange, pool, hits)
 
@@ -164,11 +165,11 @@ def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Fl
     return np.where(has_file, covered[file], 0.0)
 
 
-def _breadth(hits: TermHits, counted: NDArray[np.bool_], pool: int) -> Floats:
+def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
     import numpy as np
 
-    words = _summed(hits.row, counted[hits.term], pool)
-    enough = max(1, min(ENOUGH_WORDS, int(counted.sum())))
+    words = _summed(hits.row, shares[hits.term], pool)
+    enough = max(1, min(ENOUGH_WORDS, int((shares == 1).sum())))
     breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
     return breadth
 

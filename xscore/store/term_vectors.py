@@ -55,6 +55,8 @@ class QueryTerm(Struct, frozen=True):
     """Joined from neighboring words (`error handler` -> `errorhandler`), so weaker evidence."""
     count: int
     """Occurrences in the task."""
+    share: float = 1.0
+    """How much of a word of the task it is; less than 1: it occurs only as a part of compounds (`ClickHouse`)."""
 
 
 def term_vector(
@@ -100,9 +102,11 @@ def _words(text: str) -> list[str]:
 def query_terms(text: str) -> tuple[QueryTerm, ...]:
     """Return the distinct terms of a task or an error text, in order of appearance, then joined neighbors."""
     words = _words(text)
-    whole = _counted(pair for word in words for pair in split_word(word))
+    split = [*map(split_word, words)]
+    whole = _counted(chain.from_iterable(split))
     joined = _counted(_joined(words))
-    terms = [QueryTerm(word, term, False, count) for term, (word, count) in whole.items()]
+    shares = _shares(split)
+    terms = [QueryTerm(word, term, False, count, shares[term]) for term, (word, count) in whole.items()]
     terms += [QueryTerm(word, term, True, count) for term, (word, count) in joined.items() if term not in whole]
     return tuple(terms)
 
@@ -227,6 +231,17 @@ def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:
         if len(parts) == 1 and len(previous) == 1 and parts[0] not in STOPWORDS and previous[0] not in STOPWORDS:
             yield f"{previous[0]} {parts[0]}", _hash(_whole([*previous, *parts]))
         previous = parts
+
+
+def _shares(words: Iterable[tuple[tuple[str, int], ...]]) -> dict[int, float]:
+    """Return how much of a word each term is: a compound is one word, and so are its parts together."""
+    shares: dict[int, float] = {}
+    for terms in words:
+        for _, part in terms[:-1]:
+            shares[part] = max(shares.get(part, 0.0), 1 / (len(terms) - 1))
+        for _, whole in terms[-1:]:
+            shares[whole] = 1.0
+    return shares
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[int, tuple[str, int]]:
