@@ -125,6 +125,31 @@ def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, co
     assert index_repository(connection, find_root(root), settings, now=time.time() + 60).files.indexed == 1
 
 
+def test_a_file_replaced_by_one_of_its_size_and_date_is_read(make_repo: MakeRepo, run_index: RunIndex) -> None:
+    """`rsync -t`, `cp -p` and `tar` keep dates: the content counts, also where size and mtime are the same."""
+    root = make_repo(FILES)
+    file = root / "run.sh"
+    os.utime(file, (10**9, 10**9))
+    time.sleep(0.06)  # beyond the resolution of timestamps
+    run_index(root)
+    assert run_index(root).files.indexed == 0
+    file.write_text("echo ho\n")
+    os.utime(file, (10**9, 10**9))
+    assert run_index(root).files.indexed == 1
+
+
+def test_a_file_of_the_future_keeps_its_date(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Where a clock was set back, files are read at each run, and their memories do not become those of 1970."""
+    root = make_repo(FILES)
+    ahead = time.time() + 86_400
+    os.utime(root / "run.sh", (ahead, ahead))
+    run_index(root)
+    run_index(root)
+    assert rows(connection, "SELECT DISTINCT updated_at FROM memory WHERE path = 'run.sh'") == [(pytest.approx(ahead),)]
+
+
 def test_secrets_are_redacted_after_parsing(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:

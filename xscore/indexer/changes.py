@@ -16,7 +16,7 @@ from xscore.indexer.grammars import without_grammar
 from xscore.indexer.links import NameIndex
 from xscore.indexer.memories import ParseJob, parse_encoded
 from xscore.platform.database import lock_wait_until, transaction
-from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
+from xscore.platform.files import FileRefused, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.records.memory import Excluded, FileStamp
 from xscore.store import index_rows, link_rows
@@ -93,12 +93,12 @@ def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterato
 
 def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
     known, file_hash, reason = run.stamps.get(path), "", "unreadable"
-    size, mtime_ns = info.st_size, settled_mtime_ns(info, now=run.now)
+    size, mtime_ns = info.st_size, settled_ns(info, now=run.now)
     try:
         data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
         file_hash = file_digest(data)
         if known is not None and known.file_hash == file_hash and not known.excluded:
-            run.touched.append(FileStamp(path, size, mtime_ns, file_hash, known.language))
+            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = info.st_mtime
             return None
         return FileStamp(path, size, mtime_ns, file_hash, ""), run.rules.text_of(data, path)
     except FileRefused as refusal:

@@ -1,9 +1,9 @@
 """Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what changed.
 
-An unchanged file costs one stat: equal size and mtime skip the read, unless the file changed within the timestamp
-resolution of the last run (`settled_mtime_ns`). Parsed files are written in batches, one transaction each, with their
-pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues; after
-a run that died while parsing, the next parses in separate processes. Trade-off: such a first run leaves memories
+An unchanged file costs one stat: equal size and time of change skip the read, unless that time was within the
+resolution of timestamps at the last run (`settled_ns`). Parsed files are written in batches, one transaction each, with
+their pending links, so a run that is killed or meets its deadline leaves a consistent store and the next one continues;
+after a run that died while parsing, the next parses in separate processes. Trade-off: such a first run leaves memories
 without edges.
 """
 
@@ -23,6 +23,7 @@ from msgspec.structs import asdict
 from xscore.indexer.discovery import discover_files
 from xscore.platform.database import is_busy, lock_wait_until, transaction
 from xscore.platform.errors import StoreError
+from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
 from xscore.records.memory import (
@@ -133,7 +134,7 @@ class IndexRun:
         self.languages_read: set[str] = set()
         self.changes = index_rows.IndexChanges()
         self.progress: Callable[[int, int], None] = lambda _files, _of: None
-        self.touched: list[FileStamp] = []  # the same bytes at another time
+        self.touched: dict[FileStamp, float] = {}  # the same bytes at another time; when they were modified
         self.refused: list[FileStamp] = []
         self.unread: list[FileStamp] = []  # excluded by name or size
         self.slow: list[str] = []
@@ -210,7 +211,7 @@ class IndexRun:
                 continue  # listed by git's index, deleted from disk
             path = portable_name(name)
             stamp = self.stamps.get(path)
-            if stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
+            if stamp is not None and stamp.mtime_ns == changed_ns(info) and stamp.size == info.st_size:
                 present.add(path)
                 if stamp.excluded:
                     self.excluded.append(Excluded(path, stamp.excluded))
@@ -219,7 +220,7 @@ class IndexRun:
             elif reason := self.rules.refusal(path, info):
                 self.excluded.append(Excluded(path, reason))
                 if reason != "secret" and stat.S_ISREG(info.st_mode):  # a path that is a secret is not stored
-                    self.unread.append(FileStamp(path, info.st_size, info.st_mtime_ns, "", "", reason))
+                    self.unread.append(FileStamp(path, info.st_size, changed_ns(info), "", "", reason))
                     if stamp is not None and stamp.excluded:
                         present.add(path)
             else:

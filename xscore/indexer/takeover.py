@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from xscore.platform.errors import StoreError
-from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
+from xscore.platform.files import FileRefused, read_file_under, settled_ns
 from xscore.platform.hashing import content_hash, file_digest
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
@@ -126,7 +126,7 @@ def _same_files(
             except (OSError, ValueError, FileRefused):
                 continue
             if file_digest(data) == stamp.file_hash:
-                settled = settled_mtime_ns(info, now=now)
+                settled = settled_ns(info, now=now)
                 yield FileStamp(stamp.path, len(data), settled, stamp.file_hash, stamp.language)
     finally:
         os.close(top)

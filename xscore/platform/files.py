@@ -13,7 +13,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.processes import random_hex
 
 FINE_GRAIN_NS = 50_000_000
-"""Two writes closer than this may get the same mtime on a file system with nanosecond timestamps."""
+"""Two writes closer than this may get the same time on a file system with nanosecond timestamps."""
 COARSE_GRAIN_NS = 2_000_000_000
 """The same on one with whole-second timestamps."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
@@ -81,11 +81,16 @@ def _whole(descriptor: int, max_bytes: int, *, private: bool = False) -> bytes:
     return data
 
 
-def settled_mtime_ns(info: os.stat_result, *, now: float) -> int:
-    """Return the mtime to store for a file; 0 if a later write could leave the same mtime. now: Unix seconds."""
-    mtime = info.st_mtime_ns
-    grain = FINE_GRAIN_NS if mtime % 1_000_000_000 else COARSE_GRAIN_NS
-    return 0 if mtime > int(now * 1e9) - grain else mtime
+def changed_ns(info: os.stat_result) -> int:
+    """Return when a file last changed: its ctime, too, since `cp -p`, `rsync` and `tar` set the mtime as they like."""
+    return max(info.st_mtime_ns, info.st_ctime_ns)
+
+
+def settled_ns(info: os.stat_result, *, now: float) -> int:
+    """Return the time of change to store for a file; 0 if a later write could leave the same. now: Unix seconds."""
+    changed = changed_ns(info)
+    grain = FINE_GRAIN_NS if changed % 1_000_000_000 else COARSE_GRAIN_NS
+    return 0 if changed > int(now * 1e9) - grain else changed
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:

@@ -215,11 +215,12 @@ class Candidate(NamedTuple):
 
 
 class FileStamp(Struct, frozen=True):
-    """A file as it was indexed; equal size and mtime skip the read, an equal hash skips the parse."""
+    """A file as it was indexed; equal size and time of change skip the read, an equal hash skips the parse."""
 
     path: str
     size: int
     mtime_ns: int
+    """Of its content or attributes, whichever is later; 0: the next run reads it."""
     file_hash: str
     language: str = ""
     excluded: str = ""

@@ -3,7 +3,7 @@
 A citation keeps the hash of its lines, never the lines; line endings, trailing whitespace and a byte order mark do not
 count. `refresh_evidence` checks the cited files before each turn: moved lines are followed; a memory whose lines
 changed is stale, which changes what a judge is shown, until they are back. Trade-offs: reformatted code counts as
-changed; a file with the same size and mtime counts as unchanged, as in git.
+changed; a file with the same size and time of change counts as unchanged, as in git.
 """
 
 import json
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
+from xscore.platform.files import FileRefused, changed_ns, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
 from xscore.records.memory import Citation, MemoryStatus
@@ -197,7 +197,7 @@ def _read(root: RepositoryRoot, path: str) -> bytes:
 
 
 Stamp = tuple[int, int]
-"""Size and mtime of a file when its spans were last checked."""
+"""Size and time of change of a file when its spans were last checked."""
 _GONE: Stamp = (-2, -2)
 _BROKEN = "SELECT id FROM memory WHERE status = 'active' AND id IN (SELECT memory_id FROM evidence WHERE changed)"
 _MENDED = f"""
@@ -280,7 +280,7 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
 
 
 def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]:
-    """Return the cited files whose size or mtime changed since the last check; one stat per file."""
+    """Return the cited files whose size or time changed since the last check; one stat per file."""
     prefix = os.fspath(root.path) + "/"
     current: dict[str, Stamp] = {}
     found: dict[str, None] = {}
@@ -297,7 +297,7 @@ def _stamp(name: str) -> Stamp:
         info = os.lstat(name)
     except (OSError, ValueError):
         return _GONE
-    return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else _GONE
+    return (info.st_size, changed_ns(info)) if stat.S_ISREG(info.st_mode) else _GONE
 
 
 def _look(
@@ -314,11 +314,11 @@ def _look(
             except PermissionError:
                 continue
             except (FileRefused, ValueError):
-                yield path, (None, (info.st_size, settled_mtime_ns(info, now=now)))
+                yield path, (None, (info.st_size, settled_ns(info, now=now)))
             except OSError:
                 yield path, (None, _GONE)
             else:
-                yield path, (text, (info.st_size, settled_mtime_ns(info, now=now)))
+                yield path, (text, (info.st_size, settled_ns(info, now=now)))
     finally:
         os.close(top)
 

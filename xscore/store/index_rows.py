@@ -6,7 +6,7 @@ cached, so every writer of index rows must change or clear them.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct, field
@@ -54,13 +54,12 @@ def file_stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
     return {row[0]: FileStamp(*row) for row in rows}
 
 
-def touch_files(connection: sqlite3.Connection, touched: Iterable[FileStamp]) -> None:
-    """Store the new mtime of files whose bytes are the same."""
-    stamps = list(touched)
-    write_stamps(connection, stamps)
+def touch_files(connection: sqlite3.Connection, touched: Mapping[FileStamp, float]) -> None:
+    """Store the stamps of files whose bytes are the same. touched: stamp -> when it was modified, in Unix seconds."""
+    write_stamps(connection, touched)
     connection.executemany(
         "UPDATE memory SET updated_at = ? WHERE path = ? AND source = 'index'",
-        [(stamp.mtime_ns / 1e9, stamp.path) for stamp in stamps],
+        [(modified_at, stamp.path) for stamp, modified_at in touched.items()],
     )
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import astuple
 
 from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
 from xscore.platform import database
+from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, integer_id
 from xscore.platform.paths import RepositoryRoot, find_root, portable_name
 from xscore.prompts.fences import shorten_middle
@@ -198,7 +199,7 @@ class ReadFile(Struct, frozen=True):
 
     def is_current(self, info: os.stat_result, *, since: float) -> bool:
         """Whether it has not changed, and today's readers read it, from that time on or earlier."""
-        is_same = (self.size, self.mtime_ns) == (info.st_size, info.st_mtime_ns)
+        is_same = (self.size, self.mtime_ns) == (info.st_size, changed_ns(info))
         return is_same and self.readers == READERS_VERSION and self.since <= since
 
 

@@ -46,7 +46,7 @@ from xscore.extensions.sessions.session_format import (
 )
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_bytes
-from xscore.platform.files import settled_mtime_ns
+from xscore.platform.files import settled_ns
 from xscore.platform.paths import portable_name
 from xscore.platform.text import counted, one_line
 from xscore.store.store import Store
@@ -222,7 +222,7 @@ class _Import:
             limit = session_lines.MAX_LINE_BYTES >> 20
             count = "1 line" if truncated == 1 else f"{truncated:,} lines"
             self._notes.append(f"{name}: {count} of more than {limit} MiB left out")
-        mtime_ns = settled_mtime_ns(info, now=self._now)
+        mtime_ns = settled_ns(info, now=self._now)
         self.writer.add(found, ReadFile(name, file.origin, info.st_size, mtime_ns, READERS_VERSION, self._since, note))
 
     def _read_exchanges(
