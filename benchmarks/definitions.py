@@ -48,13 +48,14 @@ WITHOUT_BODIES = frozenset({"java", "csharp", "php", "cpp", "kotlin"})
 
 
 class Found(NamedTuple):
-    """One definition: the last part of its name, without type parameters; lines from 1; does it hold what is in it?"""
+    """One definition: the last part of its name, without type parameters; lines from 1."""
 
     path: str
     name: str
     start: int
     end: int
     is_whole: bool = False
+    """What is defined inside belongs to it."""
 
 
 def plain_name(written: str) -> str:

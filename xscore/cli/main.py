@@ -29,7 +29,7 @@ STARTED_AT = time.monotonic() - time.process_time()
 
 
 WORDS_OF_A_TASK = 3
-"""As many words in place of a command are taken for a question."""
+"""This many words or more in place of a command are taken for a question."""
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 COLLECT_AFTER = 200_000
 """Objects made before the garbage collector looks: a turn holds tens of thousands of records and then ends (a fifth of

@@ -33,17 +33,17 @@ MANY_FILES = 400
 LARGE_BYTES = 64_000
 """A larger file is always parsed in another process, since a grammar can take unbounded time or memory."""
 QUICK_BYTES = 16_000
-"""The same for a run with a deadline: this process cannot stop a grammar."""
+"""The same for a run with a deadline: a process cannot stop its own grammar."""
 BATCH = 64
 """Files per transaction."""
 LARGE_BATCH = 256
 """The same for a large run: each transaction writes most pages of the indexes again."""
+HURRIED_BATCH = 16
+"""The same for a run with a deadline, which waits for the last one."""
 CACHE_KIB = 48_000
 """SQLite's cache in a large run: with its usual 2 MB the indexes are read from the file again and again."""
 CHECKPOINT_PAGES = 16_000
 """Pages of the journal in a large run before they are copied to the database."""
-HURRIED_BATCH = 16
-"""The same for a run with a deadline, which waits for the last one."""
 MAX_PROCESSES = 8
 PROGRESS_SECONDS = 0.25
 """Time between two reports of progress."""

@@ -242,9 +242,8 @@ def declared_modules(source: SourceFile) -> list[NameUse]:
     if source.language.name == "gomod":
         names = _GO_MODULE.findall(source.text)[:1]
     elif source.path.rpartition("/")[2] == "Cargo.toml":
-        names = [
-            name.replace("-", "_") for _, name in sorted(_CRATE.findall(source.text))[:1]
-        ]  # `lib` before `package`
+        given = sorted(_CRATE.findall(source.text))[:1]  # `lib` before `package`
+        names = [name.replace("-", "_") for _, name in given]
     else:
         names = []
     return [NameUse(name.rpartition("/")[2], f"module:{name}") for name in names]

@@ -316,7 +316,7 @@ def cost_upper_bound(
 
 
 def usage_upper_bound(provider: str, host: str, request: Request, *, price_of: PriceFunction = call_price) -> Usage:
-    """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that costs, full output."""
+    """Return the dearest usage of one attempt: nothing cached, all of the prompt written if that costs more."""
     given = math.ceil(request.reserved_input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
     plain = Usage(input_tokens=given, output_tokens=request.max_output_tokens)
     written_1h = given if request.prefix_ttl_s >= HOUR_S else 0
