@@ -12,7 +12,7 @@ import pytest
 from xscore.indexer.memories import ParseJob, parse_encoded
 from xscore.indexer.workers import parse_in_processes
 from xscore.records.memory import FileStamp, Kind
-from xscore.store.memory_rows import ROW_COLUMNS
+from xscore.store.written_rows import ROW_COLUMNS
 
 
 def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:

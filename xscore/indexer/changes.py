@@ -22,8 +22,8 @@ from xscore.records.memory import Excluded, FileStamp
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile, in_batches
 from xscore.store.file_rows import TotalChanges, change_totals, file_names, replace_files
-from xscore.store.memory_rows import last_name, module_names
 from xscore.store.mention_links import relink_mentions
+from xscore.store.written_rows import last_name, module_names
 
 if TYPE_CHECKING:
     from xscore.indexer.index import ChangedFile, IndexRun

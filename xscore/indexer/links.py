@@ -30,7 +30,7 @@ from xscore.indexer.modules import ModuleIndex
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.link_rows import DecodedMentions, EntityRow
-from xscore.store.memory_rows import last_name, tested_name
+from xscore.store.written_rows import last_name, tested_name
 
 REEXPORT_STEPS = 5
 """Re-exports followed from an import to a definition."""

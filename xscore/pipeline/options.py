@@ -7,6 +7,7 @@ those that a script changes most; for the others there is a `Settings`.
 import os
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypedDict
 
 from msgspec.structs import replace
@@ -45,6 +46,20 @@ def check_options(options: Mapping[str, Any], known: type) -> None:
     if unknown := options.keys() - names.keys():
         raise UsageError(f"there is no option `{min(unknown)}`", hint=f"One of: {', '.join(names)}.")
     require_kind(str, type(None), rubric=options.get("rubric"))
+
+
+def require_path(**given: object) -> None:
+    """Raise UsageError unless each argument, given by its name, could be the path of a file or folder."""
+    require_kind(str, Path, **given)
+    for name, path in given.items():
+        if not str(path):
+            raise UsageError(f"`{name}` is empty", hint="Name a folder; `.` is the current one.")
+        try:
+            is_possible = b"\0" not in os.fsencode(str(path))
+        except UnicodeEncodeError:
+            is_possible = False
+        if not is_possible:
+            raise UsageError(f"`{name}` has a character that no path can have", hint="Name a folder.")
 
 
 def load_with_options(options: Mapping[str, Any], root: RepositoryRoot | None) -> LoadedSettings:

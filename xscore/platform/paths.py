@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from xscore.platform.errors import UsageError, require_kind
+from xscore.platform.errors import UsageError
 from xscore.platform.git_folder import claims_git, git_folder
 from xscore.platform.hashing import digest
 from xscore.platform.text import readable_text
@@ -60,20 +60,6 @@ def find_root(start: Path) -> RepositoryRoot:
     read_only = not os.access(inside if inside.is_dir() else path, os.W_OK | os.X_OK, effective_ids=effective)
     store_dir = user_cache_dir() / "stores" / digest("root", str(path)) if read_only else inside
     return RepositoryRoot(path, git_dir is not None, git_dir, store_dir, read_only)
-
-
-def require_path(**given: object) -> None:
-    """Raise UsageError unless each argument, given by its name, could be the path of a file or folder."""
-    require_kind(str, Path, **given)
-    for name, path in given.items():
-        if not str(path):
-            raise UsageError(f"`{name}` is empty", hint="Name a folder; `.` is the current one.")
-        try:
-            is_possible = b"\0" not in os.fsencode(str(path))
-        except UnicodeEncodeError:
-            is_possible = False
-        if not is_possible:
-            raise UsageError(f"`{name}` has a character that no path can have", hint="Name a folder.")
 
 
 def user_data_dir(chosen: Path | None) -> Path:

@@ -11,7 +11,7 @@ from msgspec import Struct, msgpack
 
 from xscore.records.memory import FileStamp, IndexedFile, Mention, Relation
 from xscore.store.file_bodies import compress, decompress, encode_bodies
-from xscore.store.memory_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
+from xscore.store.written_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
 
 _ID = ROW_COLUMNS.index("id")
 _PROSE_HINTS = ("doc:", "path:")
@@ -22,7 +22,7 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
 
     stamp: FileStamp
     rows: list[tuple[Any, ...]]
-    """Rows of table `memory` (`memory_rows.ROW_COLUMNS`), each id once; what they say is in the body."""
+    """Rows of table `memory` (`written_rows.ROW_COLUMNS`), each id once; what they say is in the body."""
     body: bytes
     """Attributes, cards and texts (`file_bodies`)."""
     imports: tuple[tuple[str, str], ...] = ()

@@ -19,8 +19,8 @@ from xscore.records.memory import BLOCK_NAME
 from xscore.store import index_rows, link_rows
 from xscore.store.encoded_files import EncodedFile, decode_mentions
 from xscore.store.index_rows import IndexChanges, LinksDue
-from xscore.store.memory_rows import ROW_COLUMNS, last_name, upsert_rows
 from xscore.store.memory_writer import delete_outdated_vectors
+from xscore.store.written_rows import ROW_COLUMNS, last_name, upsert_rows
 
 MANY_PATHS = 1_000
 """With more changed files than this, everything is linked again."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Edge, Kind, Mention, Relation
-from xscore.store.memory_rows import last_name, name_crc
+from xscore.store.written_rows import last_name, name_crc
 
 if TYPE_CHECKING:
     from xscore.store.encoded_files import FileMentions

@@ -7,27 +7,20 @@ Trade-off: candidates are not validated, except for unknown layers and kinds.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Iterable
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from zlib import crc32
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from xscore.platform import tokens
 from xscore.platform.database import damage_if_invalid, read_snapshot
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.sqlite_drivers import recovery_hint
-from xscore.records.memory import Candidate, CodeFacts, Edge, Kind, Layer, Memory, MemoryDetails, Relation
+from xscore.records.memory import Candidate, Edge, Kind, Layer, Memory, Relation
 from xscore.records.turn import LayerReport
-
-if TYPE_CHECKING:
-    from xscore.store.file_bodies import Body
 
 MEMORY_COLUMNS = (
     *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
@@ -35,12 +28,8 @@ MEMORY_COLUMNS = (
     *("superseded_by", "created_at", "accessed_at", "access_count", "title", "attrs", "card", "text"),
 )
 """Columns of a whole memory, named after its fields; `attrs` holds facts and particulars."""
-ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
-"""Columns of a row as it is written."""
-_HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
+HEAD_COLUMNS = MEMORY_COLUMNS[: MEMORY_COLUMNS.index("attrs")]
 """Those before attrs, card and text, which may be in the body of a file (`file_bodies`)."""
-_SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
-"""Columns that an upsert leaves unchanged."""
 _CANDIDATE_COLUMNS = "id, {hash}, kind, path, entity, start_line, end_line, language, {tokens}, updated_at"
 TestView = Literal["cards", "full"]
 """How the judge is shown tests: as cards or in full."""
@@ -79,80 +68,6 @@ def memory_from_row(row: SqlRow) -> Memory:
         return msgspec.convert(values | {"facts": attrs, "particulars": attrs}, Memory)
 
 
-_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
-_UPSERT = (
-    f"INSERT INTO memory ({', '.join(ROW_COLUMNS)}) VALUES ({', '.join('?' * len(ROW_COLUMNS))})"
-    f" ON CONFLICT (id) DO UPDATE SET {_CHANGED}"
-)
-
-
-def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow]) -> None:
-    """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance."""
-    connection.executemany(_UPSERT, rows)
-
-
-_HEAD = attrgetter(*_HEAD_COLUMNS)
-
-
-def memory_row(memory: Memory, thread: str = "") -> SqlRow:
-    """Return a memory as a row of `ROW_COLUMNS`."""
-    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
-
-    text_tokens = tokens.estimate(len(memory.text), kind=memory.kind, language=memory.language)
-    shown = memory.card or memory.text
-    shown_tokens = tokens.estimate(len(shown), kind=memory.kind, language=memory.language)
-    attrs = facts_to_json(memory.facts, memory.particulars)
-    body = (attrs, memory.card, memory.text)
-    overrides = memory.kind is Kind.METHOD and "override" in attrs.lower() and _OVERRIDES.match(attrs) is not None
-    named = name_crc(last_name(memory.entity)) if memory.layer is Layer.GRAPH else 0
-    return (*_HEAD(memory), *body, shown_tokens, text_tokens, thread, named, overrides, memory_vector(memory))
-
-
-def without_body(row: SqlRow) -> "tuple[SqlRow, Body]":
-    """Split a row of `ROW_COLUMNS` into one whose attrs, card and text are in the body of its file, and those."""
-    start = len(_HEAD_COLUMNS)
-    attrs, card, text = row[start : start + 3]
-    return (*row[:start], "{}", "", None, *row[start + 3 :]), (attrs, card, text)
-
-
-_OVERRIDES = re.compile(r'\{"signature": ?".*override', re.IGNORECASE | re.DOTALL)
-"""Facts of a method whose signature says that it overrides another."""
-
-
-def last_name(entity: str) -> str:
-    """Return the part of an entity's name that others use: `write` of `Store.write#2`."""
-    return entity.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
-
-
-def tested_name(path: str) -> str:
-    """Return the name of the file that a test of this path would test: `app` of `tests/test_app.py`."""
-    stem = path.rpartition("/")[2].partition(".")[0]
-    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
-
-
-def module_names(hint: str) -> set[str]:
-    """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
-    kind, _, rest = hint.partition(":")
-    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod") else ""
-    return {name, name.partition(".")[0]} - {""}
-
-
-def name_crc(name: str) -> int:
-    """Return the number by which a name is looked up; two names may share one."""
-    return crc32(name.encode("utf-8", "surrogatepass"))
-
-
-def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
-    """Return facts and particulars as JSON for the column `attrs`, without empty values."""
-    values = asdict(facts)
-    if particulars != _NOTHING_STATED:
-        values |= asdict(particulars)
-    return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
-
-
-_NOTHING_STATED = MemoryDetails()
-
-
 def edges_from_rows(rows: Iterable[SqlRow]) -> list[Edge]:
     """Turn rows of source, target, relation and weight into edges. Raises StoreDamaged."""
     with damage_if_invalid("an edge"):
@@ -163,7 +78,7 @@ def select_memories(connection: sqlite3.Connection, where: str, parameters: Iter
     """Read whole memories by an SQL condition (never user input), ordered by path and line."""
     from xscore.store.file_bodies import read_with_bodies  # a turn that keeps nothing reads no memory
 
-    found = read_with_bodies(connection, ", ".join(_HEAD_COLUMNS), where, tuple(parameters))
+    found = read_with_bodies(connection, ", ".join(HEAD_COLUMNS), where, tuple(parameters))
     return [memory_from_row(row) for row in found]
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
-from xscore.store import memory_rows
+from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import FoundLiterals
@@ -203,7 +203,7 @@ def put_memories(connection: sqlite3.Connection, memories: Sequence[Memory], *, 
     claims = [memory for memory in memories if memory.key and memory.status is MemoryStatus.ACTIVE]
     superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
     delete_outdated_vectors(connection, [(memory.id, memory.text_hash) for memory in memories])
-    memory_rows.upsert_rows(connection, [memory_rows.memory_row(memory, thread) for memory in memories])
+    written_rows.upsert_rows(connection, [written_rows.memory_row(memory, thread) for memory in memories])
     return superseded
 
 

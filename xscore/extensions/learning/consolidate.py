@@ -33,7 +33,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import MemorySettings
-from xscore.store import lookup, memory_rows, memory_writer
+from xscore.store import lookup, memory_rows, memory_writer, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.lookup import delete_observations, record_observations, record_project
@@ -79,7 +79,7 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, no
         if known is None or known.text != memory.text:
             _put(connection, memory, known, thread=draft.threads.get(memory.id, ""), now=now)
         else:
-            attrs = memory_rows.facts_to_json(memory.facts, memory.particulars)
+            attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
             connection.execute(_UPDATE, (*(getattr(memory, name) for name in _STATE), attrs, memory.id))
     for summary, exchanges in draft.members.items():
         _link_summary(connection, summary, exchanges)

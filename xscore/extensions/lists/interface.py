@@ -23,11 +23,12 @@ from xscore.pipeline.options import (
     JudgingOptions,
     check_options,
     load_with_options,
+    require_path,
     with_rubric,
 )
 from xscore.pipeline.uncommitted import MAX_TASK_CHARS
 from xscore.platform.errors import UsageError, XscoreError, require_kind
-from xscore.platform.paths import RepositoryRoot, require_path, user_cache_dir, user_data_dir
+from xscore.platform.paths import RepositoryRoot, user_cache_dir, user_data_dir
 from xscore.platform.portal import Interrupted, Portal
 from xscore.records.events import Observer
 from xscore.settings import Settings

@@ -1,0 +1,96 @@
+"""Memories as rows to be written to table `memory`, and the short names by which indexed files look each other up.
+
+It opens no transaction and redacts nothing: `memory_writer` does. Trade-off: known memories keep what their use has
+changed, so a row alone does not say what the table holds.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable
+from operator import attrgetter
+from zlib import crc32
+
+import msgspec
+from msgspec.structs import asdict
+
+from xscore.platform import tokens
+from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails
+from xscore.store.file_bodies import Body
+from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
+
+ROW_COLUMNS = (*MEMORY_COLUMNS, "tokens", "text_tokens", "thread", "name_crc", "overrides", "terms")
+"""Columns of a row as it is written."""
+_SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
+"""Columns that an upsert leaves unchanged."""
+_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in ROW_COLUMNS if name not in _SURVIVING)
+_UPSERT = (
+    f"INSERT INTO memory ({', '.join(ROW_COLUMNS)}) VALUES ({', '.join('?' * len(ROW_COLUMNS))})"
+    f" ON CONFLICT (id) DO UPDATE SET {_CHANGED}"
+)
+
+
+def upsert_rows(connection: sqlite3.Connection, rows: Iterable[SqlRow]) -> None:
+    """Upsert rows of `ROW_COLUMNS`; known memories keep use counts, creation time and importance."""
+    connection.executemany(_UPSERT, rows)
+
+
+_HEAD = attrgetter(*HEAD_COLUMNS)
+
+
+def memory_row(memory: Memory, thread: str = "") -> SqlRow:
+    """Return a memory as a row of `ROW_COLUMNS`."""
+    from xscore.store.term_vectors import memory_vector  # lazy: its word lists are read from a file
+
+    text_tokens = tokens.estimate(len(memory.text), kind=memory.kind, language=memory.language)
+    shown = memory.card or memory.text
+    shown_tokens = tokens.estimate(len(shown), kind=memory.kind, language=memory.language)
+    attrs = facts_to_json(memory.facts, memory.particulars)
+    body = (attrs, memory.card, memory.text)
+    overrides = memory.kind is Kind.METHOD and "override" in attrs.lower() and _OVERRIDES.match(attrs) is not None
+    named = name_crc(last_name(memory.entity)) if memory.layer is Layer.GRAPH else 0
+    return (*_HEAD(memory), *body, shown_tokens, text_tokens, thread, named, overrides, memory_vector(memory))
+
+
+def without_body(row: SqlRow) -> tuple[SqlRow, Body]:
+    """Split a row of `ROW_COLUMNS` into one whose attrs, card and text are in the body of its file, and those."""
+    start = len(HEAD_COLUMNS)
+    attrs, card, text = row[start : start + 3]
+    return (*row[:start], "{}", "", None, *row[start + 3 :]), (attrs, card, text)
+
+
+_OVERRIDES = re.compile(r'\{"signature": ?".*override', re.IGNORECASE | re.DOTALL)
+"""Facts of a method whose signature says that it overrides another."""
+
+
+def last_name(entity: str) -> str:
+    """Return the part of an entity's name that others use: `write` of `Store.write#2`."""
+    return entity.partition("#")[0].rpartition(" > ")[2].rpartition(".")[2]
+
+
+def tested_name(path: str) -> str:
+    """Return the name of the file that a test of this path would test: `app` of `tests/test_app.py`."""
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
+
+
+def module_names(hint: str) -> set[str]:
+    """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
+    kind, _, rest = hint.partition(":")
+    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod") else ""
+    return {name, name.partition(".")[0]} - {""}
+
+
+def name_crc(name: str) -> int:
+    """Return the number by which a name is looked up; two names may share one."""
+    return crc32(name.encode("utf-8", "surrogatepass"))
+
+
+def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
+    """Return facts and particulars as JSON for the column `attrs`, without empty values."""
+    values = asdict(facts)
+    if particulars != _NOTHING_STATED:
+        values |= asdict(particulars)
+    return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
+
+
+_NOTHING_STATED = MemoryDetails()
