@@ -47,7 +47,10 @@ def test_a_link_of_more_steps_names_what_lies_between(make_repo: MakeRepo, xscor
     assert "shop/cart.py::checkout  calls it\n" in affected
     assert "2 steps  shop/pay.py::pay  calls checkout\n" in affected
     deps = xscore("graph", "deps", "shop/pay.py::pay", cwd=root).stdout
+    assert "1 step   shop/cart.py::checkout  called by it\n" in deps
     assert "2 steps  shop/prices.py::total  called by checkout\n" in deps
+    none = xscore("graph", "affected", "shop/pay.py::pay", cwd=root).stderr
+    assert none == "the index knows nothing that calls, imports or tests shop/pay.py::pay\n"
 
 
 def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:

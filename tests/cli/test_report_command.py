@@ -103,6 +103,12 @@ def test_a_line_breaks_between_its_parts() -> None:
     assert wrapped("a sentence of plain words", 14) == "a sentence of\n  plain words"
 
 
+def test_a_label_stays_beside_what_it_labels() -> None:
+    """Also beside a path that is wider than the window."""
+    path = "src/" + "folder/" * 5 + "file.ts:13-76"
+    assert wrapped(f"0.23  {path}  name", 40) == f"0.23  {path}\n      name"
+
+
 def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
     """CSV and Parquet have one line for a turn or a group; text that looks like a formula is escaped in CSV."""
     fill(ledger, task=HOSTILE)

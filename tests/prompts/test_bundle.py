@@ -42,10 +42,17 @@ def test_a_near_miss_never_reads_as_the_threshold() -> None:
     ranked = entry(MAIN, 0.4996).ranked
     assert ranked is not None
     near = (LeftOut(ranked.candidate, LeftOutCause.BELOW, 0.4996, threshold=0.5),)
-    found = render_bundle(
-        [entry(WRITE, 0.9)], form="xml", max_tokens=8_000, settings=SETTINGS, now=NOW, beside=BesideMemories(near=near)
-    )
-    assert " 0.4996\n" in found.text
+    for form, head in (("xml", "\n"), ("markdown", "\n\n- ")):
+        found = render_bundle(
+            [entry(WRITE, 0.9)],
+            form=form,
+            max_tokens=8_000,
+            settings=SETTINGS,
+            now=NOW,
+            beside=BesideMemories(near=near),
+        )
+        assert f"Near, but below the threshold:{head}{MAIN.path}" in found.text
+        assert " 0.4996" in found.text
 
 
 NOTICE = "Copyright 2015 A. Author\n{0}\n{0} Licensed under the Apache License, Version 2.0."

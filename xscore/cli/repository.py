@@ -35,6 +35,11 @@ SHORT_COMMIT = 10
 _INCOMING = {"calls": "calls", "imports": "imports", "tests": "tests", "references": "names"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 _QUESTIONS = {"related": "related_files", "deps": "dependency_chain", "affected": "affected_files"}
+_NOTHING = {
+    "related": "the index knows no link from or to {}",
+    "deps": "the index knows nothing that {} calls, imports or tests",
+    "affected": "the index knows nothing that calls, imports or tests {}",
+}
 
 
 @command(JUDGE, ANSWERER)
@@ -78,13 +83,12 @@ def graph(question: str, path: str, depth: int | None, flags: Flags) -> None:
         name = next(known, decode_path_argument(path).removeprefix("./"))
         follow = getattr(links, _QUESTIONS[question])
         found: tuple[ReachedNode, ...] = follow(name) if depth is None else follow(name, depth=depth)
-    count = f"{one_line(name)}: {len(found):,} found"
     body = {"of": name, "found": [record_json(one) for one in found]}
     names = {one.id: one.entity or one.path for one in found}
     lines = [_link_line(one, via=names.get(one.via, "")) for one in found]
-    flags.terminal.print_result(body, "\n".join(lines), none=count)
+    flags.terminal.print_result(body, "\n".join(lines), none=_NOTHING[question].format(one_line(name)))
     if found:
-        flags.terminal.lines(faint(count))
+        flags.terminal.lines(faint(f"{one_line(name)}: {len(found):,} found"))
 
 
 def _link_line(one: "ReachedNode", *, via: str) -> str:
@@ -92,7 +96,7 @@ def _link_line(one: "ReachedNode", *, via: str) -> str:
     if one.is_incoming:
         link = f"{_INCOMING.get(one.relation, one.relation)} {via or 'it'}"
     else:
-        link = _OUTGOING.get(one.relation, one.relation) + (f" by {via}" if via else "")
+        link = f"{_OUTGOING.get(one.relation, one.relation)} by {via or 'it'}"
     name = f"{one.path}::{one.entity}" if one.path and one.entity else one.path or f"{one.kind} “{one.entity}”"
     ties = f" ×{one.ties}" if one.ties > 1 and not via else ""
     known = f"  {one.id}" if not one.path else ""

@@ -90,13 +90,16 @@ def _wrap_line(line: str, width: int) -> str:
     if _display_width(line) <= width:
         return line
     label = re.match(_LABEL, click.unstyle(line))
-    indent = len(label[0]) if label and len(label[0]) <= width // 3 else 2
+    is_short = label is not None and len(label[0]) <= width // 3
+    indent = len(label[0]) if label and is_short else 2
     import textwrap
 
     parts = line.strip().split(" · ")
     if max(map(_display_width, parts)) <= width - indent:  # a line ends between two of them, not inside one
         start = len(line) - len(line.lstrip())
         line = line[:start] + " · ".join(part.replace(" ", _NO_BREAK) for part in parts)
+    if is_short:  # a label stays beside what it labels, even if that is wider than the window
+        line = re.sub(_LABEL, lambda gap: gap[0].replace(" ", _NO_BREAK), line, count=1)
     filled = textwrap.fill(
         line,
         width,

@@ -21,7 +21,7 @@ from xscore.prompts.bundle_parts import (
     piece_remarks,
 )
 from xscore.prompts.fences import collapse_blanks, escape_attribute, escape_tags, well_formed
-from xscore.prompts.left_out import LeftOut, in_order, left_out_lines, name_within
+from xscore.prompts.left_out import HEADINGS, LeftOut, in_order, left_out_lines, name_within
 from xscore.records.memory import CODE_KINDS, Candidate, Kind, Memory
 
 FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
@@ -126,7 +126,8 @@ def render_markdown(layout: BundleLayout) -> str:
     if governance := layout.governance():
         parts.append("\n".join(["# Governance", "", *governance]))
     if names := _names(layout):
-        parts.append("\n".join(["# Left out", "", *(f"- {line}" for line in names)]))
+        headings = HEADINGS.values()
+        parts.append("\n".join(["# Left out", *(f"\n{line}\n" if line in headings else f"- {line}" for line in names)]))
     return "\n\n".join(parts)
 
 
