@@ -39,7 +39,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     with database.transaction(connection):
         judgment_store.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     found = look(connection, path)
-    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.hearsay) == (8, 3, 8, 1, 1)
+    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.quarantined) == (8, 3, 8, 1, 1)
     assert [
         (one.judge, one.name, one.is_configured, one.turns, one.judgments, one.used_at) for one in found.judges
     ] == [

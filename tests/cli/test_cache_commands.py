@@ -107,7 +107,7 @@ def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server
     assert [one_["is_configured"] for one_ in held["judges"]] == [True]
 
 
-def test_hearsay_orders_work_and_never_scores(
+def test_untrusted_scores_order_work_and_never_count(
     machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path
 ) -> None:
     """A stranger's scores only order the packs; scores, origins and sums are our own judge's."""
@@ -135,7 +135,7 @@ def test_hearsay_orders_work_and_never_scores(
     assert found["coverage"] == own["coverage"] and found["coverage"]["cached"] == 0
     kept = [[(memory["id"], memory["raw_score"]) for memory in answer["selected"]] for answer in (own, found)]
     assert kept[0] == kept[1]
-    assert json.loads(two.run("store", "cache", "--json").stdout)["hearsay"] == 0
+    assert json.loads(two.run("store", "cache", "--json").stdout)["quarantined"] == 0
 
 
 def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Machine]) -> None:

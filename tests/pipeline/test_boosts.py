@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.boosts import BOOSTERS, SECONDS_PER_DAY, BoostRules, boost
+from xscore.pipeline.boosts import BOOSTERS, BoostRules, boost
+from xscore.platform.clock import DAY_S
 from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds, Unjudged, UnjudgedCause
 from xscore.records.memory import Candidate, Edge, Kind, Layer, Relation
 from xscore.records.turn import ChangedFile, Turn
@@ -19,7 +20,7 @@ TURN = Turn(task="fix it")
 
 def candidate(id_: str, *, path: str = "", kind: Kind = Kind.FUNCTION, age_days: float | None = None) -> Candidate:
     """A candidate in a file of its own."""
-    updated = NOW - age_days * SECONDS_PER_DAY if age_days is not None else 0.0
+    updated = NOW - age_days * DAY_S if age_days is not None else 0.0
     return Candidate(id_, "h" + id_, Layer.GRAPH, kind, path or f"{id_}/x.py", id_, 10, 20, "python", 9, updated)
 
 

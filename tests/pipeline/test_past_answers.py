@@ -55,8 +55,8 @@ async def test_an_answer_without_evidence_becomes_no_memory(shop: Path, server: 
         server.score = table({"shop/prices.py::total": 95})
         await pipeline.ask(Turn(task=ASKED))
         server.score = table({"Answer:": 99}, default=2)
-        hearsay = await pipeline.ask(Turn(task="And where is it rounded?", fresh=True))
-        assert hearsay.answer and [memory.kind for memory in hearsay.selected] == ["exchange"]
+        repeated = await pipeline.ask(Turn(task="And where is it rounded?", fresh=True))
+        assert repeated.answer and [memory.kind for memory in repeated.selected] == ["exchange"]
         assert exchanges(pipeline) == [ASKED]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from xscore.cache.lease import LEASE_S
 from xscore.extensions.recovery import rebuild
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import LEASE_S, process_place
+from xscore.platform.processes import process_place
 from xscore.store import opening
 from xscore.store.opening import connect_store
 

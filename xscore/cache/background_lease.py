@@ -14,10 +14,10 @@ from threading import Event, Lock
 import msgspec
 from msgspec import Struct
 
-from xscore.cache.lease import Lease
+from xscore.cache.lease import Lease, RunnerMark
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import RunnerMark, process_place
+from xscore.platform.processes import process_place
 from xscore.records.reports import BackgroundStatus
 from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.redaction import redact

@@ -1,7 +1,8 @@
 """The lease of a process on a store, by which processes see each other, and its heartbeat.
 
 A process adds itself to table `runner`, renews the row every few seconds, and removes dead runners with their claims.
-`platform.processes` checks whether a process is alive; leases of this process are tracked here.
+A runner is alive while its heartbeat is younger than the lease and, on this host, its process exists: a killed runner
+is noticed at once, a stuck or remote one when its lease expires. Leases of this process are tracked here.
 Trade-off: a wall clock that jumps by more than the lease makes a live runner look dead for some seconds, so its calls
 may be paid for twice.
 """
@@ -14,17 +15,36 @@ from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from xscore.platform import database
 from xscore.platform.errors import StoreError
-from xscore.platform.processes import RunnerMark, process_place, random_hex
+from xscore.platform.processes import is_alive, process_place, random_hex
 from xscore.platform.sqlite_drivers import KeySource
 
 if TYPE_CHECKING:
     import asyncio  # `status` reads leases, and runs no loop
 
 HEARTBEAT_S = 5.0
+LEASE_S = 30.0
+"""A runner without a heartbeat for this long counts as gone."""
 _HELD: set[str] = set()
 """Leases of this process, which its process id cannot distinguish."""
+
+
+class RunnerMark(Struct, frozen=True):
+    """A runner's row in table `runner`."""
+
+    pid: int
+    place: str
+    seen_at: float
+    """Unix seconds."""
+
+    def lives(self, *, here: str, now: float) -> bool:
+        """Whether the runner is still alive, as far as `here` can tell."""
+        if abs(now - self.seen_at) > LEASE_S:  # also a heartbeat from the future: a clock was set back
+            return False
+        return self.place != here or is_alive(self.pid)
 
 
 class Lease:

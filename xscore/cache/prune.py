@@ -104,7 +104,7 @@ class PruneOptions(Struct, frozen=True, kw_only=True):
 
 
 class PruneResult(Struct):
-    """What was removed, or would be: judgments, except `contents` and `hearsay`."""
+    """What was removed, or would be: judgments, except `contents` and `quarantined`."""
 
     unreachable: int = 0
     """Of contents that no memory has any more."""
@@ -115,7 +115,7 @@ class PruneResult(Struct):
     unused: int = 0
     """Of turns not asked since `unused_since`."""
     of_judges: int = 0
-    hearsay: int = 0
+    quarantined: int = 0
     """Quarantined scores."""
     parts: int = 0
     """Of parts of memories that are judged as a whole."""
@@ -217,7 +217,7 @@ def preview_prune(connection: Connection, sweep: PruneOptions, *, now: float) ->
             one.count(result)
         kept = [one.turn.query for one in plan if one.is_needed]
         (result.contents,) = connection.execute(_USELESS, (json.dumps(kept),)).fetchone()
-        result.hearsay = judgment_store.count_untrusted(connection)
+        result.quarantined = judgment_store.count_untrusted(connection)
     return result
 
 
@@ -239,7 +239,7 @@ def prune_judgments(
                 _remove(connection, one)
             one.count(result)
     with database.transaction(connection):
-        result.hearsay = judgment_store.drop_untrusted(connection)
+        result.quarantined = judgment_store.drop_untrusted(connection)
     last = _BATCH
     while last:
         with database.transaction(connection):

@@ -23,7 +23,7 @@ _TABLE_NAMES = {
     "reason": "reasons",
     "content": "contents",
     "query": "turns",
-    "untrusted_score": "hearsay",
+    "untrusted_score": "quarantined",
 }
 _SIZES = (
     "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
@@ -70,7 +70,7 @@ class CacheStats(Struct, frozen=True, kw_only=True):
     """Turns by one judge."""
     contents: int
     reasons: int
-    hearsay: int
+    quarantined: int
     unreachable: int
     """Judgments of contents that no memory has any more; 0 (unknown) before the first index."""
     parts_needed: int
@@ -106,7 +106,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
         turns=reader.count("query"),
         contents=reader.count("content"),
         reasons=reader.count("reason"),
-        hearsay=reader.count("untrusted_score"),
+        quarantined=reader.count("untrusted_score"),
         unreachable=judgments - shown - parts if indexed else 0,
         parts_needed=needed if indexed else parts,
         parts_spare=parts - needed if indexed else 0,

@@ -99,8 +99,8 @@ def _render_pruned(done: PruneResult, freed: int | None, *, dry_run: bool) -> st
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb} {counted(done.judgments, 'judgment')}, about {format_bytes(done.judgments * JUDGMENT_BYTES)}"]
     lines += [f"  {count:,} {words}" for name, words in _CAUSES.items() if (count := getattr(done, name))]
-    if done.contents or done.hearsay:
-        lines.append(f"  with {counted(done.contents, 'content')}, {counted(done.hearsay, 'score')} in quarantine")
+    if done.contents or done.quarantined:
+        lines.append(f"  with {counted(done.contents, 'content')}, {counted(done.quarantined, 'score')} in quarantine")
     if done.needed_now:
         lines.append(f"  {counted(done.needed_now, 'judgment')} kept, since running turns or jobs need them")
     if freed is not None:
@@ -143,12 +143,11 @@ def _cache_facts(found: CacheStats, *, now: float) -> Iterator[tuple[str, str]]:
     if len(found.judges) > JUDGES_SHOWN:
         yield "", f"and {counted(len(found.judges) - JUDGES_SHOWN, 'judge')} more"
     yield from _hit_rates(found.hit_rates)
-    names = {"hearsay": "quarantine"}
-    parts = [f"{names.get(name, name)} {format_bytes(size)}" for name, size in (found.parts or {}).items() if size]
+    parts = [f"{name} {format_bytes(size)}" for name, size in (found.parts or {}).items() if size]
     parts += [f"free {format_bytes(found.free_bytes)}"] if found.free_bytes else []
     yield "bytes", format_bytes(found.bytes) + (f": {' · '.join(parts)}" if parts else "")
-    if found.hearsay:
-        yield "quarantine", f"{counted(found.hearsay, 'untrusted score')}: they order work and never count"
+    if found.quarantined:
+        yield "quarantine", f"{counted(found.quarantined, 'untrusted score')}: they order work and never count"
 
 
 def _hit_rates(rates: Sequence[HitRate]) -> Iterator[tuple[str, str]]:

@@ -12,12 +12,12 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from xscore.extension import ENABLED_SETTING, enabled_plugins, plugin_errors
+from xscore.platform.clock import DAY_S
 from xscore.records.judgment import Boost, Judgment, Origin, Outcome, Ranked, Thresholds
 from xscore.records.memory import Candidate, Edge, Kind, Relation
 from xscore.records.turn import Turn
 from xscore.settings import BoostSettings, Settings
 
-SECONDS_PER_DAY = 86_400.0
 LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
 
@@ -140,7 +140,7 @@ def _telling_ages(ranked: Sequence[Ranked], turn: Turn, now: float) -> dict[str,
     if turn.changed is None:
         candidates = [one.candidate for one in ranked]
         written = sorted((one.updated_at, one.path) for one in candidates if one.path and one.updated_at > 0)
-        known = {path: max(0.0, now - at) / SECONDS_PER_DAY for at, path in written}
+        known = {path: max(0.0, now - at) / DAY_S for at, path in written}
     edited = {changed.path for changed in turn.changed or () if changed.lines}
     days = {path: -1 if path in edited else int(age) for path, age in known.items()}  # edits are later than any commit
     in_files = Counter([one.candidate.path for one in ranked])  # a file has many memories
@@ -202,7 +202,7 @@ def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
     """Boost recent changes; halves every `recency_half_life_days`. Whole days count, so a repeated turn is the same."""
     age = around.ages_days.get(candidate.path)
     if not candidate.path and candidate.updated_at > 0:
-        age = max(0.0, around.now - candidate.updated_at) / SECONDS_PER_DAY
+        age = max(0.0, around.now - candidate.updated_at) / DAY_S
     if age is None:
         return None
     amount = around.settings.recency * 0.5 ** (int(age) / around.settings.recency_half_life_days)

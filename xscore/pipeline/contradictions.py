@@ -12,9 +12,8 @@ from math import exp
 
 from msgspec import Struct
 
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
-
-SECONDS_PER_DAY = 86_400.0
 
 
 def decayed(base: float, days: float, per_day: float) -> float:
@@ -24,7 +23,7 @@ def decayed(base: float, days: float, per_day: float) -> float:
 
 def days_since(moment: float, now: float) -> float:
     """Return the days between two Unix times; 0 if the first is in the future."""
-    return max(now - moment, 0.0) / SECONDS_PER_DAY
+    return max(now - moment, 0.0) / DAY_S
 
 
 def last_seen(memory: Memory) -> float:

@@ -47,13 +47,6 @@ ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCaus
 """Causes that apply to all that is left to judge, in a turn and in a list."""
 
 
-class NoJudge(Struct, frozen=True):
-    """Why there is no judge for candidates that are not in the cache."""
-
-    cause: UnjudgedCause
-    detail: str = ""
-
-
 def known_outcomes(pool: Pool, turn: Turn) -> list[Outcome | None]:
     """Return the outcome of each candidate that has a judgment, in order; None for one that is to be judged."""
     known = Outcome.from_known(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)

@@ -15,8 +15,8 @@ from weakref import WeakSet
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.pipeline.judging import ENDS_ALL, Deadline, NoJudge, take_back_cancellation
-from xscore.pipeline.live_judging import REPORT_EVERY_S, JudgedPool, JudgingWatch, judge_pool
+from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
+from xscore.pipeline.live_judging import REPORT_EVERY_S, JudgedPool, JudgingWatch, NoJudge, judge_pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from xscore.pipeline.judging import Deadline, NoJudge, known_outcomes, take_back_cancellation
+from xscore.pipeline.judging import Deadline, known_outcomes, take_back_cancellation
 from xscore.pipeline.pool import Pool
 from xscore.platform.processes import gc_paused
 from xscore.records.events import Leader, Observer, Progress
@@ -36,6 +36,13 @@ STOP_DETAILS = {
     UnjudgedCause.DEADLINE: "the deadline came before it was judged",
     UnjudgedCause.REPLAY: "it is not in the cache, and a replay sends nothing",
 }
+
+
+class NoJudge(Struct, frozen=True):
+    """Why there is no judge for candidates that are not in the cache."""
+
+    cause: UnjudgedCause
+    detail: str = ""
 
 
 class JudgingWatch(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,8 @@ from xscore.pipeline.pool import narrow_to_scope
 from xscore.pipeline.ranking import lexical_outcomes, rank
 from xscore.pipeline.receipt import to_selected
 from xscore.pipeline.stored_receipt import read_receipt
-from xscore.pipeline.uncommitted import MAX_RECENT_DAYS, SECONDS_PER_DAY
+from xscore.pipeline.uncommitted import MAX_RECENT_DAYS
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.git import recent_commits
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -323,7 +324,7 @@ def changes_until(
         return None
     found = {one.path: one for one in edited}
     for at, path in recent_commits(root.path):
-        days, name = (moment - at) / SECONDS_PER_DAY, portable_name(path)
+        days, name = (moment - at) / DAY_S, portable_name(path)
         if 0 <= days <= MAX_RECENT_DAYS:
             found.setdefault(name, ChangedFile(name, days))
     return tuple(found.values())

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import SECOND_DRAW, judge_key
 from xscore.pipeline.factories import choose_judge, judge_factory, settings_judged_by
-from xscore.pipeline.judging import ENDS_ALL, Deadline, NoJudge, take_back_cancellation
-from xscore.pipeline.live_judging import JudgedPool, JudgingWatch, judge_pool
+from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
+from xscore.pipeline.live_judging import JudgedPool, JudgingWatch, NoJudge, judge_pool
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, known_judgments, pool_among
 from xscore.pipeline.ranking import boosted, rank

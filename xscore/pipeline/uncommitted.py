@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from xscore.platform.clock import DAY_S
 from xscore.platform.errors import UsageError
 from xscore.platform.git import recent_commits, working_diff
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
@@ -36,7 +37,6 @@ MAX_DIFF_CHARS = 20_000
 SCREENED_FACTOR = 4
 """Scan this many times the shown length for secrets."""
 MAX_RECENT_DAYS = 30.0
-SECONDS_PER_DAY = 86_400.0
 _SECTION = r"(?m)^(?=diff --git )"
 _NAMES = r'(?m)^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$'
 _HUNK = r"@@ -\d+(?:,\d+)? \+(\d+)"
@@ -68,7 +68,7 @@ def uncommitted_work(
             return path in known or (is_deleted and not rules.refusal_by_path(path))
 
         diff = sections_among(diff, is_admitted)
-    ages = {portable_name(path): max(0.0, now - at) / SECONDS_PER_DAY for at, path in recent_commits(root.path)}
+    ages = {portable_name(path): max(0.0, now - at) / DAY_S for at, path in recent_commits(root.path)}
     lines = edited_lines(diff)
     edited = [ChangedFile(path, 0.0, tuple(spans)) for path, spans in lines.items()]
     recent = [ChangedFile(path, days) for path, days in ages.items() if days <= MAX_RECENT_DAYS and path not in lines]

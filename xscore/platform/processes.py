@@ -1,9 +1,6 @@
-"""Whether a process that registered in a store is still alive; and pausing the garbage collector.
+"""Whether a process is still alive, what identifies it, and pausing the garbage collector.
 
-A runner registers its process id, where that id is valid (host and pid namespace) and its last heartbeat. It is alive
-while the heartbeat is younger than the lease and, on this host, its process exists: a killed runner is noticed at once,
-a stuck or remote one when its lease expires.
-Trade-off: a wall clock that jumps by more than the lease makes a live runner look gone for some seconds.
+Trade-off: a process of another machine cannot be checked, so it counts as alive for an hour.
 """
 
 import gc
@@ -11,8 +8,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from msgspec import Struct
 
 
 @contextmanager
@@ -34,25 +29,8 @@ def gc_paused() -> Iterator[None]:
         gc.enable()
 
 
-LEASE_S = 30.0
-"""A runner without a heartbeat for this long counts as gone."""
 ELSEWHERE_S = 3_600.0
 """How long a process of another machine counts as alive."""
-
-
-class RunnerMark(Struct, frozen=True):
-    """A runner's row in table `runner`."""
-
-    pid: int
-    place: str
-    seen_at: float
-    """Unix seconds."""
-
-    def lives(self, *, here: str, now: float) -> bool:
-        """Whether the runner is still alive, as far as `here` can tell."""
-        if abs(now - self.seen_at) > LEASE_S:  # also a heartbeat from the future: a clock was set back
-            return False
-        return self.place != here or is_alive(self.pid)
 
 
 def process_place() -> str:

@@ -41,6 +41,7 @@ from xscore.pipeline.question_list import (
 )
 from xscore.pipeline.turn_judging import FORECAST_FROM_S
 from xscore.platform import database
+from xscore.platform.clock import DAY_S
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import UsageError
 from xscore.platform.git import changed_files
@@ -202,7 +203,6 @@ class _ListRun(Struct):
 
 DAYS = 14
 MAX_TASKS = 100
-DAY_S = 86_400.0
 _RECENT = """
     SELECT id, task, context, turn_key FROM turn
     WHERE thread <> '' AND task <> '' AND started_at <= :now

@@ -19,7 +19,8 @@ from xscore.extensions.learning.draft import (
     as_superseded,
     is_user_stated,
 )
-from xscore.pipeline.contradictions import SECONDS_PER_DAY, days_since, decayed, last_seen
+from xscore.pipeline.contradictions import days_since, decayed, last_seen
+from xscore.platform.clock import DAY_S
 from xscore.platform.hashing import digest
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
@@ -82,7 +83,7 @@ def expire_unused(
     A summary goes with the last of its exchanges.
     """
     for memory in draft.in_layers(layers):
-        days = (now - draft.last_seen(memory)) / SECONDS_PER_DAY
+        days = (now - draft.last_seen(memory)) / DAY_S
         is_said = is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED
         may_go = memory.kind is not Kind.SUMMARY and not is_said
         is_minor = memory.importance < rules.high_importance

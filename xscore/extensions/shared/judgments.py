@@ -13,10 +13,10 @@ from typing import Self
 
 from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
-from xscore.cache.lease import HEARTBEAT_S, Heartbeat
+from xscore.cache.lease import HEARTBEAT_S, LEASE_S, Heartbeat
 from xscore.extensions.shared.link import ServerLink
 from xscore.platform.errors import SharedUnavailable
-from xscore.platform.processes import LEASE_S, random_hex
+from xscore.platform.processes import random_hex
 from xscore.platform.text import counted
 from xscore.records.judgment import ClaimResult, ClaimState, JudgeIdentity, Judgment
 
