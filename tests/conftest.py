@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from sqlite3 import Connection
@@ -135,3 +136,11 @@ def connection(path: Path) -> Iterator[Connection]:
     opened = connect_store(path)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def open_ground() -> Iterator[Path]:
+    """Make a folder that other users may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(os.path.realpath(name))

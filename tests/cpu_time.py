@@ -2,7 +2,7 @@
 
 Time is CPU of this very thread, with garbage left lying meanwhile, and one run of a few has to keep to the limit:
 whatever else the machine does can only add to a run. The limit is never a second of some machine, but what other work
-costs in the moment before: the same on less input, or a plain loop. Work of other threads is not seen. Where the calls
+costs in the moment before, such as the same on less input. Work of other threads is not seen. Where the calls
 made tell the same, `calls` counts them instead, without any clock.
 """
 
@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 
-ADDITIONS = 1_000_000
 ATTEMPTS = 5
 """How often work is measured until one run keeps to its limit."""
 
@@ -28,11 +27,6 @@ def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_m
 def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_most: float) -> None:
     """Allow the large size N times the CPU of the small one."""
     assert_costs(lambda: work(large), than=lambda: work(small), at_most=at_most)
-
-
-def assert_cheap(work: Callable[[], object], *, loops: float) -> None:
-    """Allow the work the CPU of N plain loops of a million additions."""
-    assert_costs(work, than=_additions, at_most=loops)
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -61,10 +55,3 @@ def _cpu_s(work: Callable[[], object]) -> float:
     finally:
         if is_collected:
             gc.enable()
-
-
-def _additions() -> int:
-    total = 0
-    for number in range(ADDITIONS):
-        total += number
-    return total

@@ -1,8 +1,6 @@
 """Where files and folders are."""
 
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,14 +76,6 @@ def test_a_linked_start_resolves_to_the_real_root(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert find_root(tmp_path / "link").path == tmp_path / "real"
-
-
-@pytest.fixture
-def open_ground() -> Iterator[Path]:
-    """Make a folder that other users may enter."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(os.path.realpath(name))
 
 
 def test_a_read_only_root_keeps_its_store_in_the_cache_folder(open_ground: Path, own_home: Path) -> None:

@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,14 +86,6 @@ os.environ["HOME"] = home
 ask(read_only)
 ask(read_only)
 """
-
-
-@pytest.fixture
-def open_ground() -> Iterator[Path]:
-    """Make a folder that other users may enter."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(os.path.realpath(name))
 
 
 def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.pipeline.test_decision_turns import TASK, questions_of
+from tests.pipeline.test_decision_turns import ask, questions_of
 from tests.pipeline.test_unreached import nowhere
 from tests.servers.decision_server import DecisionServer
 from tests.servers.scoring import table
@@ -17,7 +17,6 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.receipt import Answer
-from xscore.records.turn import Turn
 from xscore.settings import BudgetSettings, DecisionSettings, HostAccess, JudgeSettings, ProviderSettings, Settings
 
 SCORES = table({"::total": 95, "::discount": 85, "Discounts": 72}, default=4)
@@ -38,12 +37,6 @@ def settings_for(first: str, second: str, *, fallback: tuple[str, ...] = (SECOND
     )
     access = DecisionSettings(hosts={"decisions": HostAccess(first), "systemone": HostAccess(second)})
     return Settings(judge=judging, decisions=access, budget=BudgetSettings(max_usd=Decimal(1)))
-
-
-async def ask(root: Path, settings: Settings, turn: Turn = TASK) -> Answer:
-    """Run one turn without an answer."""
-    async with Pipeline.open(root, settings) as pipeline:
-        return await pipeline.ask(turn, answer=False)
 
 
 def given(answer: Answer) -> list[tuple[str, int, int, int]]:

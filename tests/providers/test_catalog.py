@@ -6,11 +6,9 @@ import pytest
 from anthropic.types import ModelParam
 from openai.types.shared.reasoning_effort import ReasoningEffort
 
-from xscore.providers.catalog import HOUR_S, UNKNOWN, model_settings
+from xscore.providers.catalog import HOUR_S, OPENAI_FAMILIES, UNKNOWN, model_settings
 from xscore.providers.prices import call_price
 from xscore.records.calls import Usage
-
-EFFORTS = [word for union in get_args(ReasoningEffort) for word in get_args(union)]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +25,12 @@ EFFORTS = [word for union in get_args(ReasoningEffort) for word in get_args(unio
 def test_a_family_shares_its_settings(model: str, effort: str) -> None:
     """Dated names and vendor prefixes find their family; a model without reasoning gets no such field."""
     assert model_settings("openai", model).reasoning == effort
+
+
+def test_every_declared_effort_is_a_word_of_the_sdk() -> None:
+    """A host would refuse any other."""
+    efforts = {word for union in get_args(ReasoningEffort) for word in get_args(union)}
+    assert {settings.reasoning for _, settings in OPENAI_FAMILIES} - {""} <= efforts
 
 
 def test_every_claude_that_the_sdk_names_is_declared() -> None:

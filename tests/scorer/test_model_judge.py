@@ -5,18 +5,11 @@ import asyncio
 import pytest
 
 from tests.scorer.bench import LONG, TURN, Bench, Code, Failing, by_length, causes, oversized, settle
-from tests.scorer.shapes import candidate, real_code
+from tests.scorer.shapes import candidate
 from xscore.platform.errors import CallTimedOut
 from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment, Unjudged, UnjudgedCause
 from xscore.scorer.packs import PackProfile
-
-
-@pytest.fixture
-def code() -> Code:
-    """Two hundred real functions."""
-    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
-    return {made.id: (made, text) for made, text in found}
 
 
 async def test_every_memory_gets_the_score_of_its_own_text(code: Code) -> None:

@@ -9,20 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.scorer.bench import TURN, Around, Bench, Code, Failing, by_length, causes, ended, oversized, settle
-from tests.scorer.shapes import real_code
 from xscore.platform.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider, ScriptRule
 from xscore.records.calls import Completion, Finish, Request
 from xscore.records.judgment import Judgment, Unjudged
 from xscore.scorer.giving_up import GiveUpRule
-
-
-@pytest.fixture
-def code() -> Code:
-    """Two hundred real functions."""
-    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
-    return {made.id: (made, text) for made, text in found}
 
 
 def alone_of_its_name(code: Code) -> str:

@@ -1,11 +1,7 @@
 """A new store for each test."""
 
-from collections.abc import Callable
-
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.store import memory_writer
-
-MakeMemory = Callable[..., Memory]
 
 
 def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: object) -> Memory:
