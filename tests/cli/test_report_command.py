@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore.cli.text_layout import wrapped
+from xscore.cli.text_layout import bold, wrapped
 from xscore.store.opening import connect_store
 
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'
@@ -101,6 +101,14 @@ def test_a_line_breaks_between_its_parts() -> None:
         == "kinds  131k block ·\n       25k method ·\n       40 class"
     )
     assert wrapped("a sentence of plain words", 14) == "a sentence of\n  plain words"
+    assert (
+        wrapped("hit rate  24 % of 9 in all · 24 % of 9 today", 30)
+        == "hit rate  24 % of 9 in all ·\n          24 % of 9 today"
+    )
+    assert wrapped(f"{bold('0.10')}  a name of words", 21) == f"{bold('0.10')}  a name of words", "colors take no room"
+    assert (
+        wrapped(f"{bold('0.10')}  {bold('a name')} of words", 18) == f"{bold('0.10')}  {bold('a name')} of\n      words"
+    )
 
 
 def test_a_label_stays_beside_what_it_labels() -> None:

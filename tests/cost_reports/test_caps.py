@@ -54,7 +54,9 @@ async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: C
         await spend(turn(commits, "t1", DAILY, clock), "1.00")
         second = turn(commits, "t2", DAILY, clock)
         await spend(second, "0.50")
-        with pytest.raises(BudgetExhausted, match=rf"\$0\.\d* of the day's \$1\.50 \({TODAY}, UTC\) are left") as found:
+        with pytest.raises(
+            BudgetExhausted, match=rf"\$0[\d.]* of the day's \$1\.50 \({TODAY}, UTC\) are left"
+        ) as found:
             await second.reserve(Decimal("0.01"))
     assert "budget.max_usd_day" in found.value.hint and "xscore continue" in found.value.hint
     assert spent_in_period(reader, TODAY) == spent_in_period(reader, REPOSITORY_PERIOD) == Decimal("1.5")

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xscore.cli.phrases import render_leaders, render_progress
+from xscore.cli.text_layout import wrapped
 from xscore.records.events import Progress
 
 FRAMES_PER_SECOND = 8
@@ -47,7 +48,7 @@ class Board:
 
     def print_above(self, line: str) -> None:
         """Write a line above the board, where it stays."""
-        self._live.console.print(Text(line), soft_wrap=True)
+        self._live.console.print(Text(wrapped(line, self._live.console.width)), soft_wrap=True)
 
     def close(self) -> None:
         """Wipe the board."""

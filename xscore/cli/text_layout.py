@@ -12,7 +12,7 @@ import click
 from xscore.platform.text import one_line
 
 _NO_BREAK = "\0"
-_LABEL = r" *\S+ {2,}| +"
+_LABEL = r" *\S+(?: \S+)* {2,}| +"
 """The prefix of a line: a label and its gap, or an indent."""
 
 
@@ -91,25 +91,27 @@ def _wrap_line(line: str, width: int) -> str:
         return line
     label = re.match(_LABEL, click.unstyle(line))
     is_short = label is not None and len(label[0]) <= width // 3
-    indent = len(label[0]) if label and is_short else 2
-    import textwrap
-
+    indent = " " * (len(label[0]) if label and is_short else 2)
+    start = len(line) - len(line.lstrip())
     parts = line.strip().split(" · ")
-    if max(map(_display_width, parts)) <= width - indent:  # a line ends between two of them, not inside one
-        start = len(line) - len(line.lstrip())
-        line = line[:start] + " · ".join(part.replace(" ", _NO_BREAK) for part in parts)
-    if is_short:  # a label stays beside what it labels, even if that is wider than the window
+    widest = max(start + _display_width(parts[0]), *(len(indent) + _display_width(part) for part in parts[1:]), 0)
+    if widest + len(" ·") <= width:  # a line ends between two of them, not inside one
+        line = line[:start] + f"{_NO_BREAK}· ".join(part.replace(" ", _NO_BREAK) for part in parts)
+    elif is_short:  # a label stays beside what it labels, even if that is wider than the window
         line = re.sub(_LABEL, lambda gap: gap[0].replace(" ", _NO_BREAK), line, count=1)
-    filled = textwrap.fill(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        expand_tabs=False,
-        replace_whitespace=False,
-    )
-    return filled.replace(_NO_BREAK, " ")
+    return _fill(line, width, indent).replace(_NO_BREAK, " ")
+
+
+def _fill(line: str, width: int, indent: str) -> str:
+    """Break a line before each word that ends behind the width; `textwrap` counts the signs of color as letters."""
+    filled, taken = "", 0
+    for gap, word in re.findall(r"( *)([^ ]+)", line):
+        size = _display_width(word.replace(_NO_BREAK, " "))
+        if filled and taken + len(gap) + size > width:
+            filled, taken = f"{filled}\n{indent}{word}", len(indent) + size
+        else:
+            filled, taken = filled + gap + word, taken + len(gap) + size
+    return filled
 
 
 def truncate(text: str, width: int | None) -> str:

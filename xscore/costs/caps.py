@@ -195,8 +195,13 @@ def describe_cap(cap: CapLeft) -> str:
 
 def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
     """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to continue."""
-    message = f"the next call may cost ${usd:f}, and {_cap_left(cap, '${:f}'.format, day=day)}"
+    message = f"the next call may cost {_exact(usd)}, and {_cap_left(cap, _exact, day=day)}"
     return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
+
+
+def _exact(usd: Decimal) -> str:
+    """All digits, since a cap may fail by the last one."""
+    return f"${usd.normalize():f}"
 
 
 def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
