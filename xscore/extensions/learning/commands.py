@@ -3,7 +3,6 @@
 Pages and exit codes alone; what is merged, promoted or suggested is decided beside. Nothing is sent to a model.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,15 +12,14 @@ from xscore.cli.options import DRY_RUN, Flags, command
 from xscore.cli.session import current_session
 from xscore.cli.text_layout import bold, faint, render_facts
 from xscore.extensions.learning import audit, user_preferences
-from xscore.extensions.learning.consolidate import ClosedSession, close_branches, close_session
+from xscore.extensions.learning.consolidate import ClosedSession, close_branches, close_session, merged_branches
 from xscore.extensions.learning.consolidate import consolidate as consolidate_memories
 from xscore.extensions.learning.draft import SCOPES, Consolidation
 from xscore.extensions.learning.feedback import Signal, give_feedback
 from xscore.extensions.learning.user_preferences import Suggestions
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
-from xscore.platform.git import run_git
-from xscore.platform.text import counted, one_line, readable_text
+from xscore.platform.text import counted, one_line
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -182,7 +180,7 @@ def close_sessions(branch: str | None, merged: bool, flags: Flags) -> None:
 
 def _close_requested(store: "Store", branch: str | None, *, merged: bool) -> tuple[ClosedSession, ...]:
     if merged or branch is not None:
-        branches = _merged_branches(store.root.path) if branch is None else (branch,)
+        branches = merged_branches(store.root.path) if branch is None else (branch,)
         return close_branches(store, branches, now=store.clock())
     found = current_session(store)
     return (close_session(store, found.thread, now=store.clock()),) if found else ()
@@ -191,15 +189,3 @@ def _close_requested(store: "Store", branch: str | None, *, merged: bool) -> tup
 def _closed_line(closed: ClosedSession) -> str:
     kept = f"{len(closed.carried)} kept for the project, " if closed.carried else ""
     return f"closed {closed.thread}: {kept}{counted(closed.exchanges, 'exchange')} summed up"
-
-
-def _merged_branches(root: Path) -> tuple[str, ...]:
-    """Return the local branches that the last merge or pull brought into HEAD, without the current one.
-
-    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged. Squashed and
-    rebased branches cannot be detected.
-    """
-    form = "--format=%(HEAD)%(refname:lstrip=2)"
-    printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
-    names = readable_text(printed or "").split("\n")
-    return tuple(name[1:] for name in names if name and not name.startswith("*"))

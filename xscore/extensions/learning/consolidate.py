@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ from xscore.extensions.learning.stack import StackPart, erased_ids, note_stack, 
 from xscore.extensions.learning.user_preferences import COMPARED, ObservationChanges
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
+from xscore.platform.git import run_git
+from xscore.platform.text import readable_text
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.settings import MemorySettings
 from xscore.store import lookup, memory_rows, memory_writer, written_rows
@@ -261,6 +264,18 @@ class ClosedSession(Struct, frozen=True, kw_only=True):
     """Id of the summary of its exchanges; empty: none."""
     exchanges: int = 0
     """Number of exchanges in the summary."""
+
+
+def merged_branches(root: Path) -> tuple[str, ...]:
+    """Return the local branches that the last merge or pull brought into HEAD, without the current one.
+
+    They are in HEAD and were not in ORIG_HEAD, so a branch just created does not count as merged. Squashed and
+    rebased branches cannot be detected.
+    """
+    form = "--format=%(HEAD)%(refname:lstrip=2)"
+    printed = run_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
+    names = readable_text(printed or "").split("\n")
+    return tuple(name[1:] for name in names if name and not name.startswith("*"))
 
 
 def close_branches(store: Store, branches: Iterable[str], *, now: float) -> tuple[ClosedSession, ...]:
