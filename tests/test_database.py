@@ -138,12 +138,14 @@ def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A newer xscore's store is left alone."""
-    connection = connect_store(tmp_path / "memory.db")
-    connection.execute("PRAGMA user_version = 9999")
-    connection.close()
-    with pytest.raises(StoreDamaged, match="newer xscore"):
-        connect_store(tmp_path / "memory.db")
+    """A newer xscore's store is left alone, and the hint names the command for this very store."""
+    for name, command in (("memory.db", "`xscore store rebuild`"), ("user.db", "`xscore store rebuild --user`")):
+        connection = connect_store(tmp_path / name)
+        connection.execute("PRAGMA user_version = 9999")
+        connection.close()
+        with pytest.raises(StoreDamaged, match="newer xscore") as raised:
+            connect_store(tmp_path / name)
+        assert command in raised.value.hint
 
 
 def test_a_link_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -69,3 +71,25 @@ def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(damage)
     assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at
+
+
+def test_a_store_that_is_opened_while_it_is_rebuilt_stays_whole(store_dir: Path, user_dir: Path) -> None:
+    """Whoever opens it gets the old store or the new one, never an empty one in between that replaces both."""
+    with closing(connect_store(store_dir / "memory.db")) as connection:
+        name = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    ended = threading.Event()
+
+    def open_again() -> int:
+        opened = 0
+        while not ended.is_set():
+            with closing(opening.open_store(store_dir, user_data_dir=user_dir, trust=False)) as connection:
+                assert connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone() == name
+            opened += 1
+        return opened
+
+    with ThreadPoolExecutor(4) as pool:
+        openers = [pool.submit(open_again) for _ in range(4)]
+        for _ in range(10):
+            rebuild.rebuild_store(store_dir, user_data_dir=user_dir)
+        ended.set()
+    assert all(opener.result() for opener in openers)

@@ -47,8 +47,8 @@ class _Task(Struct):
 class GroupCommit:
     """An async context manager around the writing thread and its own connection to the database at `path`."""
 
-    def __init__(self, path: Path, keys: KeySource | None = None) -> None:
-        self._path, self._keys = path, keys
+    def __init__(self, path: Path, keys: KeySource | None = None, *, create: bool = True) -> None:
+        self._path, self._keys, self._create = path, keys, create
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._failure: Exception | None = None
         self._closed = False
@@ -60,7 +60,7 @@ class GroupCommit:
     async def __aenter__(self) -> Self:
         """Open the connection and start the thread. Raises what `database.connect` raises."""
         self._loop = asyncio.get_running_loop()
-        self._connection = connect_store(self._path, self._keys)
+        self._connection = connect_store(self._path, self._keys, create=self._create)
         self._file = self._file_there()
         self._thread = threading.Thread(target=self._work, name="xscore-writer", daemon=True)
         self._thread.start()

@@ -50,7 +50,7 @@ async def open_resources(
     clock: Unix seconds, for timestamps and leases. note: tells the user that a silent host is being retried.
     """
     await ensure_event_loop()
-    async with GroupCommit(store.path, store.keys) as commits:
+    async with GroupCommit(store.path, store.keys, create=False) as commits:
         own = TurnResources(
             store=store,
             settings=settings,

@@ -5,6 +5,7 @@ Every connection of the package comes from here. A database with a key note besi
 process is killed, but may lose the last ones in a power cut.
 """
 
+import errno
 import os
 import sqlite3
 import time
@@ -16,10 +17,7 @@ from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import BrokenReceipt, StoreDamaged, StoreError
-from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource, open_plain, recovery_hint
-
-IN_MEMORY = ":memory:"
-"""SQLite's name for a database without a file."""
+from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, IN_MEMORY, KeySource, open_plain, recovery_hint
 
 
 class Schema(Struct, frozen=True):
@@ -32,21 +30,26 @@ class Schema(Struct, frozen=True):
     version: int
 
 
-def connect(path: Path, schema: Schema, keys: KeySource | None = None) -> sqlite3.Connection:
-    """Open the database at `path`; create it (0600, in a 0700 folder that git ignores) if it is missing.
+def connect(path: Path, schema: Schema, keys: KeySource | None = None, *, create: bool = True) -> sqlite3.Connection:
+    """Open the database at `path`. create: make it (0600, in a 0700 folder that git ignores) if it is missing.
 
     keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
     may move between threads, but only one may use it at a time. Raises StoreDamaged for a file of another program or
     of a newer xscore, StoreError if it cannot be used.
     """
-    _prepare(path)
-    while True:
-        before = _inode(path)
+    if create:
+        _prepare(path)
+    while True:  # again where it was replaced meanwhile: encrypted, decrypted or rebuilt
+        before = inode_of(path)
         try:
-            return _connect(path, schema, keys)
+            connection = _connect(path, schema, keys)
         except StoreError:
-            if _inode(path) == before:
-                raise  # otherwise it was encrypted or decrypted while we waited: open the new file
+            if inode_of(path) == before:
+                raise
+            continue
+        if inode_of(path) == before:
+            return connection
+        connection.close()
 
 
 def open_in_memory(schema: Schema) -> sqlite3.Connection:
@@ -144,9 +147,10 @@ def _prepare(path: Path) -> None:
             ignore.write_text("*\n", "utf-8")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be created: {error.strerror}", hint="Check that its folder exists and is yours."
-        ) from error
+        hint = "Free some space, then run it again."
+        if error.errno != errno.ENOSPC:
+            hint = "Check that its folder exists and is yours."
+        raise StoreError(f"{path} cannot be created: {error.strerror}", hint=hint) from error
 
 
 def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Connection:
@@ -186,7 +190,8 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
         raise
 
 
-def _inode(path: Path) -> int:
+def inode_of(path: Path) -> int:
+    """Return which file is at this path; -1 if there is none."""
     try:
         return path.lstat().st_ino
     except OSError:
@@ -241,7 +246,7 @@ def _check_owner(connection: sqlite3.Connection, path: Path, schema: Schema) -> 
     if version > schema.version and owner == schema.application_id:
         raise StoreDamaged(
             f"{path} was written by a newer xscore (schema {version}, this one knows {schema.version})",
-            hint="Upgrade xscore, or set the store aside with `xscore store rebuild`.",
+            hint=f"Upgrade xscore, or do without what only the newer one reads. {recovery_hint(path)}",
         )
     if (owner != schema.application_id or version != schema.version) if tables else (version != 0):
         raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))

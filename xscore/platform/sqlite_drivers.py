@@ -17,6 +17,8 @@ from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.platform.files import FileRefused, read_named_file
 
 BUSY_TIMEOUT_S = 30.0
+IN_MEMORY = ":memory:"
+"""SQLite's name for a database without a file."""
 REBUILD_HINT = "Rebuild it with `xscore store rebuild`: its readable, valid rows are kept."
 USER_STORE_FILE = "user.db"
 """The file of the user's own store, which has its own rebuild command."""
@@ -57,12 +59,13 @@ def recovery_hint(path: Path | None) -> str:
 
 
 def open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open a database with one of the two drivers, in autocommit. Raises StoreError."""
-    place = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
+    """Open a database that exists with one of the two drivers, in autocommit. Raises StoreError."""
+    is_file = str(path) != IN_MEMORY
+    place = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}" if is_file else path
     try:
         opened: sqlite3.Connection = driver.connect(
             place,
-            uri=read_only,
+            uri=is_file,
             timeout=BUSY_TIMEOUT_S,
             isolation_level=None,
             check_same_thread=False,

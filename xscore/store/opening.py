@@ -8,6 +8,7 @@ Trade-off: a moved repository asks once for trust.
 
 import os
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -35,9 +36,9 @@ def key_source(user_data_dir: Path) -> KeySource:
     return key
 
 
-def connect_store(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
-    """Open the store in this file; create it if it is missing. Raises as `database.connect` does."""
-    return database.connect(path, SCHEMA, keys)
+def connect_store(path: Path, keys: KeySource | None = None, *, create: bool = True) -> sqlite3.Connection:
+    """Open the store in this file. create: make it if it is missing. Raises as `database.connect` does."""
+    return database.connect(path, SCHEMA, keys, create=create)
 
 
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
@@ -47,9 +48,20 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     links always. Raises StoreDamaged and StoreError as `database.connect` does.
     """
     path = store_dir / STORE_FILE
-    refuse_links(store_dir)
+    while True:  # again where a rebuild set it aside meanwhile
+        before = database.inode_of(path)
+        try:
+            return _open_store(path, user_data_dir, trust=trust)
+        except StoreError:
+            if database.inode_of(path) == before:
+                raise
+
+
+def _open_store(path: Path, user_data_dir: Path, *, trust: bool) -> sqlite3.Connection:
+    store_dir = path.parent
     if not path.exists():
         _create(store_dir, user_data_dir)
+    refuse_links(store_dir)
     if not (trust or is_trusted(store_dir, user_data_dir=user_data_dir)):
         raise StoreUntrusted(
             f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
@@ -57,7 +69,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
             hint="If you trust it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
             " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
         )
-    return connect_store(path, key_source(user_data_dir))
+    return connect_store(path, key_source(user_data_dir), create=False)
 
 
 def has_store(store_dir: Path) -> bool:
@@ -75,11 +87,13 @@ def open_empty_store() -> sqlite3.Connection:
 def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
     """Whether this user made or accepted the store in this folder. A missing store is not trusted."""
     path = store_dir / STORE_FILE
-    if not os.path.lexists(path):
+    try:
+        owner = path.lstat().st_uid
+    except OSError:
         return False
     known = user_secret.load_user_secret(user_data_dir)
     real = os.path.realpath(path)
-    if real not in known.trusted_stores or path.lstat().st_uid != os.geteuid():
+    if real not in known.trusted_stores or owner != os.geteuid():
         return False
     store_id = read_store_id(path, user_data_dir)
     return store_id is not None and known.accepts(store_id, real)
@@ -106,7 +120,11 @@ def refuse_links(store_dir: Path) -> None:
     database_file, *journals = (store_dir / f"{STORE_FILE}{side}" for side in ("", *JOURNALS))
     for place in (store_dir, database_file, *journals):
         refuse_link(place)
-        if os.path.lexists(place) and not (place.is_dir() if place == store_dir else place.is_file()):
+        try:
+            mode = place.lstat().st_mode  # one look: SQLite removes journals of a database that is being closed
+        except OSError:
+            continue
+        if not (stat.S_ISDIR(mode) if place == store_dir else stat.S_ISREG(mode)):
             raise StoreUntrusted(
                 f"{place} is not what a store has there", hint="Move it away, then run it again: a new store is made."
             )
@@ -128,6 +146,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
     with user_secret.user_lock(user_data_dir):
         if path.exists():
             return
+        refuse_links(store_dir)  # only here: a rebuild holds the lock while it moves journals
         store_id, keys = random_hex(16), None
         noted = sqlite_drivers.read_note(path)  # left by a killed rebuild: encrypt the new store again
         if noted is not None:

@@ -233,7 +233,7 @@ class _RayRun(Struct):
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
             async with (
                 open_cluster(parts.settings.batch.ray_address) as cluster,
-                GroupCommit(parts.store.path, parts.store.keys) as commits,
+                GroupCommit(parts.store.path, parts.store.keys, create=False) as commits,
                 aclosing(cluster.scored(context, chunks, count=self.count, cap_usd=cap)) as stream,
             ):
                 usage, failed = UsageTotals(Ledger(commits).record), None
