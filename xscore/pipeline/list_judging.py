@@ -27,6 +27,7 @@ from xscore.records.events import Observer, Progress, TurnEvent
 from xscore.records.judgment import Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import StageUsage
 from xscore.scorer.fanout import StopSignal
+from xscore.scorer.model_judge import ReplyFaults
 
 AHEAD = 2
 """Open questions until this many times as many prompts wait as may be in flight;"""
@@ -153,6 +154,7 @@ async def judge_list(
     """
     async with parts.open_resources(job) as opened:
         resources = _ListResources(**asdict(opened))
+        resources.faults = faults = ReplyFaults()
         resources.judging_left_s = deadline.judging_left_s if deadline else lambda: None
         run = _ListUnderWay(parts, resources, progress, on_end, deadline)
         try:
@@ -166,7 +168,10 @@ async def judge_list(
                 resources.end(UnjudgedCause.INTERRUPTED)
                 await run.cancel_open()
     run.end.cause, run.end.detail = resources.cause, resources.detail
-    run.end.remarks, run.end.spent = list(dict.fromkeys(run.end.remarks)), resources.usage.whole()
+    run.end.remarks, run.end.spent = (
+        list(dict.fromkeys([*run.end.remarks, *faults.warnings()])),
+        resources.usage.whole(),
+    )
     return run.end
 
 

@@ -90,6 +90,7 @@ async def open_model_judge(
             sees=named.settings.judge.sees,
             stop=resources.new_stop(),
             remarks=warnings,
+            faults=resources.faults,
             write_as=None if own else lambda model: resources.writer(turn_key, replace(factory.identity, model=model)),
             head_starts=head_starts,
         ),

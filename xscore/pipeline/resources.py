@@ -33,6 +33,7 @@ from xscore.store.store import Store
 if TYPE_CHECKING:
     from xscore.providers.limits import DollarBudget, Limited
     from xscore.providers.rate_limits import LocalRates, RateBudget
+    from xscore.scorer.model_judge import ReplyFaults
 
 
 @asynccontextmanager
@@ -135,6 +136,8 @@ class TurnResources(Struct, kw_only=True):
     """Hosts that the user was already told about."""
     last_failure: ProviderError | None = None
     """The latest failure of a judging call that was to be tried again."""
+    faults: "ReplyFaults | None" = None
+    """See `JudgingPlan.faults`."""
     judging_left_s: Callable[[], float | None] = lambda: None
     """Seconds left for judging; None: no deadline."""
 

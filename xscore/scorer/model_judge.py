@@ -73,6 +73,11 @@ class ReplyFaults(Struct):
         again = f"{counted(self.asked_again, 'prompt')} asked again" if self.asked_again else ""
         return "; ".join(part for part in (wrong, again) if part)
 
+    def warnings(self) -> tuple[str, ...]:
+        """Say for a receipt what was wrong, if anything was."""
+        said = self.in_words()
+        return (f"the judge's replies had to be repaired: {said}",) if said else ()
+
 
 class JudgingRun(Struct):
     """One pass over the candidates."""
@@ -139,6 +144,8 @@ class JudgingPlan(Struct, frozen=True, kw_only=True):
     """Shared by judges that share a provider, so that what ends one ends all."""
     remarks: tuple[str, ...] = ()
     """What there was to say before it began."""
+    faults: ReplyFaults | None = None
+    """Where several judges count together, for their caller to tell; None: `warnings` tells of this judge."""
     write_as: Callable[[str], WriteJudgments] | None = None
     """Name of a model -> writer of its judgments, for replies of another model than expected."""
     head_starts: Mapping[str, float] = {}
@@ -153,15 +160,14 @@ class ModelJudge:
 
     def __init__(self, provider: Provider, drafts: PromptDrafts, plan: JudgingPlan) -> None:
         self.identity: JudgeIdentity = drafts.identity(provider=provider.name, host=provider.host)
-        self.faults: ReplyFaults = ReplyFaults()
+        self.faults: ReplyFaults = plan.faults or ReplyFaults()
         self.judged_elsewhere: set[str] = set()
         self.paid: dict[str, Decimal | None] = {}
         self._provider, self._drafts, self._plan = provider, drafts, plan
 
     def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
-        said = self.faults.in_words()
-        return (*self._plan.remarks, *((f"the judge's replies had to be repaired: {said}",) if said else ()))
+        return (*self._plan.remarks, *(() if self._plan.faults else self.faults.warnings()))
 
     def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""

@@ -392,3 +392,19 @@ def test_a_stream_has_one_reader_at_a_time(host: DecisionServer) -> None:
     with pytest.raises(UsageError, match="being read already"):
         list(stream)
     assert len([first, *rows]) == len(TICKETS) and list(stream) == []
+
+
+def test_bad_replies_are_counted_over_the_whole_list(host: DecisionServer) -> None:
+    """One warning tells of all replies that had to be repaired, and no item scores 0 for one of them."""
+    replies: list[int] = []
+
+    def spoil(reply: dict[str, Any]) -> dict[str, Any]:
+        replies.append(len(replies) % 3)
+        return reply if replies[-1] else {**reply, "answers": {}}
+
+    host.spoil = spoil
+    found = xscore.judge(QUESTION, (f"ticket {at} is lost" for at in range(6_000)))
+    again = replies.count(0)
+    assert again > 1
+    assert found.receipt.warnings == (f"the judge's replies had to be repaired: {again} prompts asked again",)
+    assert {row.score for row in found} == {0.9} and found.receipt.coverage.judged == 6_000

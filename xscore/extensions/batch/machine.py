@@ -211,8 +211,7 @@ class _JobPass(Struct):
     def status(self) -> JobStatus:
         context = self.context
         found = job_status(context.connection, context.job.id)
-        faults = replace(self.collector.faults, asked_again=self.sender.asked_again).in_words()
-        repaired = (f"the judge's replies had to be repaired: {faults}",) if faults else ()
+        repaired = replace(self.collector.faults, asked_again=self.sender.asked_again).warnings()
         worst = min(self.problems, key=lambda error: error.retryable, default=None)
         is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(self.skipped)
         way_out = f"`xscore batch cancel {context.job.id} --forget` gives up what it cannot tell of" if is_lost else ""
