@@ -102,6 +102,7 @@ def test_an_everyday_word_that_the_code_lacks_changes_nothing() -> None:
     pool = made(("open_lid", "open the lid of the jar"), ("close_lid", "close the lid"), ("fill", "pour water"))
     plain = scores(pool, "open the jar lid")
     assert scores(pool, "what happens when many try to open the jar lid?") == plain
+    assert scores(pool, "how is it decided to open the jar lid?") == plain
     assert max(scores(pool, "open the jar lid with a giraffe").values()) < max(plain.values())
 
 
