@@ -237,6 +237,71 @@ def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.C
     }
 
 
+VALUES = {
+    "pkg/__init__.py": "from .conf import LIMIT\nfrom .conf import *\n",
+    "pkg/conf.py": "LIMIT = 3\n\n\ndef load():\n    return 1\n\n\nmode, console = load(), 1\n",
+    "pkg/use.py": (
+        "from pkg import LIMIT, conf\nfrom pkg.conf import console, load, mode as way\n\n\n"
+        "def bare(limit=LIMIT):\n    return limit\n\n\n"
+        "def qualified(conf=conf.LIMIT):\n    return conf.mode\n\n\n"
+        "def chained():\n    return conf.mode.upper()\n\n\n"
+        "def of_object():\n    console.print(1)\n\n\n"
+        "def renamed():\n    return [way for _ in range(2)]\n\n\n"
+        "def hidden(LIMIT):\n    return LIMIT\n\n\n"
+        "def local():\n    way = 1\n    return way\n\n\n"
+        'def only_said(x):\n    """LIMIT, conf.LIMIT"""\n'
+        "    # LIMIT\n    return x.LIMIT, load, go(way=2), conf.absent\n"
+    ),
+    "web/mail.ts": "export const email = /x/\n\nexport function send() {\n  return 1\n}\n",
+    "web/index.ts": "export * from './mail'\n",
+    "web/form.ts": (
+        "import { email, send } from './index'\nimport * as mail from './mail'\n\n"
+        "export function check(x: string) {\n  return email.test(x)\n}\n\n"
+        "export function short() {\n  return { email }\n}\n\n"
+        "export function all() {\n  return [mail.email, send]\n}\n\n"
+        "export function other({ email }: Box) {\n  return email\n}\n\n"
+        "export function each() {\n  return [1].map((email) => email)\n}\n"
+    ),
+    "go.mod": "module shop\n",
+    "rates/rates.go": "package rates\n\nfunc Of() int {\n\treturn 1\n}\n",
+    "rates/limit.go": "package rates\n\nconst Limit = 3\n",
+    "cmd/run.go": (
+        'package cmd\n\nimport "shop/rates"\n\nfunc Run() int {\n\treturn rates.Limit\n}\n\n'
+        "func Hidden(rates Box) int {\n\treturn rates.Limit\n}\n"
+    ),
+    "src/lib.rs": "pub mod conf;\n\npub const TOP: u8 = 1;\n",
+    "src/conf.rs": "pub const LIMIT: u8 = 3;\n",
+    "src/pay.rs": (
+        "use crate::conf::LIMIT;\n\npub fn bare() -> u8 {\n    LIMIT\n}\n\n"
+        "pub fn path() -> u8 {\n    crate::conf::LIMIT\n}\n\npub fn top() -> u8 {\n    crate::TOP\n}\n\n"
+        "pub fn foreign() -> u8 {\n    u8::MAX\n}\n"
+    ),
+}
+
+
+def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Bare or behind its module, re-exported or renamed; not if bound again, only called, or only said."""
+    run_index(make_repo(VALUES))
+    assert edges(connection, "references") == {
+        ("use.py:bare", "conf.py:module:LIMIT"),
+        ("use.py:qualified", "conf.py:module:LIMIT"),
+        ("use.py:chained", "conf.py:module:console"),
+        ("use.py:of_object", "conf.py:module:console"),
+        ("use.py:renamed", "conf.py:module:console"),
+        ("form.ts:check", "mail.ts:module:email"),
+        ("form.ts:short", "mail.ts:module:email"),
+        ("form.ts:all", "mail.ts:module:email"),
+        ("run.go:Run", "limit.go:module:Limit"),
+        ("pay.rs:bare", "conf.rs:module:LIMIT"),
+        ("pay.rs:path", "conf.rs:module:LIMIT"),
+        ("pay.rs:top", "lib.rs:module:TOP"),
+    }
+    users = LinkGraph(connection).affected_files("conf.py::LIMIT")
+    assert [one.entity for one in users] == ["bare", "qualified"]
+
+
 def test_incremental_edges_equal_fresh_ones(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
@@ -304,6 +369,16 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a base of a base changes": (
         HEIR | {"pkg/base.py": ROOTS + "class Base(One):\n    pass\n"},
         {"pkg/base.py": ROOTS + "class Base(Two):\n    pass\n"},
+    ),
+    "a value comes": (VALUES, {"pkg/conf.py": "mode = 1\n\n\ndef load():\n    return 1\n\n\nLIMIT = console = 2\n"}),
+    "a value goes": (VALUES, {"pkg/conf.py": "def LIMIT():\n    return 1\n"}),
+    "a value's file comes": (
+        {name: text for name, text in VALUES.items() if name != "rates/limit.go"},
+        {"rates/limit.go": VALUES["rates/limit.go"]},
+    ),
+    "a block defines more": (
+        VALUES | {"web/mail.ts": "export const first = 1\n"},
+        {"web/mail.ts": "export const first = 1\nexport const email = 2\n"},
     ),
     "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
 }

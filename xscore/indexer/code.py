@@ -115,20 +115,20 @@ def _entity_draft(facts: FileFacts, entity: Entity) -> MemoryDraft:
     d, name = entity.definition, entity.name
     if d.kind == "scope":
         name = f"{BLOCK_NAME}{name}"
-    calls = facts.calls(
-        d.start_byte, d.end_byte, [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-    )
+    holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
+    calls = facts.calls(d.start_byte, d.end_byte, holes)
     text = _skeleton(facts, entity) if entity.members else "\n".join(facts.lines[entity.start : entity.end + 1])
     known = CodeFacts(
         signature=facts.signature(entity),
         docstring=facts.docstring(entity),
-        imports=facts.imports(text),
+        imports=facts.imports(entity.start, entity.end, shown=text if entity.members else None),
         dependencies=tuple(calls),
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
         defines=(entity.name,) if d.kind == "scope" else (),
     )
     uses = facts.uses(calls, owner=_owner(entity), types=stated_types(text, calls))
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
+    uses += facts.value_uses(d.start_byte, d.end_byte, holes)
     draft = MemoryDraft(
         kind=_kind(facts, entity),
         entity=name,
@@ -204,10 +204,11 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
     drafts: list[MemoryDraft] = []
     for name, given, (start, end) in zip(names, defined, spans, strict=True):
         text = "\n".join(facts.lines[start : end + 1])
-        calls = facts.calls(facts.row_bytes[start], facts.row_bytes[end + 1])
+        place = facts.row_bytes[start], facts.row_bytes[end + 1]
+        calls = facts.calls(*place)
         known = CodeFacts(
             docstring="" if drafts else facts.docstring(),
-            imports=facts.imports(text),
+            imports=facts.imports(start, end),
             dependencies=tuple(calls),
             defines=given,
         )
@@ -219,7 +220,7 @@ def _blocks(facts: FileFacts, runs: Sequence[tuple[int, int]], tops: Sequence[En
             text=text,
             title=_code_title(name, known),
             facts=known,
-            uses=tuple(facts.uses(calls)),
+            uses=(*facts.uses(calls), *facts.value_uses(*place)),
         )
         drafts.append(with_test_card(draft, facts))
     return drafts

@@ -16,7 +16,7 @@ from itertools import accumulate
 from xscore.indexer.entities import Entity
 from xscore.indexer.languages import Language
 from xscore.indexer.modules import module_reference
-from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax
+from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
@@ -83,14 +83,39 @@ class FileFacts:
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once. holes: spans to leave out."""
         low, high = bisect_left(self._call_bytes, start), bisect_left(self._call_bytes, end)
-        names: dict[str, None] = {}
-        begins = sorted(holes)
-        ends = list(accumulate((end for _, end in begins), max, initial=-1))
-        for byte, written in self.found.calls[low:high]:
-            if not begins or byte >= ends[bisect_right(begins, (byte, self._last_byte))]:
-                names.setdefault(_call_name(written))
+        names = dict.fromkeys(map(_call_name, self._outside(holes, self.found.calls[low:high])))
         names.pop("", None)
         return list(names)[:MAX_NAMES]
+
+    def _outside(self, holes: Sequence[tuple[int, int]], places: Iterable[tuple[int, str]]) -> Iterator[str]:
+        begins = sorted(holes)
+        ends = list(accumulate((end for _, end in begins), max, initial=-1))
+        for byte, written in places:
+            if not begins or byte >= ends[bisect_right(begins, (byte, self._last_byte))]:
+                yield written
+
+    def value_uses(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[NameUse]:
+        """Return what is imported and used between two bytes other than by a call; a value, if `links` finds one."""
+        places = _between(self.found.values, start, end)
+        if not places:
+            return []
+        found = dict.fromkeys(self._value_use(written) for written in self._outside(holes, places))
+        return [NameUse(name, f"value:{hint}", is_reference=True) for name, hint in found if hint][:MAX_NAMES]
+
+    def _value_use(self, written: str) -> tuple[str, str]:
+        """Return the name and where it is defined, empty if that is outside: `LIMIT` and `REF#config`."""
+        head, *rest = words = written.split(".")
+        if rest and self.source.language.module_separator == "::":
+            name, hint = self._path(words)
+            return name, hint.removeprefix("mod:") if hint.startswith("mod:") else ""
+        imported = self.imported[head]
+        module, target = imported.module.split("."), self.reference(imported.module)
+        if imported.name:
+            is_default = imported.name == "default"
+            return (rest[0], f"{target}#{imported.name}") if rest else (imported.name, "" if is_default else target)
+        if not imported.alias and self.source.language.module_separator == ".":
+            rest = words[len(module) :] if words[: len(module)] == module else []
+        return (rest[0], target) if rest else (head, "")
 
     def complexity(self, start: int, end: int) -> int:
         """1 + branches between two bytes."""
@@ -149,11 +174,11 @@ class FileFacts:
             end = lead.start_byte
         return end
 
-    def imports(self, text: str) -> tuple[str, ...]:
-        """Return what the file imports and this text uses."""
-        named = [name for name in self.imported if name in text]  # to split every text into words would take longer
-        words = set(_words_of(text)) if named else ()
-        used = [self.imported[name] for name in named if name in words]
+    def imports(self, first: int, last: int, *, shown: str | None = None) -> tuple[str, ...]:
+        """Return what the file imports and these rows use. shown: their text, where some of it is left out."""
+        named = {name for _, name in _between(self.found.places, self.row_bytes[first], self.row_bytes[last + 1])}
+        named = named.intersection(_words_of(shown)) if named and shown is not None else named
+        used = [imported for name, imported in self.imported.items() if name in named] if named else []
         return tuple(dict.fromkeys(_import_name(i, self.source.language.module_separator) for i in used))
 
     def file_uses(self) -> list[NameUse]:
@@ -235,6 +260,10 @@ class FileFacts:
         return self._references[module]
 
 
+def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
+    return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
+
+
 def _words_of(text: str) -> list[str]:
     return text.encode().translate(_SPACED).decode().split() if text.isascii() else _WORD.findall(text)
 
@@ -260,12 +289,7 @@ def _typed(call: str, types: Mapping[str, str]) -> str:
 def _by_local_name(imports: Iterable[Import], language: Language) -> dict[str, Import]:
     local: dict[str, Import] = {}
     for imported in imports:
-        bound = imported.alias or imported.name
-        if not bound and language.module_separator == ".":
-            bound = imported.module.split(".")[0]
-        if not bound and language.has_folder_modules:
-            bound = imported.module.rpartition("/")[2]
-        if bound and bound != "*":
+        if bound := local_name(imported, language):
             local.setdefault(bound, imported)
     return local
 

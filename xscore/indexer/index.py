@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from xscore.indexer.languages import Language
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "17"
+INDEX_VERSION = "18"
 """Increase it when the same bytes would be cut, named or linked differently: all files are parsed again."""
 _SAMPLE = 1_000
 

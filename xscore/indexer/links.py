@@ -14,7 +14,8 @@ Hints of a mention, as `file_facts` and `sections` write them:
     ?                an attribute of something        path:P      prose names a file
     mod:REF          a name in the module REF
     mod:REF#X        an attribute of X, imported from REF; `#default`: what REF exports
-    module:NAME      the folder of this file is the Go module or the Rust crate NAME
+    value:REF        a value in the module REF         module:NAME   this folder is the Go module or the crate NAME
+    value:REF#X      a value in REF/X, or an attribute of the value X in REF
 
 REF is a reference (see `languages`). Trade-offs: types are not inferred, so a method called on an unknown object is
 linked only if its name is unique and, in Go, its package imported; bases are searched breadth first, which differs from
@@ -26,7 +27,7 @@ from functools import cache, cached_property
 
 from xscore.indexer.file_facts import BUILTIN_NAMES
 from xscore.indexer.languages import family_of, is_test_path, language_named
-from xscore.indexer.modules import ModuleIndex
+from xscore.indexer.module_files import ModuleFiles, folder_of
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.link_rows import DecodedMentions, EntityRow
@@ -41,7 +42,7 @@ _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
-class NameIndex:
+class NameIndex(ModuleFiles):
     """Resolves the mentions of a file to edges."""
 
     def __init__(
@@ -55,10 +56,11 @@ class NameIndex:
 
         Each is asked once for what the mentions lead to, so that linking one file does not read the others.
         """
-        self._modules, self._languages, self._mentions = ModuleIndex(languages), languages, cache(mentions)
+        super().__init__(languages, mentions)
         self._in_file = cache(lambda path: _by_name(in_file(path)))
         self._bases = cache(self._find_bases)
         self._stars = cache(self._find_stars)
+        self._defined = cache(self._find_defined)
         self._imported = cache(lambda path: _by_alias(self._mentions(path).imports))
         self._named = cache(lambda name: [one for one in named(name) if not one.entity.startswith(BLOCK_NAME)])
 
@@ -76,20 +78,6 @@ class NameIndex:
             edges += self._edges(path, mention, targets[said])
         return list({(e.source, e.relation, e.target): e for e in edges if e.source != e.target}.values())
 
-    def _file(self, target: str, importer: str) -> str:
-        place = self._in_named_crate(target, importer)
-        return self._modules.resolve(place, importer=importer, language=self._languages.get(importer, ""))
-
-    def _in_named_crate(self, target: str, importer: str) -> str:
-        """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as it was."""
-        crate, _, rest = target.partition("/")
-        if crate not in self._crates or not self._is_rust(importer):
-            return target
-        return "/".join(filter(None, (".", self._crates[crate], "src", rest)))
-
-    def _is_rust(self, path: str) -> bool:
-        return language_named(self._languages.get(path, "")).module_separator == "::"
-
     def _test_of(self, path: str) -> list[Edge]:
         """`tests/test_app.py` -> `src/app.py`, if only one file has that name."""
         row = language_named(self._languages.get(path, ""))
@@ -104,6 +92,8 @@ class NameIndex:
     def _targets(self, name: str, hint: str, path: str) -> list[EntityRow | str]:
         """Return the entity that a mention means, with its twins, or the path of the file; empty: it is not known."""
         kind, _, rest = hint.partition(":")
+        if kind == "value":
+            return [*self._values(name, rest, path)]
         if kind in ("import", "path", "module"):
             file = self._imported_file(name, rest.partition("#")[0], path) if kind == "import" else ""
             return [*filter(None, (self._named_file(rest, path) if kind == "path" else file,))]
@@ -114,7 +104,7 @@ class NameIndex:
         return self._file(f"{module}/{name}", path) or self._file(module, path) or self._package_file(module, path)
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
-        has_packages = mention.hint.startswith("mod:") and self._has_packages(path)
+        has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
         if len(targets) > 1 and any(isinstance(one, EntityRow) and one.id == mention.source for one in targets):
             return  # a function that calls itself calls none of its twins
         for target in targets:
@@ -126,9 +116,6 @@ class NameIndex:
             if has_packages:
                 yield Edge(file_id(path), file_id(target.path), Relation.IMPORTS)
 
-    def _has_packages(self, path: str) -> bool:
-        return language_named(self._languages.get(path, "")).has_folder_modules
-
     def _twins(self, entity: EntityRow) -> list[EntityRow]:
         """Return every definition of an entity: a Go package may have one for each platform, in files of their own."""
         if not self._has_packages(entity.path):
@@ -136,43 +123,12 @@ class NameIndex:
         return [
             t
             for t in self._named(last_name(entity.entity))
-            if (_folder(t.path), t.plain, t.kind) == (_folder(entity.path), entity.plain, entity.kind)
+            if (folder_of(t.path), t.plain, t.kind) == (folder_of(entity.path), entity.plain, entity.kind)
         ]
-
-    @cached_property
-    def _go_modules(self) -> list[tuple[str, str]]:
-        """The name and folder of each Go module, innermost first."""
-        return sorted(self._modules_of(path for path, name in self._languages.items() if name == "gomod"), reverse=True)
-
-    @cached_property
-    def _crates(self) -> dict[str, str]:
-        """The folder of each Rust crate, by its name in code."""
-        return dict(self._modules_of(path for path in self._languages if f"/{path}".endswith("/Cargo.toml")))
-
-    def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-        for path in paths:
-            for one in self._mentions(path):
-                yield one.hint.removeprefix("module:"), _folder(path)
-
-    def _package(self, target: str) -> str | None:
-        """Return the folder of an imported package; None if it is not in this repository."""
-        for module, folder in self._go_modules:
-            if target == module or target.startswith(module + "/"):
-                return "/".join(filter(None, (folder, target.removeprefix(module).lstrip("/"))))
-        found = "" if self._go_modules else self._modules.folder(target).rstrip("/")
-        return found or None
-
-    def _package_file(self, target: str, path: str) -> str:
-        """Return the file that has the name of an imported package, if there is one."""
-        folder = self._package(target) if self._has_packages(path) else None
-        if folder is None:
-            return ""
-        named = f"{folder}/{target.rpartition('/')[2]}.go".lstrip("/")
-        return named if named in self._languages else ""
 
     def _in_package(self, name: str, folder: str) -> EntityRow | None:
         found = [t for t in self._named(name) if t.kind in _TOP_KINDS and "." not in t.plain]
-        return _only([t for t in found if _folder(t.path) == folder and self._has_packages(t.path)], by_folder=True)
+        return _only([t for t in found if folder_of(t.path) == folder and self._has_packages(t.path)], by_folder=True)
 
     def _named_file(self, place: str, path: str) -> str:
         beside = path.rpartition("/")[0]
@@ -254,7 +210,7 @@ class NameIndex:
         if not self._has_packages(path):
             return True
         imported = (self._package(_module_of(one)) for one in self._mentions(path).imports)
-        return _folder(other) in {_folder(path), *imported}
+        return folder_of(other) in {folder_of(path), *imported}
 
     def _member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
         return self._in_file(holder.path).get(f"{holder.plain}.{name}") if holder else None
@@ -299,7 +255,7 @@ class NameIndex:
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
-            return self._in_package(name, _folder(path))
+            return self._in_package(name, folder_of(path))
         return self._starred(name, path) or self._unique(name, path, _TOP_KINDS, dotted=False)
 
     def _starred(self, name: str, path: str) -> EntityRow | None:
@@ -348,6 +304,39 @@ class NameIndex:
             file = onward
         return self._unique(name, file, within=package + "/" if package else "")
 
+    def _values(self, name: str, hint: str, path: str) -> list[EntityRow]:
+        """Return the blocks that define a value of a module; in Go, there may be one for each platform."""
+        target, _, held_by = hint.partition("#")
+        if held_by and (submodule := self._file(f"{target}/{held_by}", path)):
+            return self._value(name, submodule)
+        if file := self._file(target, path):
+            return self._value(held_by or name, file)
+        folder = self._package(target) if self._has_packages(path) else None
+        return [block for one in self._package_files.get(folder, ()) for block in self._value(name, one)]
+
+    def _value(self, name: str, file: str) -> list[EntityRow]:
+        """Return the block that defines what a module exports under a name, if that is a value; at most one."""
+        for _ in range(REEXPORT_STEPS):
+            if name in self._in_file(file) or not file:
+                break  # a function or a class
+            if name in self._defined(file):
+                return [self._defined(file)[name]]
+            imported = self._imported(file).get(name)
+            if imported is None:
+                file = next((one for one in self._stars(file) if self._has(name, one)), "")
+            else:
+                name, file = imported.name, self._file(_module_of(imported), file)
+        return []
+
+    def _has(self, name: str, file: str) -> bool:
+        return name in self._in_file(file) or name in self._defined(file)
+
+    def _find_defined(self, path: str) -> dict[str, EntityRow]:
+        """Return the first block of a file that defines each value."""
+        blocks = {block.id: block for block in self._in_file(path).values()}
+        defines = self._mentions(path).defines
+        return {name: blocks[id_] for id_ in reversed([*blocks]) for name in defines.get(id_, ())}
+
     def _reexporter(self, name: str, file: str) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
         imported = self._imported(file).get(name)
@@ -383,15 +372,11 @@ def _module_of(imported: Mention) -> str:
     return imported.hint.removeprefix("import:").partition("#")[0]
 
 
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
 def _only(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:
     """Return the last definition if all define one entity, else None. by_folder: in any file of one folder."""
     last, meant = None, ("", "")
     for last in found:
-        one = _folder(last.path) if by_folder else last.path, last.plain
+        one = folder_of(last.path) if by_folder else last.path, last.plain
         if meant[1] and one != meant:
             return None
         meant = one

@@ -6,6 +6,7 @@ ranges (`entities.outline`), so deep nesting cannot exhaust the stack. It decide
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.indexer.grammars import for_grammar, load_parser
+from xscore.indexer.imported_values import imported_values, is_class_name, name_places
 from xscore.indexer.languages import Language
 from xscore.records.memory import CodeFacts, Kind
 
@@ -162,6 +164,10 @@ class Syntax(Struct):
     calls: list[tuple[int, str]] = field(default_factory=list)
     """(byte, name as written)."""
     bases: list[tuple[int, str]] = field(default_factory=list)
+    places: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name) where an imported name stands, in code or not."""
+    values: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name as written) of what is imported and used other than by a call."""
     imports: list[Import] = field(default_factory=list)
     branches: list[int] = field(default_factory=list)
     """Bytes of branching nodes."""
@@ -190,7 +196,34 @@ def parse_syntax(data: bytes, language: Language) -> Syntax:
         raise GrammarGaveUp(f"its code nests more than {MAX_TREE_DEPTH:,} deep")
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
-    return _collect(data, matches)
+    found = _collect(data, matches)
+    found.places = name_places(data, {local_name(one, language) for one in found.imports})
+    found.values = _imported_values(tree.root_node, data, found, language)
+    return found
+
+
+def local_name(imported: Import, language: Language) -> str:
+    """Return the name by which a file knows what it imports; empty if it has none."""
+    bound = imported.alias or imported.name
+    if not bound and language.module_separator == ".":
+        bound = imported.module.split(".")[0]
+    if not bound and language.has_folder_modules:
+        bound = imported.module.rpartition("/")[2]
+    return "" if bound == "*" else bound
+
+
+def _imported_values(root: "Node", data: bytes, found: Syntax, language: Language) -> list[tuple[int, str]]:
+    """Return the uses of imported names that have one meaning in the file and may be defined in this repository."""
+    library = sys.stdlib_module_names if language.module_separator == "." else frozenset[str]()
+    meanings: dict[str, set[tuple[str, str]]] = {}
+    for one in found.imports:
+        meanings.setdefault(local_name(one, language), set()).add((one.module, one.name))
+    given = {name for _, name in found.constants} | {one.name for one in found.definitions}
+    meant = {name: one[0] for name, (one, *others) in meanings.items() if not others and name not in given}
+    names = {name for name, module in meant.items() if module.partition(".")[0] not in library}
+    places = [one for one in found.places if one[1] in names and not is_class_name(one[1])]
+    spans = [(d.start_byte, d.body_byte, d.end_byte) for d in found.definitions if d.kind not in ("scope", "namespace")]
+    return imported_values(root, data, places, spans, is_rust=language.module_separator == "::")
 
 
 def _is_too_deep(data: bytes) -> bool:

@@ -14,7 +14,8 @@ from xscore.store.file_bodies import compress, decompress, encode_bodies
 from xscore.store.written_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
 
 _ID = ROW_COLUMNS.index("id")
-_PROSE_HINTS = ("doc:", "path:")
+_OTHER_REFERENCES = ("doc:", "path:", "value:")
+"""Hints of references to something else than a base class."""
 
 
 class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
@@ -27,6 +28,8 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """Attributes, cards and texts (`file_bodies`)."""
     imports: tuple[tuple[str, str], ...] = ()
     """Name and hint of what the file imports."""
+    defines: dict[str, tuple[str, ...]] = {}
+    """Names of the values that each block of module-level code defines, by its id."""
     mentions: bytes
     """`FileMentions`, compressed."""
     names: list[int]
@@ -65,6 +68,8 @@ class FileMentions(Struct, frozen=True, array_like=True):
     """Of base classes."""
     uses: Uses = {}
     """Of everything else."""
+    defines: dict[str, tuple[str, ...]] = {}
+    """Names of the values that each block of module-level code defines, by its id."""
 
     def names(self, path: str) -> list[int]:
         """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
@@ -81,14 +86,16 @@ _MENTIONS = msgpack.Decoder(FileMentions)
 
 def encode_file(file: IndexedFile) -> EncodedFile:
     """Turn the memories of a parsed file into rows and their body, and its mentions into a compressed record."""
-    memories = {memory.id: memory for memory in file.memories}.values()
-    parts = [without_body(memory_row(memory)) for memory in memories]
-    mentions = _recorded(file.mentions)
+    memories_by_id = {memory.id: memory for memory in file.memories}
+    parts = [without_body(memory_row(memory)) for memory in memories_by_id.values()]
+    defines = {id_: one.facts.defines for id_, one in memories_by_id.items() if one.facts.defines}
+    mentions = _recorded(file.mentions, defines)
     return EncodedFile(
         stamp=file.stamp,
         rows=[row for row, _ in parts],
         body=encode_bodies({row[_ID]: body for row, body in parts}),
         imports=mentions.imports,
+        defines=defines,
         mentions=compress(msgpack.encode(mentions)),
         names=mentions.names(file.stamp.path),
         secrets_redacted=file.secrets_redacted,
@@ -96,18 +103,19 @@ def encode_file(file: IndexedFile) -> EncodedFile:
     )
 
 
-def _recorded(mentions: Iterable[Mention]) -> FileMentions:
+def _recorded(mentions: Iterable[Mention], defines: dict[str, tuple[str, ...]]) -> FileMentions:
     ordered = sorted(set(mentions), key=lambda one: (one.source, one.relation, one.name, one.hint))
     uses = [one for one in ordered if one.relation is not Relation.IMPORTS]
     return FileMentions(
         tuple([(one.name, one.hint) for one in ordered if one.relation is Relation.IMPORTS]),
         _by_source(one for one in uses if _is_base(one)),
         _by_source(one for one in uses if not _is_base(one)),
+        defines,
     )
 
 
 def _is_base(mention: Mention) -> bool:
-    return mention.relation is Relation.REFERENCES and not mention.hint.startswith(_PROSE_HINTS)
+    return mention.relation is Relation.REFERENCES and not mention.hint.startswith(_OTHER_REFERENCES)
 
 
 def _by_source(mentions: Iterable[Mention]) -> Uses:

@@ -117,7 +117,7 @@ class _Replacing(Struct):
         before = link_rows.file_mentions(self.connection, file.stamp.path)
         changed = set(before.imports) ^ set(file.imports)
         self.due.everything |= _names_module(changed)
-        names = _imported_words(changed)
+        names = _imported_words(changed) | {name for _, name in _defined(before.defines) ^ _defined(file.defines)}
         if "*" in names:
             names |= file_names(file.stamp.path)
         if before.bases or before.imports or before.uses:
@@ -134,7 +134,9 @@ class _Replacing(Struct):
         self.changes.removed += len(known)
         self.due.names.update(last_name(one.entity) for one in known.values())
         self.due.names.update(file_names(path))
-        self.due.everything |= _names_module(link_rows.file_mentions(self.connection, path).imports)
+        before = link_rows.file_mentions(self.connection, path)
+        self.due.names.update(name for _, name in _defined(before.defines))
+        self.due.everything |= _names_module(before.imports)
         self.due.everything |= _is_crate_root(path)
         link_rows.remove_mentions(self.connection, path)
         self.totals.edges.subtract(link_rows.delete_edges(self.connection, path))
@@ -175,6 +177,10 @@ _PUT_BODY = """
 def _is_changed(before: _StoredMemory | None, after: _StoredMemory) -> bool:
     """Whether others that call it by its name alone may mean it now, or no longer."""
     return before is not None and before.overrides != after.overrides
+
+
+def _defined(defines: Mapping[str, Iterable[str]]) -> set[tuple[str, str]]:
+    return {(id_, name) for id_, names in defines.items() for name in names}
 
 
 def _default_export(memories: Mapping[str, _StoredMemory]) -> set[str]:

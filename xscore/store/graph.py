@@ -37,9 +37,13 @@ _STEP = """
     SELECT place, relation, {incoming} AS incoming,
            CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path ELSE edge.{there} END AS other, count(*)
     FROM here CROSS JOIN edge ON edge.{here} = own LEFT JOIN memory AS far ON far.id = edge.{there}
-    WHERE relation IN (SELECT value FROM json_each(:relations)) OR (
-        relation = 'references' AND EXISTS (SELECT 1 FROM memory WHERE id = edge.source AND kind = 'class')
-    )  -- a class refers to its bases
+    WHERE relation IN (SELECT value FROM json_each(:relations)) OR relation = 'references' AND (
+        EXISTS (SELECT 1 FROM memory WHERE id = edge.source AND kind = 'class')  -- to its bases
+        OR EXISTS (
+            SELECT 1 FROM memory AS block, memory AS user WHERE block.id = edge.target AND user.id = edge.source
+            AND block.entity GLOB 'module:*' AND user.source = 'index'  -- to a value
+        )
+    )
     GROUP BY 1, 2, 4
 """
 _CITES = """
@@ -108,11 +112,11 @@ class LinkGraph:
         return self._walk(name, NEAR, (_OUTWARD, _INWARD), depth)
 
     def dependency_chain(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[ReachedNode, ...]:
-        """Return what it calls, imports, inherits and tests, and what those do. Raises NothingMatched, UsageError."""
+        """Return what it calls, imports, inherits, uses and tests, and so on. Raises NothingMatched, UsageError."""
         return self._walk(name, DEPENDS, (_OUTWARD,), depth)
 
     def affected_files(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[ReachedNode, ...]:
-        """Return what calls, imports, inherits or tests it, and what depends on those. Raises NothingMatched."""
+        """Return what calls, imports, inherits, uses or tests it, and what depends on those. Raises NothingMatched."""
         return self._walk(name, DEPENDS, (_INWARD,), depth)
 
     def ends(self, name: str) -> tuple[str, ...]:

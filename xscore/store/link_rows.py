@@ -76,6 +76,8 @@ class DecodedMentions(Struct, frozen=True):
     """The names of base classes, by the id of the class."""
     uses: dict[str, list[Mention]] = {}
     """All others, by the id of the memory."""
+    defines: dict[str, tuple[str, ...]] = {}
+    """Names of the values that each block of module-level code defines, by its id."""
 
     def __iter__(self) -> Iterator[Mention]:
         return chain(self.imports, *self.bases.values(), *self.uses.values())
@@ -97,7 +99,7 @@ def _decoded(path: str, found: "FileMentions") -> DecodedMentions:
 
     source = file_id(path)
     imports = tuple([Mention(source, Relation.IMPORTS, name, hint) for name, hint in found.imports])
-    return DecodedMentions(imports, mentions_by_source(found.bases), mentions_by_source(found.uses))
+    return DecodedMentions(imports, mentions_by_source(found.bases), mentions_by_source(found.uses), found.defines)
 
 
 def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":

@@ -76,7 +76,7 @@ def tested_name(path: str) -> str:
 def module_names(hint: str) -> set[str]:
     """Return the names by which a file may be what a hint refers to: `x.js` and `x` of `import:./lib/x.js#y`."""
     kind, _, rest = hint.partition(":")
-    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod") else ""
+    name = rest.partition("#")[0].rpartition("/")[2] if kind in ("import", "mod", "value") else ""
     return {name, name.partition(".")[0]} - {""}
 
 

@@ -1,0 +1,162 @@
+"""Where a file uses what it imports other than by calling it, so that `links` can tell which of it are values.
+
+Only imported names are looked up in the tree, each place on its own: a query for every identifier would cost as much
+as all others. A name that a definition binds again (a parameter, a local variable) is no use there. Trade-off:
+a binding counts for the whole definition around it, and one at module level for the whole file; names in CapWords count
+as classes, so a type alias has no users.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Span = tuple[int, int, int]
+"""Bytes of a definition: its start, that of its body, its end."""
+_ATTRIBUTES = {
+    "attribute": ("object", "attribute"),
+    "member_expression": ("object", "property"),
+    "selector_expression": ("operand", "field"),
+}
+_CALLS = {"call": "function", "call_expression": "function", "new_expression": "constructor"}
+_BINDING = {
+    "assignment": "left",
+    "augmented_assignment": "left",
+    "default_parameter": "name",
+    "typed_default_parameter": "name",
+    "named_expression": "name",
+    "for_statement": "left",
+    "for_in_clause": "left",
+    "for_in_statement": "left",
+    "variable_declarator": "name",
+    "assignment_expression": "left",
+    "assignment_pattern": "left",
+    "augmented_assignment_expression": "left",
+    "arrow_function": "parameter",
+    "catch_clause": "parameter",
+    "required_parameter": "pattern",
+    "optional_parameter": "pattern",
+    "pair_pattern": "value",
+    "parameter_declaration": "name",
+    "var_spec": "name",
+    "const_spec": "name",
+}
+"""A node, and the field in which a name is bound by it."""
+_PATTERNS = frozenset(
+    """
+    parameters lambda_parameters typed_parameter list_splat_pattern dictionary_splat_pattern tuple_pattern list_pattern
+    pattern_list as_pattern_target formal_parameters rest_pattern array_pattern object_pattern
+    """.split()  # noqa: SIM905  read as a list of words
+)
+"""Nodes that bind every name right inside them."""
+_NO_USE = frozenset(
+    """
+    dotted_name aliased_import import_statement import_from_statement import_specifier import_clause namespace_import
+    export_specifier package_clause import_spec global_statement nonlocal_statement labeled_statement use_declaration
+    use_list scoped_use_list use_as_clause mod_item type_parameter const_item static_item scoped_identifier
+    """.split()  # noqa: SIM905  read as a list of words
+)
+_NAMES = frozenset({"identifier", "shorthand_property_identifier", "crate", "self", "super"})
+_SHORT = "shorthand_property_identifier_pattern"
+MANY_NAMES = 12
+"""With more names, to look at every word of a file takes less time than to search it for each."""
+_NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_IN_WORD = bytes(byte > 127 or bool(re.match(r"[\w$]", chr(byte))) for byte in range(256))
+_WORD = re.compile(rb"[\w$\x80-\xff]+")
+_IMPORTS = (b"import ", b"from ", b"use ", b"pub use ")
+_NO_HEAD = (b".", b"@")
+_RUST_PATH = re.compile(rb"\b(?:[a-z_]\w*::)+[A-Z][A-Z0-9_]*\b(?!\s*[:(!])")
+
+
+def is_class_name(name: str) -> bool:
+    """Whether a name is written as those of classes are: `PathLike`, not `LIMIT`."""
+    return name.lstrip("_")[:1].isupper() and not name.isupper()
+
+
+def name_places(data: bytes, names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return each byte where one of these names stands as a word, in order."""
+    words = {name.encode(): name for name in names if _NAME.fullmatch(name)}
+    if len(words) > MANY_NAMES:
+        return [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words]
+    data += b"\n"  # so that a byte follows each name; before the first byte is this one, too
+    places: list[tuple[int, str]] = []
+    for word, name in words.items():
+        at, size = data.find(word), len(word)
+        while at >= 0:
+            if not (_IN_WORD[data[at - 1]] or _IN_WORD[data[at + size]]):
+                places.append((at, name))
+            at = data.find(word, at + size)
+    return sorted(places)
+
+
+def imported_values(
+    root: "Node", data: bytes, places: Iterable[tuple[int, str]], spans: Sequence[Span], *, is_rust: bool = False
+) -> list[tuple[int, str]]:
+    """Return the byte and the words (`config.LIMIT`) of each use that is no call, in order.
+
+    places: those of imported names. spans: of all definitions, in order of their starts.
+    """
+    found, hidden = list[tuple[int, str]](), defaultdict[str, list[tuple[int, int]]](list)
+    for at, name in places:
+        end = at + len(name.encode())
+        if data.startswith(_IMPORTS, data.rfind(b"\n", 0, at) + 1):
+            continue
+        is_head = data[at - 1 : at] not in _NO_HEAD and data[end : end + 1] != b"(" and (name.isupper() or not is_rust)
+        node = _leaf(root, at, name) if is_head else None
+        if node is None or node.parent is None:
+            continue
+        if node.type == _SHORT or _is_bound(node, node.parent):
+            hidden[name].append(_scope(node, spans))
+        elif node.parent.type not in _NO_USE and (written := _written(node, name, data)):
+            found.append((at, written))
+    uses = [use for use in found if not any(a <= use[0] < b for a, b in hidden.get(use[1].partition(".")[0], ()))]
+    return sorted([*uses, *_rust_paths(root, data)]) if is_rust else uses
+
+
+def _rust_paths(root: "Node", data: bytes) -> Iterator[tuple[int, str]]:
+    for path in _RUST_PATH.finditer(data):
+        written = path[0].decode("ascii", "replace")
+        node = _leaf(root, path.start(), written.partition("::")[0])
+        outer = node.parent if node else None
+        while outer is not None and outer.type == "scoped_identifier":
+            outer = outer.parent
+        if outer is not None and outer.type not in _NO_USE:
+            yield path.start(), written.replace("::", ".")
+
+
+def _leaf(root: "Node", at: int, name: str) -> "Node | None":
+    """Return the name at this byte; None: it is in a comment or a string, or a key."""
+    node = root.descendant_for_byte_range(at, at + len(name.encode()))
+    return node if node is not None and node.child_count == 0 and (node.type in _NAMES or node.type == _SHORT) else None
+
+
+def _is_bound(node: "Node", parent: "Node") -> bool:
+    if parent.type == "expression_list" and parent.parent is not None:  # `a, b := f()` in Go
+        return parent.parent.child_by_field_name("left") == parent and "return" not in parent.parent.type
+    field = _BINDING.get(parent.type)
+    return parent.type in _PATTERNS or (field is not None and node in parent.children_by_field_name(field))
+
+
+def _scope(node: "Node", spans: Iterable[Span]) -> tuple[int, int]:
+    """Return the bytes in which a bound name hides an imported one."""
+    around = [(body, end) for start, body, end in spans if start <= node.start_byte < end]
+    return around[-1] if around else (0, 1 << 62)
+
+
+def _written(node: "Node", name: str, data: bytes) -> str:
+    """`config.LIMIT` of `config.LIMIT.get()`; empty: it is only called, or a keyword."""
+    words, outer = [name], node.parent
+    if outer is not None and outer.type == "keyword_argument" and outer.child_by_field_name("name") == node:
+        return ""
+    while outer is not None and outer.type in _ATTRIBUTES:
+        inner, attribute = map(outer.child_by_field_name, _ATTRIBUTES[outer.type])
+        if inner != node or attribute is None:
+            break
+        words.append(data[attribute.start_byte : attribute.end_byte].decode("utf-8", "replace"))
+        node, outer = outer, outer.parent
+    if outer is not None and outer.type in _CALLS and outer.child_by_field_name(_CALLS[outer.type]) == node:
+        words.pop()
+    return ".".join(words)
