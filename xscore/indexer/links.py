@@ -27,7 +27,7 @@ from functools import cache, cached_property
 
 from xscore.indexer.file_facts import BUILTIN_NAMES
 from xscore.indexer.languages import family_of, is_test_path, language_named
-from xscore.indexer.module_files import ModuleFiles, folder_of
+from xscore.indexer.modules import ModuleFiles, folder_of
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.link_rows import DecodedMentions, EntityRow

@@ -73,8 +73,7 @@ async def open_model_judge(
     head_starts = untrusted_scores(named.store.connection, (turn_key, judge_key(named.identity), sample))
     if pool.thread is not None:
         head_starts |= dict.fromkeys(pool.thread.first, AHEAD_OF_ALL)
-    own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
-    if own:
+    if own := {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}:
         write, claims = claim_by_store((write, claims), await resources.user_store_writer(*of_turn), own)
     return ModelJudge(
         wrapped,
