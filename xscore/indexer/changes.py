@@ -98,7 +98,7 @@ def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_resu
         data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
         file_hash = file_digest(data)
         if known is not None and known.file_hash == file_hash and not known.excluded:
-            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = info.st_mtime
+            run.touched[FileStamp(path, size, mtime_ns, file_hash, known.language)] = info.st_mtime_ns / 1e9
             return None
         return FileStamp(path, size, mtime_ns, file_hash, ""), run.rules.text_of(data, path)
     except FileRefused as refusal:

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
@@ -404,7 +405,7 @@ def test_bad_replies_are_counted_over_the_whole_list(host: DecisionServer) -> No
 
     host.spoil = spoil
     found = xscore.judge(QUESTION, (f"ticket {at} is lost" for at in range(6_000)))
-    again = replies.count(0)
-    assert again > 1
-    assert found.receipt.warnings == (f"the judge's replies had to be repaired: {again} prompts asked again",)
+    (said,) = found.receipt.warnings
+    told = re.fullmatch(r"the judge's replies had to be repaired: (\d+) prompts asked again", said)
+    assert told is not None and 1 < int(told[1]) <= replies.count(0)  # one prompt may have had several bad replies
     assert {row.score for row in found} == {0.9} and found.receipt.coverage.judged == 6_000
