@@ -122,17 +122,24 @@ class IndexRun:
         languages: tuple["Language", ...] = (),
     ) -> None:
         self.languages = languages
-        self.profile = index_profile(settings, allow_pii=allow_pii, languages=languages)
-        self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
+        self.profile: str = index_profile(settings, allow_pii=allow_pii, languages=languages)
+        self.connection = connection
+        self.root = root
+        self.settings = settings
+        self.now = now
+        self.allow_pii = allow_pii
         self.until = until
         self.stamps: dict[str, FileStamp] = {}
         self.changed: list[ChangedFile] = []
         """New files, and files whose stamp changed."""
         self.excluded: list[Excluded] = []
         self.notes: list[str] = []
-        self.unchanged = self.indexed = self.removed = self.secrets = 0
+        self.unchanged: int = 0
+        self.indexed: int = 0
+        self.removed: int = 0
+        self.secrets: int = 0
         self.languages_read: set[str] = set()
-        self.changes = index_rows.IndexChanges()
+        self.changes: index_rows.IndexChanges = index_rows.IndexChanges()
         self.progress: Callable[[int, int], None] = lambda _files, _of: None
         self.touched: dict[FileStamp, float] = {}  # the same bytes at another time; when they were modified
         self.refused: list[FileStamp] = []

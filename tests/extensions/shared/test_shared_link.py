@@ -45,7 +45,7 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
         flapping.is_unavailable = False
         await link.wait_until_back()
         assert await link.ask(life, otherwise=False)
-        assert ["goes on" if "going on" in line else "back" for line in said] == ["goes on", "back"] * outage
+        assert ["goes on" if "continuing" in line else "back" for line in said] == ["goes on", "back"] * outage
     assert said[0] == "the shared server is away (it said so, 1); continuing with only the local store"
     assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_unavailable = False
