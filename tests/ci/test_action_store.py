@@ -28,7 +28,7 @@ def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) 
 
 @pytest.mark.verify
 def test_without_a_key_it_replays(runner: Runner, host: OpenAIServer) -> None:
-    """A fork uses what the base branch judged, sends and saves nothing, and is told so."""
+    """A fork uses what the base branch judged, sends and saves nothing, and its log says so."""
     judged_on_main(runner)
     edit(runner)
     host.reset()

@@ -208,6 +208,41 @@ def _plant_unread_files(root: Path, planting: Planting) -> None:
     git(root, "commit", "-qm", "more")
 
 
+def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple[str, ...], str]]:
+    """Return arguments and stdin of what is run, with secrets in all that a user, an agent or a file gives."""
+    said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
+    prompt = said | {
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "what does more hold? " + planting.at("a prompt"),
+    }
+    start = said | {"hook_event_name": "SessionStart", "source": "startup"}
+    asked, refused = root.parent / "asked.jsonl", root.parent / "refused.jsonl"
+    asked.write_text(json.dumps({"id": "q1", "task": "what does plot hold? " + planting.at("a question")}) + "\n")
+    refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
+    return [
+        (("context", "what does read hold? " + planting.at("a task"), "-v", "-y"), ""),
+        (("hook", "prompt"), json.dumps(prompt)),
+        (("hook", "session-start"), json.dumps(start)),
+        (("batch", "submit", str(refused), "-y", "-v"), ""),
+        (("batch", "submit", str(asked), "-y", "-v"), ""),
+        (("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"), ""),
+        (("batch", "status", "--json"), ""),
+        (("memory", "list", "--json"), ""),
+        (("memory", "export", "-o", str(outside / "memories.jsonl")), ""),
+        (("memory", "audit", "-v"), ""),
+        (("session", "save", planting.one("a checkpoint's name")), ""),
+        (("session", "show", "--json"), ""),
+        (("history", "list", "--json"), ""),
+        (("history", "show", "--json"), ""),
+        (("explain", "escaped.py::escaped", "-v"), ""),
+        (("report", "--json"), ""),
+        (("report", *(f"-o{outside / name}" for name in ("a.html", "a.md", "a.csv"))), ""),
+        (("store", "export", str(outside / "judgments"), "-y"), ""),
+        (("status", "-v"), ""),
+        (("doctor", "-v"), ""),
+    ]  # fmt: skip
+
+
 def test_no_planted_secret_leaves_by_a_hook_a_tool_a_batch_or_a_report(
     process: Run, make_repo: MakeRepo, own_home: Path
 ) -> None:
@@ -227,41 +262,11 @@ def test_no_planted_secret_leaves_by_a_hook_a_tool_a_batch_or_a_report(
             "XSCORE_AGENTS_HOOK_DEADLINE_S": "30",
             "XSCORE_CACHE_KEY": Forge(0).text(64, HEX),
         }
-        said = {"session_id": "s-1", "cwd": str(root), "transcript_path": None}
-        prompt = said | {
-            "hook_event_name": "UserPromptSubmit",
-            "prompt": "what does more hold? " + planting.at("a prompt"),
-        }
-        start = said | {"hook_event_name": "SessionStart", "source": "startup"}
-        asked, refused = root.parent / "asked.jsonl", root.parent / "refused.jsonl"
-        asked.write_text(json.dumps({"id": "q1", "task": "what does plot hold? " + planting.at("a question")}) + "\n")
-        refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
-        runs: list[tuple[tuple[str, ...], str]] = [
-            (("context", "what does read hold? " + planting.at("a task"), "-v", "-y"), ""),
-            (("hook", "prompt"), json.dumps(prompt)),
-            (("hook", "session-start"), json.dumps(start)),
-            (("batch", "submit", str(refused), "-y", "-v"), ""),
-            (("batch", "submit", str(asked), "-y", "-v"), ""),
-            (("batch", "collect", "-o", str(outside / "list.jsonl"), "-v"), ""),
-            (("batch", "status", "--json"), ""),
-            (("memory", "list", "--json"), ""),
-            (("memory", "export", "-o", str(outside / "memories.jsonl")), ""),
-            (("memory", "audit", "-v"), ""),
-            (("session", "save", planting.one("a checkpoint's name")), ""),
-            (("session", "show", "--json"), ""),
-            (("history", "list", "--json"), ""),
-            (("history", "show", "--json"), ""),
-            (("explain", "escaped.py::escaped", "-v"), ""),
-            (("report", "--json"), ""),
-            (("report", *(f"-o{outside / name}" for name in ("a.html", "a.md", "a.csv"))), ""),
-            (("store", "export", str(outside / "judgments"), "-y"), ""),
-            (("status", "-v"), ""),
-            (("doctor", "-v"), ""),
-        ]  # fmt: skip
         printed = []
-        for arguments, given in runs:
+        for arguments, given in _commands(root, outside, planting):
             done = process(*arguments, cwd=root, stdin=given, environ=environ)
-            assert done.returncode in (0, 1) or str(refused) in arguments, (arguments[:2], done.stderr)
+            is_refused = str(root.parent / "refused.jsonl") in arguments
+            assert done.returncode in (0, 1) or is_refused, (arguments[:2], done.stderr)
             assert planting.found_in((done.stdout + done.stderr).encode()) == set(), arguments[:2]
             printed.append(done.stdout)
         with started(root, **environ) as (client, _):

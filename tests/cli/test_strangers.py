@@ -55,7 +55,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
     ],
 )
 def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo: MakeRepo, line: str) -> None:
-    """A host, model, budget, plugin or trust set by the repository is ignored, and the user is told which."""
+    """A host, model, budget, plugin or trust set by the repository is ignored; a warning names it."""
     with OpenAIServer() as chosen, OpenAIServer() as planted:
         root = make_repo({**FILES, ".xscore.toml": line.format(url=planted.url) + "\n"})
         flags, environ = with_judge(chosen)

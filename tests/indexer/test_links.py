@@ -1,19 +1,10 @@
 """Edges between entities and files, in small whole repositories."""
 
 import sqlite3
-import time
-from contextlib import closing
-from pathlib import Path
-
-import pytest
 
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import RunIndex
-from xscore.indexer import index_repository
-from xscore.platform.paths import find_root
-from xscore.settings import IndexSettings
 from xscore.store.graph import LinkGraph
-from xscore.store.opening import connect_store
 
 PYTHON = {
     "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
@@ -300,107 +291,6 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(
     }
     users = LinkGraph(connection).affected_files("conf.py::LIMIT")
     assert [one.entity for one in users] == ["bare", "qualified"]
-
-
-def test_incremental_edges_equal_fresh_ones(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
-) -> None:
-    """After any sequence of edits, the edges equal those of a fresh index."""
-    root = make_repo(PYTHON)
-    run_index(root)
-    edits = [
-        ("src/pkg/util.py", "def clean(x):\n    return x\n"),
-        ("src/pkg/extra.py", "def report():\n    return 1\n"),
-        ("src/pkg/__init__.py", "from .extra import report\nfrom .core import Engine\n"),
-        ("src/pkg/core.py", None),
-        ("src/pkg/core.py", PYTHON["src/pkg/core.py"]),
-        ("src/pkg/util.py", PYTHON["src/pkg/util.py"]),
-    ]
-    for name, text in edits:
-        if text is None:
-            (root / name).unlink()
-        else:
-            (root / name).write_text(text)
-        run_index(root)
-        incremental = set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
-        run_index(root, window_lines=61)
-        connection.execute("DELETE FROM edge")
-        run_index(root, window_lines=60)
-        assert incremental == set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
-
-
-TO = {"web/use.ts": "import { go } from './index'\nexport function use() {\n  go()\n}\n"}
-RUN = "export function run() {\n}\n"
-STARRED = {
-    "pkg/one.py": "def go():\n    pass\n",
-    "pkg/two.py": "def go():\n    pass\n",
-    "pkg/use.py": "from pkg.hub import go\n\n\ndef use():\n    go()\n",
-}
-HEIR = {"pkg/heir.py": "from pkg.base import Base\n\n\nclass Heir(Base):\n    def go(self):\n        self.run()\n"}
-ROOTS = "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n        pass\n\n\n"
-CALLER = {"p/Use.java": "package p;\nclass Use {\n  void use() { thing.spin(); }\n}\n"}
-TURN = "package p;\nclass Box {\n  void spin() { }\n}\n"
-EDGES = "SELECT source, target, relation, path FROM edge ORDER BY 1, 2, 3"
-REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "an imported file comes": ({"web/a.ts": "import { SIZE } from './b'\n"}, {"web/b.ts": "export const SIZE = 1\n"}),
-    "a tested file comes": ({"tests/test_a.py": "def test_it():\n    pass\n"}, {"pkg/a.py": "X = 1\n"}),
-    "a renamed export comes": (TO | {"web/index.ts": "export { run as go } from './d'\n"}, {"web/d.ts": RUN}),
-    "a crate's root comes": (
-        {"Cargo.toml": '[package]\nname = "shop"\n', "tests/it.rs": "use shop::pay;\n", "src/cart.rs": "fn f() {\n}\n"},
-        {"src/lib.rs": "pub fn pay() {\n}\n"},
-    ),
-    "a crate is renamed": (
-        {
-            "Cargo.toml": '[package]\nname = "shop"\n',
-            "src/lib.rs": "pub mod a;\n",
-            "src/a.rs": "pub fn pay() {\n}\n",
-            "examples/a.rs": "use my_shop::a::pay;\n",
-        },
-        {"Cargo.toml": '[package]\nname = "my-shop"\n'},
-    ),
-    "another file is exported": (
-        STARRED | {"pkg/hub.py": "from .one import *\n"},
-        {"pkg/hub.py": "from .two import *\n"},
-    ),
-    "a default export is no longer": (
-        {"web/use.ts": TO["web/use.ts"].replace("{ go }", "go"), "web/index.ts": RUN},
-        {"web/index.ts": RUN + RUN.replace("run", "walk")},
-    ),
-    "a base of a base changes": (
-        HEIR | {"pkg/base.py": ROOTS + "class Base(One):\n    pass\n"},
-        {"pkg/base.py": ROOTS + "class Base(Two):\n    pass\n"},
-    ),
-    "a value comes": (VALUES, {"pkg/conf.py": "mode = 1\n\n\ndef load():\n    return 1\n\n\nLIMIT = console = 2\n"}),
-    "a value goes": (VALUES, {"pkg/conf.py": "def LIMIT():\n    return 1\n"}),
-    "a value's file comes": (
-        {name: text for name, text in VALUES.items() if name != "rates/limit.go"},
-        {"rates/limit.go": VALUES["rates/limit.go"]},
-    ),
-    "a block defines more": (
-        VALUES | {"web/mail.ts": "export const first = 1\n"},
-        {"web/mail.ts": "export const first = 1\nexport const email = 2\n"},
-    ),
-    "a method overrides": (CALLER | {"p/Box.java": TURN}, {"p/Box.java": TURN.replace("void", "@Override void")}),
-}
-
-
-@pytest.mark.parametrize("name", REACHED_ANEW)
-def test_what_others_reach_through_an_edit(
-    name: str, make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
-) -> None:
-    """A file is linked again if its mentions resolve elsewhere, even if none of their names came or went."""
-    before, edit = REACHED_ANEW[name]
-    root = make_repo(before)
-    run_index(root)
-    first = connection.execute(EDGES).fetchall()
-    for path, text in edit.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-    run_index(root)
-    with closing(connect_store(tmp_path / "fresh" / "memory.db")) as fresh:
-        index_repository(fresh, find_root(root), IndexSettings(), now=time.time() + 3600)
-        expected = fresh.execute(EDGES).fetchall()
-    assert connection.execute(EDGES).fetchall() == expected != first
 
 
 CRATE = {

@@ -1,4 +1,4 @@
-"""The other hooks: what a new session is told, what is remembered when it stops, which edits count."""
+"""The other hooks: what a new session receives, what is remembered when it stops, which edits count."""
 
 import fcntl
 import json
@@ -62,7 +62,7 @@ def work_on(store: Store, task: str, *, thread: str = "", file: str = "", now: f
 
 
 def test_a_new_session_hears_what_was_worked_on(store: Store) -> None:
-    """The branch's latest session counts, an agent's too; other branches are ignored, and it is told only once."""
+    """The branch's latest session counts, an agent's too; other branches are ignored; it appears only once."""
     work_on(store, "fix the cart", thread="codex-1", now=1_700_000_000.0)
     work_on(store, "round the prices", thread="claude-code-2", file="cart.py", now=1_700_000_100.0)
     text = added(run_hook("session-start", message(store.root.path, "SessionStart", source="startup")))

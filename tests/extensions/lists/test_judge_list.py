@@ -3,13 +3,11 @@
 import json
 import pickle
 import re
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 import xscore
@@ -98,62 +96,6 @@ def test_mappings_name_their_text_and_id(host: DecisionServer) -> None:
     found = xscore.judge(QUESTION, rows, column=("title", "body", "note"), id="key")
     assert found[0].id == ("a", 1)
     assert "title: Refund\nbody: money lost\n</memory>" in json.dumps(host.bodies[-1]).replace("\\n", "\n")
-
-
-def test_a_polars_frame_gives_a_polars_frame(host: DecisionServer) -> None:
-    """Rows match the frame's; a null is unjudged, with its cause."""
-    frame = polars.DataFrame({"id": ["a", "b", "c"], "body": ["lost", None, "found"]})
-    found = xscore.judge(QUESTION, frame, column="body")
-    assert found.columns == ["id", "score", "outcome", "cause", "reason", "dollars"]
-    assert found["id"].to_list() == ["a", "b", "c"] and found["score"].to_list() == [0.9, None, 0.04]
-    assert found["cause"].to_list() == ["", "unreadable", ""] and found["reason"][1] == "there is no text"
-    assert xscore.judge(QUESTION, frame["body"]).receipt.coverage.cached == 2
-    with pytest.raises(UsageError, match="no column `text`") as error:
-        xscore.judge(QUESTION, frame)
-    assert "id, body" in error.value.hint and host.questions == 2
-
-
-def test_a_frame_that_no_model_judged_says_so() -> None:
-    """A frame has no receipt: without a key its caller is warned; rows with a receipt are not, nor who chose words."""
-    frame = polars.DataFrame({"text": ["lost payment", "small font"]})
-    with pytest.warns(UserWarning, match="no model judged: there is no key") as warned:
-        xscore.judge(QUESTION, frame, store=None)
-    assert [one.filename for one in warned] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        xscore.judge(QUESTION, frame, judge="lexical", store=None)
-        assert not xscore.judge(QUESTION, frame["text"], store=None).receipt.is_model
-
-
-@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
-def test_frames_of_other_libraries_come_back_as_they_were(host: DecisionServer, library: str) -> None:
-    """NaN and NA are no text; a table is returned in the input's library."""
-    module = pytest.importorskip(library, reason="the library is not installed; xscore does not need it")
-    cells = {"id": [1, 2, 3], "text": ["lost", None, "found"]}
-    frame = module.DataFrame(cells) if library == "pandas" else module.table(cells)
-    found = xscore.judge(QUESTION, frame)
-    assert type(found) is type(frame)
-    scores = found["score"].tolist() if library == "pandas" else found["score"].to_pylist()
-    assert (scores[0], scores[2]) == (0.9, 0.04) and (scores[1] is None or scores[1] != scores[1])
-
-
-def test_columns_of_pandas_need_no_name_and_no_name_twice(host: DecisionServer) -> None:
-    """A number names its column as text; an ambiguous column name is refused."""
-    pandas = pytest.importorskip("pandas", reason="the library is not installed; xscore does not need it")
-    assert xscore.judge(QUESTION, pandas.DataFrame({0: ["lost"]}), column="0")["score"].tolist() == [0.9]
-    twice = pandas.DataFrame([["lost", "found"]], columns=["text", "text"])
-    with pytest.raises(UsageError, match="2 columns `text`"):
-        xscore.judge(QUESTION, twice)
-
-
-@pytest.mark.parametrize(
-    ("ids", "shown"),
-    [([1, "a", None], ["1", "a", None]), ([1, 2.5, ("x", 1)], ["1", "2.5", "('x', 1)"]), ([2, None, 1], [2, None, 1])],
-)
-def test_ids_of_several_types_become_text_in_a_frame(host: DecisionServer, ids: list[Any], shown: list[Any]) -> None:
-    """Mixed ids become text whichever comes first; ids of one type keep it."""
-    found = xscore.judge(QUESTION, [{"id": one, "text": "lost"} for one in ids])
-    assert [row.id for row in found] == ids and found.to_polars()["id"].to_list() == shown
 
 
 async def test_an_async_iterator_is_awaited(host: DecisionServer) -> None:
@@ -405,7 +347,9 @@ def test_bad_replies_are_counted_over_the_whole_list(host: DecisionServer) -> No
 
     host.spoil = spoil
     found = xscore.judge(QUESTION, (f"ticket {at} is lost" for at in range(6_000)))
-    (said,) = found.receipt.warnings
-    told = re.fullmatch(r"the judge's replies had to be repaired: (\d+) prompts asked again", said)
-    assert told is not None and 1 < int(told[1]) <= replies.count(0)  # one prompt may have had several bad replies
-    assert {row.score for row in found} == {0.9} and found.receipt.coverage.judged == 6_000
+    (said,) = (one for one in found.receipt.warnings if one.startswith("the judge's replies had to be repaired: "))
+    told = re.search(r"(\d+) prompts asked again", said)
+    assert told is not None and 1 < int(told[1]) <= replies.count(0)
+    lost = [row for row in found if row.score is None]  # asked twice, and both replies were bad
+    assert {row.cause for row in lost} <= {"unreadable"} and {row.score for row in found} <= {0.9, None}
+    assert found.receipt.coverage.judged == 6_000 - len(lost) == found.receipt.coverage.candidates - len(lost)

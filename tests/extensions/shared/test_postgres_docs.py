@@ -38,7 +38,7 @@ def docs(running: ServerOfTests) -> Iterator[tuple[str, list[str]]]:
 
 
 async def test_users_have_what_the_docs_give_them(docs: tuple[str, list[str]]) -> None:
-    """The owner makes the tables; another user is told of missing rights, and has all with those in the docs."""
+    """The owner makes the tables; another user lacks rights until given those in the docs."""
     url, (grants,) = docs
     owner = SharedServer(PostgresDriver(url.format(user="our_team"), tenant="t"))
     other = SharedServer(PostgresDriver(url.format(user="other_team").replace("@", ":hunter2@"), tenant="t"))

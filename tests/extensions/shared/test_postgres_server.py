@@ -81,7 +81,7 @@ async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
 
 
 async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
-    """An older xscore is told to update."""
+    """An older xscore gets an error that asks for an update."""
     await claim(machine(), "a")
     do(url, "UPDATE xscore.version SET number = 2")
     error = await refused(machine().check())
