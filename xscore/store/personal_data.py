@@ -7,13 +7,14 @@ without a hint that they are phone numbers; names are not detected.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.store.redaction import FoundLiterals, Redacted, redact
 
@@ -21,7 +22,9 @@ _MIN_DIGITS, _MAX_DIGITS = 7, 15
 """Digits of a phone number (E.164 allows 15)."""
 
 
-class _Rule(Struct, frozen=True):
+class PersonalRule(Struct, frozen=True):
+    """One rule of personal data: a pattern, tried where one of its literals occurs in lower case."""
+
     type: str
     literals: tuple[str, ...]
     pattern: str
@@ -29,12 +32,22 @@ class _Rule(Struct, frozen=True):
     digits: int = 0
 
 
-def redact_pii(text: str) -> Redacted:
-    """Replace every e-mail address of a person, phone number and postal address by `<PII:type>`."""
+def rules_among(texts: Iterable[str]) -> tuple[PersonalRule, ...]:
+    """Return the rules that may apply to some of these texts, with the literals that occur in one."""
+    lowered = "\n".join(texts).lower()
+    there = [(rule, tuple(literal for literal in rule.literals if literal in lowered)) for rule in _rules()]
+    return tuple(replace(rule, literals=literals) for rule, literals in there if literals)
+
+
+def redact_pii(text: str, rules: tuple[PersonalRule, ...] | None = None) -> Redacted:
+    """Replace every e-mail address of a person, phone number and postal address by `<PII:type>`.
+
+    rules: those that `rules_among` found for texts of which this is one.
+    """
     count, types, lowered = 0, set[str](), text.lower()
     digits = sum(map(text.count, "0123456789"))
-    for rule in _rules():
-        if rule.digits <= digits and any(literal in lowered for literal in rule.literals):
+    for rule in _rules() if rules is None else rules:
+        if rule.digits <= digits and any(map(lowered.__contains__, rule.literals)):
             text, found = _replace(text, rule)
             count += found
             types |= {rule.type} if found else set()
@@ -42,17 +55,25 @@ def redact_pii(text: str) -> Redacted:
 
 
 def redact_said(
-    text: str, *, prose: bool = True, allow_pii: bool = False, known: FoundLiterals | None = None
+    text: str,
+    *,
+    prose: bool = True,
+    allow_pii: bool = False,
+    known: FoundLiterals | None = None,
+    rules: tuple[PersonalRule, ...] | None = None,
 ) -> Redacted:
-    """Replace secrets, and personal data unless they are allowed, in what was said. prose, known: see `redact`."""
+    """Replace secrets, and personal data unless they are allowed, in what was said.
+
+    prose, known: see `redact`. rules: see `redact_pii`.
+    """
     found = redact(text, prose=prose, known=known)
     if allow_pii:
         return found
-    screened = redact_pii(found.text)
+    screened = redact_pii(found.text, rules)
     return Redacted(screened.text, found.count + screened.count, (*found.types, *screened.types))
 
 
-def _replace(text: str, rule: _Rule) -> tuple[str, int]:
+def _replace(text: str, rule: PersonalRule) -> tuple[str, int]:
     pieces, end, count = list[str](), 0, 0
     for match in re.finditer(rule.pattern, text, re.IGNORECASE):
         if match["pii"] and _CHECKS[rule.check](match):
@@ -94,5 +115,5 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def _rules() -> tuple[_Rule, ...]:
-    return msgspec.convert(_data()["rule"], tuple[_Rule, ...])
+def _rules() -> tuple[PersonalRule, ...]:
+    return msgspec.convert(_data()["rule"], tuple[PersonalRule, ...])

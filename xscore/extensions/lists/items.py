@@ -22,7 +22,7 @@ from xscore.platform.errors import SourceFailed, UsageError, require_kind
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 from xscore.store.literal_search import find_literals
-from xscore.store.personal_data import redact_said
+from xscore.store.personal_data import redact_said, rules_among
 
 LONGEST_ITEM = 1_000_000
 """Characters; a longer item is not judged, since it would be thousands of questions."""
@@ -292,11 +292,11 @@ class ItemRun(Struct):
     def redact_items(self, *, allow_pii: bool) -> None:
         """Redact the texts and hash each, once. allow_pii: leave personal data in."""
         texts = [one.text if one.text and len(one.text) <= LONGEST_ITEM else "" for one in self.items]
-        literals = find_literals(texts, prose=True)
+        literals, rules = find_literals(texts, prose=True), () if allow_pii else rules_among(texts)
         for text in texts:
             name = ""
             if text and not text.isspace():
-                shown = redact_said(text, allow_pii=allow_pii, known=literals).text
+                shown = redact_said(text, allow_pii=allow_pii, known=literals, rules=rules).text
                 name = content_hash("", "", shown)
                 self.texts[name] = shown
             self.hashes.append(name)
