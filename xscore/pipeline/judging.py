@@ -30,6 +30,11 @@ class Deadline(Struct, frozen=True):
     answer_s: float = 0.0
     """Reserved for the answering call."""
 
+    @classmethod
+    def of(cls, started: float, seconds: float | None) -> "Deadline | None":
+        """Return the deadline this long after the start; None if there is none."""
+        return None if seconds is None else cls(started + seconds)
+
     def left_s(self) -> float:
         """Seconds left for judging and answering, at least 0."""
         return max(0.0, self.at - CLOSING_S - monotonic())

@@ -29,11 +29,11 @@ from xscore.platform.json_lines import name_lines_file, parse_lines, read_lines_
 from xscore.platform.processes import gc_paused
 from xscore.platform.text import join_sentences
 from xscore.prompts.turn_text import turn_block
-from xscore.records.events import ForwardingObserver, Observer
+from xscore.records.events import ForwardingObserver, JudgeEstimate, Observer
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.receipt import Answer
-from xscore.records.reports import CapLeft, Estimate
+from xscore.records.reports import CapLeft, Estimate, PrimaryEstimate
 from xscore.records.turn import Scope, Turn
 from xscore.store.redaction import is_safe_name
 
@@ -163,10 +163,11 @@ def list_caps_left(parts: PipelineParts, *, spent: Decimal = ZERO_USD) -> tuple[
     return tuple(replace(cap, of="run", left_usd=cap.left_usd - spent) if cap.of == "turn" else cap for cap in found)
 
 
-def confirm_list_cost(parts: PipelineParts, estimate: Estimate) -> None:
+def confirm_list_cost(parts: PipelineParts, judge: JudgeEstimate, primary: PrimaryEstimate | None = None) -> None:
     """Ask once if it may cost more than `budget.confirm_usd`. Raises UsageError when the user declines."""
     if not parts.observer.can_confirm:
         return
+    estimate = Estimate(judge=judge, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts))
     cost = estimate.cost_usd
     if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
         raise UsageError(

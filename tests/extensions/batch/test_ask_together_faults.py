@@ -21,7 +21,7 @@ from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.ask_list import AskListOptions, ask_list
 from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion
-from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
+from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT, SharedUnit
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
 from xscore.providers.provider import Provider
@@ -202,7 +202,6 @@ def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> S
     askings = [
         SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
-            packs=PACKS,
             priors={},
             write=one.write,
             claims=claims() if at == 0 else NoClaims(),
@@ -213,9 +212,8 @@ def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> S
         provider=provider,
         drafts=drafts,
         texts=lambda members: {member.id: CODE[member.id][1] for member in members},
+        units=[SharedUnit(pack, tuple(range(len(kept)))) for pack in PACKS],
         askings=askings,
-        most=4,
-        context_tokens=100_000,
         concurrency=2,
         stop=StopSignal(),
     )

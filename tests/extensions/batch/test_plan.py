@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.extensions.batch.list_plan import BatchPlanner, ListPlan, plan_list
+from xscore.extensions.batch.list_plan import NOTHING_TO_JUDGE, BatchPlanner, ListOptions, ListPlan
 from xscore.pipeline.pool import Pool, pool_among
-from xscore.pipeline.question_list import PreparedQuestion, Question
+from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
-from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
-from xscore.records.turn import Turn
+from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.repair import MemoryPart, memory_parts
@@ -45,20 +44,6 @@ def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
     return PreparedQuestion(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
 
 
-NOTHING = JudgeEstimate(
-    candidates=0,
-    cached=0,
-    to_judge=0,
-    calls=0,
-    input_tokens=0,
-    output_tokens=0,
-    cost_usd=None,
-    seconds=0.0,
-    binding_limit="none",
-    host="h",
-)
-
-
 def planned(
     profile: PackProfile,
     questions: Sequence[tuple[str, Pool]],
@@ -67,7 +52,14 @@ def planned(
     """Plan these tasks over their pools. under_way: the requests of one other job."""
     made = planner(profile)
     listed = [prepared(number, task, pool) for number, (task, pool) in enumerate(questions)]
-    return plan_list(listed, lambda *_: NOTHING, {"b_1": under_way or {}}, batch=made), made
+    plan = ListPlan(
+        questions=QuestionList((), ""),
+        options=ListOptions(),
+        found=ListMemories((), (), Scope()),
+        others={"b_1": under_way or {}},
+    )
+    plan.add_up(listed, lambda *_: NOTHING_TO_JUDGE, batch=made)
+    return plan, made
 
 
 def planner(profile: PackProfile) -> BatchPlanner:

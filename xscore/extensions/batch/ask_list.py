@@ -49,7 +49,6 @@ from xscore.pipeline.question_list import (
     QuestionList,
     TurnList,
     confirm_list_cost,
-    list_caps_left,
     prepare_questions,
     read_question_file,
 )
@@ -60,8 +59,7 @@ from xscore.platform.processes import random_hex
 from xscore.platform.text import counted, one_line
 from xscore.providers.prices import PriceList
 from xscore.records.judgment import UnjudgedCause
-from xscore.records.receipt import Answer, StageUsage
-from xscore.records.reports import Estimate
+from xscore.records.receipt import Answer, StageUsage, add_costs
 from xscore.records.turn import Scope, Turn
 
 NO_SHARED_SCORE = (
@@ -138,7 +136,7 @@ class _AskListRun(Struct):
         opened = open_turn(parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False)
         found = ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.asked.scope)
         if parts.observer.can_confirm:
-            confirm_list_cost(parts, self._estimate(found))
+            self._confirm(found)
         for some in self._some_at_a_time(found):
             if not await self.turns.goes_on_after(partial(self._take, some)):
                 return
@@ -163,9 +161,9 @@ class _AskListRun(Struct):
         return wanted and parts.judge.is_model and sum(bool(one.pool.misses) for one in some) > 1
 
     async def _share(self, some: Sequence[PreparedQuestion]) -> SharedPhase:
-        parts, seconds = self.turns.parts_within_cap(), self.turns.parts.settings.budget.deadline_s
+        parts = self.turns.parts_within_cap()
         assert isinstance(parts.judge, ModelJudgeFactory)
-        deadline = None if seconds is None else Deadline(self.started + seconds)
+        deadline = Deadline.of(self.started, parts.settings.budget.deadline_s)
         if deadline and self._answers:  # reserve the time for answering
             deadline = deadline.with_answer(len(some) * typical_answer_s(parts))
         phase = await judge_shared_packs(
@@ -219,7 +217,7 @@ class _AskListRun(Struct):
             checkpoint=self.asked.checkpoint,
         )
 
-    def _estimate(self, found: ListMemories) -> Estimate:
+    def _confirm(self, found: ListMemories) -> None:
         parts, count = self.turns.parts, len(self.questions)
         judging = reduce(add, (forecast_shared(parts, some) for some in self._some_at_a_time(found)))
         primary = None
@@ -232,13 +230,14 @@ class _AskListRun(Struct):
                 output_tokens=count * one.output_tokens,
                 cost_usd=None if one.cost_usd is None else count * one.cost_usd,
             )
-        return Estimate(judge=judging, primary=primary, by_kind={}, by_folder={}, caps=list_caps_left(parts))
+        confirm_list_cost(parts, judging, primary)
 
     def account(self) -> AskListReport:
         turns, separate = self.turns, self.separate
         shared = sum((phase.spent for phase in self.phases), StageUsage())
         own = sum((answer.judge_usage for answer in turns.answers), StageUsage())
-        alone, at_best, took = separate.alone + own, separate.at_best + own, shared + own + self.in_vain
+        alone, took = separate.alone + own, shared + own + self.in_vain
+        at_best_usd = add_costs(separate.at_best_usd, own.cost_usd)
         codes = {answer.exit_code for answer in turns.answers}
         if turns.ended:
             early = {"interrupted": ExitCode.INTERRUPTED, "store": ExitCode.STORE}
@@ -253,8 +252,8 @@ class _AskListRun(Struct):
             shared=shared,
             took=JudgingTotals.of(took),
             alone=JudgingTotals.of(alone),
-            alone_at_best_usd=at_best.cost_usd,
-            saved=JudgingTotals.of(replace(alone, cost_usd=at_best.cost_usd), less=took),
+            alone_at_best_usd=at_best_usd,
+            saved=JudgingTotals.of(replace(alone, cost_usd=at_best_usd), less=took),
             warnings=tuple(dict.fromkeys(turns.warnings)),
             exit_code=next((code for code in WORST_FIRST if code in codes), max(codes, default=0)),
         )

@@ -5,9 +5,9 @@ from advancing. The text, the JSON and the exit codes of jobs stand below the co
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec.structs import asdict, replace
@@ -21,19 +21,20 @@ from xscore.extensions.batch import batch_rows
 from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.job_rows import BatchJob, read_batch_jobs, read_job, select_jobs
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE, advance_job, job_status_at_vendor
-from xscore.extensions.batch.records import Batch, JobStatus
+from xscore.extensions.batch.records import Batch, JobStatus, hit_rate
 from xscore.extensions.batch.results import check_results_path, settings_of_job, write_job_results
 from xscore.pipeline.json_form import Json, record_json, to_json
 from xscore.platform import database
-from xscore.platform.errors import BudgetExhausted, ExitCode, NothingMatched, ProviderError, UsageError
+from xscore.platform.errors import ExitCode, ProviderError, UsageError
 from xscore.platform.figures import format_dollars, format_share, format_time
 from xscore.platform.text import counted, one_line
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
-    from xscore.settings import LoadedSettings, Settings
+    from xscore.settings import Settings
     from xscore.store.store import Store
 
+T = TypeVar("T")
 JOBS_SHOWN = 20
 MOST_FAILURES = 10
 """`wait` gives up after this many failed polls in a row."""
@@ -53,9 +54,8 @@ def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int
     """
     if bool(job) is everything:
         raise UsageError("name one job, or --all", hint="`xscore batch list` names them.")
-    settings = read_settings(flags).settings
 
-    async def cancel(store: "Store") -> list[JobStatus]:
+    async def cancel(store: "Store", settings: "Settings") -> list[JobStatus]:
         found = []
         for one in select_jobs(store.connection, job):
             if job or one.ended_at is None:
@@ -64,10 +64,15 @@ def cancel_job(job: str, *, everything: bool, forget: bool, flags: Flags) -> int
                 found.append(await advance_job(store, settings, one.id, forget=forget))
         return found
 
-    with opened_store(flags, make=False, settings=settings) as store:
-        found = run_interruptible(cancel(store), notify=flags.terminal.note)
+    found = _with_store(flags, cancel)
     _print_jobs(found, flags.terminal, none="nothing is under way")
     return jobs_exit_code(one for one in found if one.is_pending)
+
+
+def _with_store(flags: Flags, work: "Callable[[Store, Settings], Coroutine[Any, Any, T]]") -> T:
+    settings = read_settings(flags).settings
+    with opened_store(flags, make=False, settings=settings) as store:
+        return run_interruptible(work(store, settings), notify=flags.terminal.note)
 
 
 @command(RESULTS_FILE, MAX_USD, YES, SELECTION)
@@ -78,19 +83,17 @@ def collect_jobs(job: str, flags: Flags) -> int:
     Run it as often as you like: it resumes where it was. It ends with 0 when all is in, 1 while something is
     pending or nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
     """
-    loaded, output = read_settings(flags), flags.given["output"]
-    settings, note = loaded.settings, flags.terminal.note
+    output = flags.given["output"]
 
-    async def collect(store: "Store") -> list[JobStatus]:
-        return [await advance_job(store, settings, one.id, note=note) for one in jobs]
-
-    with opened_store(flags, settings=settings) as store:
+    async def collect(store: "Store", settings: "Settings") -> tuple[list[BatchJob], list[JobStatus]]:
         jobs = _jobs_to_collect(store, settings, job, flags)
-        found = run_interruptible(collect(store), notify=note)
+        return jobs, [await advance_job(store, settings, one.id, note=flags.terminal.note) for one in jobs]
+
+    jobs, found = _with_store(flags, collect)
     if output is None:
         _print_jobs(found, flags.terminal)
     else:
-        results = _write_results(jobs[0], output, loaded, flags)
+        results = _write_results(jobs[0], output, flags)
         _print_jobs(found, flags.terminal, more={"results": results})
         if not flags.terminal.as_json:
             flags.terminal.lines(f"{counted(results['rows'], 'row')} in {one_line(results['out'])}")
@@ -111,12 +114,13 @@ def _jobs_to_collect(store: "Store", settings: "Settings", named: str, flags: Fl
     return jobs
 
 
-def _write_results(job: BatchJob, out: Path, loaded: "LoadedSettings", flags: Flags) -> dict[str, Any]:
+def _write_results(job: BatchJob, out: Path, flags: Flags) -> dict[str, Any]:
     async def work(pipeline: "Pipeline") -> dict[str, Any]:
         ranked = await write_job_results(pipeline.parts, job, out)
         counts = {"coverage": ranked.coverage, "unjudged_by_cause": ranked.unjudged_by_cause}
         return to_json({"job": job.id, **counts, **asdict(ranked), "out": str(out)})
 
+    loaded = read_settings(flags)
     return run_turn(flags, work, settings=replace(loaded, settings=settings_of_job(job, loaded.settings)))
 
 
@@ -151,17 +155,14 @@ def show_job_status(job: str, *, offline: bool, flags: Flags) -> None:
 
     ID may be a prefix. The vendor is asked for the status of its batches; nothing is sent or fetched.
     """
-    settings = read_settings(flags).settings
 
-    async def look(store: "Store") -> list[JobStatus]:
+    async def look(store: "Store", settings: "Settings") -> list[JobStatus]:
         jobs = select_jobs(store.connection, job)
         if offline:
             return [job_status(store.connection, one.id) for one in jobs]
         return [await job_status_at_vendor(store, settings, one) for one in jobs]
 
-    with opened_store(flags, make=False, settings=settings) as store:
-        found = run_interruptible(look(store), notify=flags.terminal.note)
-    _print_jobs(found, flags.terminal)
+    _print_jobs(_with_store(flags, look), flags.terminal)
 
 
 @command()
@@ -172,17 +173,15 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
     Ctrl-C loses nothing: the vendor continues, and so does this command when run again. Its exit codes are those of
     `xscore batch collect`.
     """
-    settings = read_settings(flags).settings
 
-    async def wait(store: "Store") -> tuple[list[JobStatus], bool]:
+    async def wait(store: "Store", settings: "Settings") -> tuple[list[JobStatus], bool]:
         jobs = select_jobs(store.connection, job)
         try:
             return await _poll_until_done(store, settings, jobs, flags.terminal), False
         except asyncio.CancelledError:
             return [job_status(store.connection, one.id) for one in jobs], True
 
-    with opened_store(flags, make=False, settings=settings) as store:
-        found, was_interrupted = run_interruptible(wait(store), notify=flags.terminal.note)
+    found, was_interrupted = _with_store(flags, wait)
     _print_jobs(found, flags.terminal)
     if was_interrupted:
         flags.terminal.note("the batches continue at the vendor; run `xscore batch wait` to keep waiting")
@@ -214,15 +213,12 @@ def _is_finished(found: JobStatus) -> bool:
     return not found.is_pending or found.is_unusable
 
 
-PENDING = NothingMatched.exit_code
-"""Nothing is wrong, but results are still pending."""
-UNUSABLE, OVER_BUDGET = ProviderError.exit_code, BudgetExhausted.exit_code
 BATCHES_SHOWN = 10
 
 
 def job_json(found: JobStatus) -> dict[str, Json]:
     """Return one job's object for `--json`."""
-    rate = round(found.cached / found.candidates, 6) if found.candidates else None
+    rate = hit_rate(found.cached, found.candidates)
     return {**record_json(found), "pending": found.is_pending, "waiting": found.waiting, "hit_rate": rate}
 
 
@@ -232,11 +228,12 @@ def jobs_exit_code(found: Iterable[JobStatus]) -> int:
 
 
 def _code(found: JobStatus) -> int:
+    is_busy = found.problem == BUSY_ELSEWHERE
     if not found.is_pending:
-        return PENDING if found.problem == BUSY_ELSEWHERE or (found.asked and not found.judged) else 0
-    if found.problem and found.problem != BUSY_ELSEWHERE:
-        return UNUSABLE
-    return OVER_BUDGET if found.over_budget and not found.sent else PENDING
+        return ExitCode.PARTLY if is_busy or (found.asked and not found.judged) else 0
+    if found.problem and not is_busy:
+        return ProviderError.exit_code
+    return ExitCode.BUDGET if found.over_budget and not found.sent else ExitCode.PARTLY
 
 
 def render_job(found: JobStatus, *, cost: bool = True) -> str:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,9 +21,7 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.list_plan import (
     ListOptions,
     ListPlan,
-    PlannedList,
     batch_judge_factory,
-    confirm_plan,
     judge_name,
     plan_live_list,
 )
@@ -37,6 +36,7 @@ from xscore.pipeline.question_list import (
     PreparedQuestion,
     Question,
     QuestionList,
+    confirm_list_cost,
     prepare_questions,
 )
 from xscore.pipeline.turn_judging import FORECAST_FROM_S
@@ -65,16 +65,16 @@ async def run_live_list(parts: PipelineParts, questions: QuestionList, options: 
         from xscore.extensions.batch.ray_engine import check_ray_usable
 
         check_ray_usable(parts)
-    planned = plan_live_list(parts, questions, options)
-    confirm_plan(parts, planned.plan)
-    run = _ListRun(parts, planned, planned.plan, started)
+    plan = plan_live_list(parts, questions, options)
+    if plan.to_judge and parts.judge.is_model and parts.observer.can_confirm and not parts.settings.judge.replay:
+        confirm_list_cost(parts, plan.estimate)
+    run = _ListRun(parts, plan, started)
     await run.go()
     return run.report()
 
 
 class _ListRun(Struct):
     parts: PipelineParts
-    planned: PlannedList
     plan: ListPlan
     started: float
     job: str = ""
@@ -104,7 +104,7 @@ class _ListRun(Struct):
     def _save_job(self) -> str:
         """Store the job as ended: nothing is fetched for it later, and the same list again is another job."""
         parts = self.parts
-        job = self.planned.new_job(parts, batch_judge_factory(parts).drafts)
+        job = self.plan.new_job(parts, batch_judge_factory(parts).drafts)
         with database.transaction(parts.store.connection) as connection:
             job_rows.add_job(connection, replace(job, ended_at=job.created_at), self.plan.rows, (), ())
         return job.id
@@ -114,29 +114,20 @@ class _ListRun(Struct):
             return
         parts = self.parts
         parts.observer.stage("judge")
-        if self.plan.estimate is not None and self.plan.estimate.seconds >= FORECAST_FROM_S:
+        if self.plan.estimate.seconds >= FORECAST_FROM_S:
             parts.observer.on(self.plan.estimate)
         progress = ListProgress(parts.observer, self.plan.candidates, self.plan.cached)
-        if actors := self.planned.options.actors:
+        judging = partial(judge_list, parts, self.job, self._prepared())
+        if actors := self.plan.options.actors:
             from xscore.extensions.batch.ray_engine import judge_by_ray
 
-            self.end = await judge_by_ray(
-                parts,
-                self.job,
-                self.planned.questions.all,
-                self.planned.found,
-                count=actors,
-                on_end=self._took,
-                progress=progress,
-                deadline=self._deadline(),
-            )
-            return
-        self.end = await judge_list(
-            parts, self.job, self._prepared(), progress=progress, on_end=self._took, deadline=self._deadline()
-        )
+            questions, found = self.plan.questions.all, self.plan.found
+            judging = partial(judge_by_ray, parts, self.job, questions, found, count=actors)
+        deadline = Deadline.of(self.started, parts.settings.budget.deadline_s)
+        self.end = await judging(progress=progress, on_end=self._took, deadline=deadline)
 
     def _prepared(self) -> Iterator[PreparedQuestion]:
-        return prepare_questions(self.parts, enumerate(self.planned.questions.all), self.planned.found)
+        return prepare_questions(self.parts, enumerate(self.plan.questions.all), self.plan.found)
 
     def _took(self, ended: QuestionEnd) -> None:
         self.judged[ended.number] += ended.judged
@@ -160,17 +151,13 @@ class _ListRun(Struct):
                 judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
                 return judged.outcomes, 0
 
-            options = self.planned.options
+            options = self.plan.options
             ranks = options.command != "rescore"
             return await rank_questions(parts, self._prepared(), settle, options.out, ranks=ranks)
 
-    def _deadline(self) -> Deadline | None:
-        seconds = self.parts.settings.budget.deadline_s
-        return None if seconds is None else Deadline(self.started + seconds)
-
     def report(self) -> ListReport:
         """Sum up."""
-        parts, options = self.parts, self.planned.options
+        parts, options = self.parts, self.plan.options
         ranked, is_ranked = self.ranked, bool(self.ranked.lines)
         coverage, causes = ranked.coverage, ranked.unjudged_by_cause
         if not is_ranked:  # it was interrupted: by what was told of its questions
@@ -184,7 +171,7 @@ class _ListRun(Struct):
             command=options.command,
             judge=judge_name(parts),
             is_model=parts.judge.is_model,
-            questions=len(self.planned.questions.all),
+            questions=len(self.plan.questions.all),
             candidates=self.plan.candidates,
             cached=self.plan.cached,
             coverage=coverage,

@@ -41,7 +41,7 @@ from xscore.providers.spec import ModelSpec
 from xscore.records.calls import Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.memory import Candidate
-from xscore.records.reports import CapLeft, Estimate
+from xscore.records.reports import CapLeft
 from xscore.records.turn import Scope, Turn
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.judge import Texts
@@ -125,9 +125,31 @@ def job_question(prepared: PreparedQuestion, *, sees: str = "task") -> JobQuesti
     )
 
 
-class ListPlan(Struct):
-    """The estimate of a list."""
+NOTHING_TO_JUDGE = JudgeEstimate(
+    candidates=0,
+    cached=0,
+    to_judge=0,
+    calls=0,
+    input_tokens=0,
+    output_tokens=0,
+    cost_usd=Decimal(0),
+    seconds=0.0,
+    binding_limit="none",
+    host="-",
+)
 
+
+class ListPlan(Struct, kw_only=True):
+    """A list, and what judging it would take."""
+
+    questions: QuestionList
+    options: ListOptions
+    found: ListMemories
+    """What is judged."""
+    of_user: int = 0
+    """Memories of the user's own store, for each question, that a batch leaves out."""
+    others: UnderWay = field(default_factory=dict)
+    """What running jobs of the same judge were judging when it was planned."""
     rows: list[JobQuestion] = field(default_factory=list)
     candidates: int = 0
     cached: int = 0
@@ -138,84 +160,52 @@ class ListPlan(Struct):
     elsewhere: int = 0
     """Candidates being judged by running batches: live calls would pay for them twice, a batch leaves them out."""
     elsewhere_jobs: tuple[str, ...] = ()
-    estimate: JudgeEstimate | None = None
+    estimate: JudgeEstimate = NOTHING_TO_JUDGE
     warnings: list[str] = field(default_factory=list)
     """Warnings shown before anything was sent, repeated in the report."""
 
-    @property
-    def hit_rate(self) -> float | None:
-        """Replayed hit rate: the cached share of candidates; None: there are none."""
-        return self.cached / self.candidates if self.candidates else None
+    def add_up(
+        self,
+        prepared: Iterable[PreparedQuestion],
+        forecast: Callable[[Turn, Pool], JudgeEstimate],
+        *,
+        batch: BatchPlanner | None = None,
+        sees: str = "task",
+    ) -> None:
+        """Go through the questions once. Raises what preparing them raises.
 
-    @property
-    def input_tokens(self) -> int:
-        """Approximate input tokens; 0 for an empty list."""
-        return self.estimate.input_tokens if self.estimate else 0
+        forecast: the judge's. batch: takes what is to be sent. sees: as in settings.
+        """
+        seen, unknown = set[str](), None
+        for one in prepared:
+            pool, row = one.pool, job_question(one, sees=sees if batch else "task")
+            self.rows.append(row)
+            self.candidates += len(pool.candidates)
+            self.cached += len(pool.candidates) - len(pool.misses)
+            if batch is not None and row.turn_key in seen:
+                self.repeated += len(pool.misses)
+                continue
+            seen.add(row.turn_key)
+            theirs = self._count_elsewhere(one)
+            if batch is not None:
+                if theirs:
+                    pool = replace(pool, misses=tuple(miss for miss in pool.misses if miss.content_hash not in theirs))
+                batch.add(row.number, pool)
+            self.to_judge += len(pool.misses)
+            if pool.misses is pool.candidates:
+                found = unknown = unknown or forecast(one.turn, pool)
+            else:
+                found = forecast(one.turn, pool)
+            self.estimate = found + self.estimate
 
-    @property
-    def output_tokens(self) -> int:
-        """Approximate output tokens."""
-        return self.estimate.output_tokens if self.estimate else 0
-
-    def count_elsewhere(self, prepared: PreparedQuestion, others: UnderWay) -> frozenset[str]:
+    def _count_elsewhere(self, prepared: PreparedQuestion) -> frozenset[str]:
         """Return the misses of a question that running batches judge."""
-        misses = {miss.content_hash for miss in prepared.pool.misses} if others else set[str]()
-        theirs = {job: misses & work.get(prepared.key, set()) for job, work in others.items()}
+        misses = {miss.content_hash for miss in prepared.pool.misses} if self.others else set[str]()
+        theirs = {job: misses & work.get(prepared.key, set()) for job, work in self.others.items()}
         self.elsewhere_jobs += tuple(job for job, met in theirs.items() if met and job not in self.elsewhere_jobs)
         found = frozenset[str]().union(*theirs.values())
         self.elsewhere += len(found)
         return found
-
-
-def plan_list(
-    questions: Iterable[PreparedQuestion],
-    forecast: Callable[[Turn, Pool], JudgeEstimate],
-    others: UnderWay,
-    *,
-    batch: BatchPlanner | None = None,
-    sees: str = "task",
-) -> ListPlan:
-    """Go through the questions once and add up. Raises what preparing raises.
-
-    forecast: the judge's. others: what running batches judge. batch: takes what is to be sent. sees: as in settings.
-    """
-    plan, seen = ListPlan(), set[str]()
-    unknown: JudgeEstimate | None = None
-    for prepared in questions:
-        pool, row = prepared.pool, job_question(prepared, sees=sees if batch else "task")
-        plan.rows.append(row)
-        plan.candidates += len(pool.candidates)
-        plan.cached += len(pool.candidates) - len(pool.misses)
-        if batch is not None and row.turn_key in seen:
-            plan.repeated += len(pool.misses)
-            continue
-        seen.add(row.turn_key)
-        theirs = plan.count_elsewhere(prepared, others)
-        if batch is not None:
-            if theirs:
-                pool = replace(pool, misses=tuple(one for one in pool.misses if one.content_hash not in theirs))
-            batch.add(row.number, pool)
-        plan.to_judge += len(pool.misses)
-        if pool.misses is pool.candidates:
-            found = unknown = unknown or forecast(prepared.turn, pool)
-        else:
-            found = forecast(prepared.turn, pool)
-        plan.estimate = found if plan.estimate is None else plan.estimate + found
-    return plan
-
-
-class PlannedList(Struct, frozen=True):
-    """A list with its plan."""
-
-    questions: QuestionList
-    options: ListOptions
-    found: ListMemories
-    """What is judged."""
-    plan: ListPlan
-    of_user: int
-    """Memories of the user's own store, for each question, that a batch leaves out."""
-    before: frozenset[str]
-    """Running jobs of the same judge when it was planned."""
 
     def new_job(self, parts: PipelineParts, drafts: PromptDrafts) -> BatchJob:
         """Return the job of this list, done by the judge of these parts."""
@@ -240,14 +230,14 @@ class PlannedList(Struct, frozen=True):
             judge=judge_key(identity),
             recipe=recipe,
             max_usd=parts.settings.budget.max_usd,
-            candidates=self.plan.candidates,
-            cached=self.plan.cached,
+            candidates=self.candidates,
+            cached=self.cached,
         )
 
 
-def plan_questions(
+def plan_list(
     parts: PipelineParts, questions: QuestionList, options: ListOptions, *, batch: BatchPlanner | None = None
-) -> PlannedList:
+) -> ListPlan:
     """Bring the index up to date, fetch the memories and say what the list would take. Sends nothing.
 
     batch: collects the requests. Raises UsageError for an invalid scope or question, NothingMatched for a scope that
@@ -260,17 +250,21 @@ def plan_questions(
     if options.only is None:
         refuse_empty_scope(everything.everything, everything.candidates, everything.scope)
     found = everything.of_repository() if batch else everything
+    plan = ListPlan(
+        questions=questions,
+        options=options,
+        found=found,
+        of_user=len(everything.candidates) - len(found.candidates),
+        others=job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity)),
+    )
     prepared = prepare_questions(parts, enumerate(questions.all), found)
-    others = job_rows.contents_under_way(parts.store.connection, judge_key(parts.judge.identity))
-    plan = plan_list(prepared, parts.judge.forecast, others, batch=batch, sees=parts.settings.judge.sees)
-    of_user = len(everything.candidates) - len(found.candidates)
-    return PlannedList(questions, options, found, plan, of_user, frozenset(others))
+    plan.add_up(prepared, parts.judge.forecast, batch=batch, sees=parts.settings.judge.sees)
+    return plan
 
 
-def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> PlannedList:
+def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListOptions) -> ListPlan:
     """Plan a list that is judged live, and warn that no cap applies, and of what running batches also judge."""
-    planned = plan_questions(parts, questions, options)
-    plan = planned.plan
+    plan = plan_list(parts, questions, options)
     plan.warnings = budget_messages.uncapped_judge(parts) if plan.to_judge else []
     for message in plan.warnings:
         parts.observer.note(message)
@@ -280,17 +274,7 @@ def plan_live_list(parts: PipelineParts, questions: QuestionList, options: ListO
             f"{plan.elsewhere:,} to judge are under way by batch in {', '.join(plan.elsewhere_jobs)}: live calls pay"
             f" for them again. `xscore batch wait {job}` or `xscore batch cancel {job}` first avoids that."
         )
-    return planned
-
-
-def confirm_plan(parts: PipelineParts, plan: ListPlan) -> None:
-    """Ask once, before a costly list. Raises UsageError when the user declines."""
-    if not (plan.to_judge and plan.estimate and parts.judge.is_model and parts.observer.can_confirm):
-        return
-    if not parts.settings.judge.replay:
-        caps = list_caps_left(parts)
-        estimate = Estimate(judge=plan.estimate, primary=None, by_kind={}, by_folder={}, caps=caps)
-        confirm_list_cost(parts, estimate)
+    return plan
 
 
 def batch_cost(parts: PipelineParts, estimate: JudgeEstimate) -> Decimal | None:
@@ -333,62 +317,59 @@ FRAME_BYTES = 900
 
 
 class JobDraft(Struct, frozen=True, kw_only=True):
-    """A job that might be submitted, and its estimate; tokens and dollars are approximate."""
+    """A job that might be submitted; tokens and dollars are approximate."""
 
-    planned: PlannedList
+    plan: ListPlan
     asked: BatchPlanner
     job: BatchJob
     batches: int
     cost_usd: Decimal | None
     """At the Batch price, or the live one if unknown; None: unpriced."""
-    live_usd: Decimal | None
     caps: tuple[CapLeft, ...]
-
-    @property
-    def estimate(self) -> Estimate:
-        """Its estimate, in the form that the user confirms."""
-        judge = self.planned.plan.estimate
-        assert judge is not None, "a list without a question is not confirmed"
-        judge = replace(judge, cost_usd=self.cost_usd, seconds=VENDOR_DEADLINE_S, binding_limit="none")
-        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=self.caps)
 
 
 def draft_job(parts: PipelineParts, questions: QuestionList, options: ListOptions, *, limits: BatchLimits) -> JobDraft:
     """Plan a list for a vendor; send and write nothing but the index and the packs of memories.
 
-    limits: those in force. Raises UsageError for the judge without a model, and what `plan_questions` raises.
+    limits: those in force. Raises UsageError for the judge without a model, and what `plan_list` raises.
     """
     factory = batch_judge_factory(parts)
     parts = replace(parts, judge=factory)
     drafts = factory.experienced()
     asked = BatchPlanner(drafts, slots=factory.slots, texts=factory.texts)
-    planned = plan_questions(parts, questions, options, batch=asked)
-    estimate = planned.plan.estimate
-    live_usd = estimate.cost_usd if estimate else Decimal(0)
-    batch_usd = batch_cost(parts, estimate) if estimate else Decimal(0)
+    plan = plan_list(parts, questions, options, batch=asked)
+    batch_usd = batch_cost(parts, plan.estimate)
     return JobDraft(
-        planned=planned,
+        plan=plan,
         asked=asked,
-        job=planned.new_job(parts, drafts),
-        batches=_count_batches(len(asked.requests), planned.plan, drafts.model.chars_per_token, limits),
-        cost_usd=live_usd if batch_usd is None else batch_usd,
-        live_usd=live_usd,
+        job=plan.new_job(parts, drafts),
+        batches=_count_batches(len(asked.requests), plan, drafts.model.chars_per_token, limits),
+        cost_usd=plan.estimate.cost_usd if batch_usd is None else batch_usd,
         caps=list_caps_left(parts),
     )
+
+
+def confirm_job(parts: PipelineParts, draft: JobDraft) -> None:
+    """Ask once, before a costly job. Raises UsageError when the user declines."""
+    estimate = draft.plan.estimate
+    judge = replace(estimate, cost_usd=draft.cost_usd, seconds=VENDOR_DEADLINE_S, binding_limit="none")
+    confirm_list_cost(parts, judge)
 
 
 def save_job(parts: PipelineParts, draft: JobDraft) -> str:
     """Commit the job and return its id. Raises StoreError if another job was committed since it was planned."""
     with database.transaction(parts.store.connection) as connection:
-        if job_rows.contents_under_way(connection, draft.job.judge).keys() - draft.planned.before:
+        if job_rows.contents_under_way(connection, draft.job.judge).keys() - draft.plan.others.keys():
             raise StoreError(
                 "another job was submitted meanwhile", hint="Run it again: what that one asks is left out."
             )
-        job_rows.add_job(connection, draft.job, draft.planned.plan.rows, draft.asked.asks, draft.asked.requests)
+        job_rows.add_job(connection, draft.job, draft.plan.rows, draft.asked.asks, draft.asked.requests)
     return draft.job.id
 
 
 def _count_batches(requests: int, plan: ListPlan, chars_per_token: float, limits: BatchLimits) -> int:
     """Return the approximate number of batches."""
-    size = ESCAPED * chars_per_token * plan.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
+    size = (
+        ESCAPED * chars_per_token * plan.estimate.input_tokens + SCHEMA_BYTES * plan.to_judge + FRAME_BYTES * requests
+    )
     return ceil(max(requests / limits.requests, size / limits.bytes))

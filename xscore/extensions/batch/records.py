@@ -144,6 +144,11 @@ class JobStatus(Struct, frozen=True, kw_only=True):
         return self.asked - self.judged - sum(self.unjudged.values())
 
 
+def hit_rate(cached: int, candidates: int) -> float | None:
+    """Return the replayed hit rate of a list; None if it has no candidates."""
+    return round(cached / candidates, 6) if candidates else None
+
+
 class QuestionSummary(Struct, frozen=True):
     """The counts of one question."""
 
@@ -179,11 +184,6 @@ class ListReport(Struct, frozen=True, kw_only=True):
     out: str
     rows: int
     warnings: tuple[str, ...]
-
-    @property
-    def hit_rate(self) -> float | None:
-        """Replayed hit rate."""
-        return self.cached / self.candidates if self.candidates else None
 
     @property
     def exit_code(self) -> int:

@@ -33,7 +33,7 @@ from xscore.pipeline.judging import Deadline
 from xscore.pipeline.list_judging import ListProgress
 from xscore.pipeline.live_judging import settle_work
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.model_opening import prior_scores, with_probed_host
+from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.pipeline.resources import TurnResources
@@ -48,14 +48,13 @@ from xscore.records.calls import Completion, Request, Stage, Usage
 from xscore.records.events import JudgeEstimate
 from xscore.records.judgment import ClaimState, UnjudgedCause
 from xscore.records.memory import Layer
-from xscore.records.receipt import StageUsage
+from xscore.records.receipt import StageUsage, add_costs
 from xscore.scorer.claiming import claim_by_store
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.judge import Texts
 from xscore.scorer.model_judge import ReplyFaults
-from xscore.scorer.packs import Pack, packs_to_send
 from xscore.scorer.repair import PackPrompt
 from xscore.scorer.replies import ParsedCompletion, parse_completion
 
@@ -69,35 +68,24 @@ class SharedQuestion(Struct, frozen=True, kw_only=True):
     """One question, as far as shared prompts go."""
 
     turn_text: str
-    packs: Sequence[Pack]
-    """The judgments it needs, as its own judge would send them."""
     priors: Mapping[str, float]
     write: WriteJudgments
     claims: Claims
 
 
-class SharedReply(Struct, frozen=True):
-    """One answered shared prompt."""
-
-    request: Request
-    completion: Completion
-    alone: tuple[int, ...]
-    """For each question answered in full: input tokens of its own separate prompt."""
-
-
 class SharedPackJudge(Struct):
-    """One pass of shared prompts; nothing is sent before `run`."""
+    """One pass of shared prompts, the most promising first; nothing is sent before `run`."""
 
     provider: Provider
     drafts: PromptDrafts
     texts: Texts
+    units: Sequence[SharedUnit]
     askings: Sequence[SharedQuestion]
-    most: int
-    context_tokens: int
     concurrency: int
     stop: StopSignal
-    answered: Callable[[SharedReply], None] = lambda _: None
-    """Called with each answered prompt after its judgments are committed."""
+    answered: Callable[[Request, Completion, Sequence[int]], None] = lambda *_: None
+    """Called with each answered prompt after its judgments are committed, and, for each question answered in full, the
+    input tokens of its own separate prompt."""
     judged: list[set[str]] = field(default_factory=list)
     faults: ReplyFaults = field(default_factory=ReplyFaults)
     rule: GiveUpRule = field(default_factory=lambda: GiveUpRule(MAX_SHARED_REJECTED, MAX_WITHOUT_SHARED_SCORE))
@@ -106,15 +94,9 @@ class SharedPackJudge(Struct):
         self.judged = [set() for _ in self.askings]
 
     async def run(self) -> None:
-        """Send what questions can share, the most promising first; raises what `write` or `claims` raise."""
-        units = plan_shared_units(
-            self.drafts,
-            [asking.packs for asking in self.askings],
-            [asking.turn_text for asking in self.askings],
-            most=self.most,
-            context_tokens=self.context_tokens,
-        )
-        units.sort(key=lambda unit: -self._prior(unit))
+        """Send the packs of several questions. Raises what `write` or `claims` raise."""
+        shared = (unit for unit in self.units if len(unit.questions) > 1)
+        units = sorted(shared, key=self._prior, reverse=True)
         batches = fan_out(
             iter(units), self._settle, workers=max(1, self.concurrency), stop=self.stop, unsent=lambda _: ()
         )
@@ -180,7 +162,7 @@ class SharedPackJudge(Struct):
             self.stop.set(UnjudgedCause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
         whole = [one.turn_text for one, parsed in zip(askings, found, strict=True) if not parsed.missing]
         alone = [self.drafts.request(ask, text)[0].input_tokens for text in whole]
-        self.answered(SharedReply(request, completion, tuple(alone)))
+        self.answered(request, completion, alone)
 
     async def _keep(self, number: int, parsed: ParsedCompletion) -> None:
         if judgments := [judgment for _, judgment in parsed.judged]:
@@ -255,27 +237,24 @@ class SeparatePromptsCost(Struct):
     host: str
     prices: PriceList = PriceList()
     alone: StageUsage = StageUsage()
-    at_best: StageUsage = StageUsage()
+    at_best_usd: Decimal | None = Decimal(0)
     """With the prefix cached for every question but the first."""
 
-    def add(self, answered: SharedReply) -> None:
-        """Add one answered shared prompt."""
-        request, usage = answered.request, answered.completion.usage
+    def add(self, request: Request, usage: Usage, alone: Sequence[int]) -> None:
+        """Add one answered shared prompt. alone: input tokens of the separate prompts."""
         counted = usage.input_tokens / max(1, request.input_tokens)
         output = max(0, usage.output_tokens - tokens.REPLY_FRAME) // len(request.reply_questions) + tokens.REPLY_FRAME
         prefix = tokens.size(request.system, *request.content[: request.stable_parts])
         whole = tokens.size(request.system, *request.content)
         prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // PREFIX_STEP_TOKENS * PREFIX_STEP_TOKENS
         is_long = prefix_tokens >= model_settings(self.provider, request.model).cache_floor and request.stable_parts
-        for nth, input_tokens in enumerate(answered.alone):
+        for nth, input_tokens in enumerate(alone):
             one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
             best = replace(one, cached_input_tokens=min(prefix_tokens, one.input_tokens) if is_cached else 0)
-            self.alone += self._call(request.model, one)
-            self.at_best += self._call(request.model, best)
-
-    def _call(self, model: str, usage: Usage) -> StageUsage:
-        return StageUsage(calls=1, usage=usage, cost_usd=self.prices(self.provider, model, self.host, usage))
+            cost, cost_at_best = (self.prices(self.provider, request.model, self.host, usage) for usage in (one, best))
+            self.alone += StageUsage(calls=1, usage=one, cost_usd=cost)
+            self.at_best_usd = add_costs(self.at_best_usd, cost_at_best)
 
 
 class SharedPhase(Struct, frozen=True):
@@ -307,19 +286,18 @@ async def judge_shared_packs(
         knowing, provider = await with_probed_host(factory, resources)
         progress, paid = ListProgress(parts.observer, sum(len(one.pool.misses) for one in questions), 0), 0
 
-        def count(answered: SharedReply) -> None:
+        def count(request: Request, completion: Completion, alone: Sequence[int]) -> None:
             nonlocal paid
-            separate.add(answered)
-            paid += answered.request.candidates
+            separate.add(request, completion.usage, alone)
+            paid += request.candidates
             progress.report(paid, 0, resources.usage.spent(Stage.JUDGE))
 
         judge = SharedPackJudge(
             provider=provider,
             drafts=knowing.drafts,
             texts=knowing.texts,
-            askings=[await _shared_question(parts, knowing, resources, one) for one in questions],
-            most=parts.settings.batch.questions_a_call,
-            context_tokens=_context_tokens(knowing),
+            units=_plan_units(knowing, questions),
+            askings=[await _shared_question(knowing, resources, one) for one in questions],
             concurrency=workers_for(knowing.concurrency),
             stop=resources.new_stop(),
             answered=count,
@@ -349,41 +327,42 @@ def _phase(judge: SharedPackJudge, spent: StageUsage, *, interrupted: bool) -> S
 
 
 async def _shared_question(
-    parts: PipelineParts, factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
+    factory: ModelJudgeFactory, resources: TurnResources, prepared: PreparedQuestion
 ) -> SharedQuestion:
     pool, identity, key = prepared.pool, factory.identity, prepared.key
-    guesses, _ = await prior_scores(factory, resources, prepared.turn, pool)
+    guesses, _ = await factory.priors(resources, prepared.turn, pool)
     write, claims = resources.writer(key, identity), resources.claims(key, identity)
     own = {miss.content_hash for miss in pool.misses if miss.layer is Layer.USER}
     if own:
         write, claims = claim_by_store((write, claims), await resources.user_store_writer(key, identity), own)
     return SharedQuestion(
-        turn_text=turn_block(prepared.turn, sees=parts.settings.judge.sees),
-        packs=packs_to_send(pool.misses, factory.slots(pool), factory.drafts.profile),
+        turn_text=turn_block(prepared.turn, sees=factory.settings.judge.sees),
         priors={miss.content_hash: guesses.get(miss.id, 0.0) for miss in pool.misses},
         write=write,
         claims=claims,
     )
 
 
-def _context_tokens(factory: ModelJudgeFactory) -> int:
+def _plan_units(factory: ModelJudgeFactory, questions: Sequence[PreparedQuestion]) -> list[SharedUnit]:
     known = factory.capability.context_tokens if factory.capability else None
-    return known or model_settings(factory.spec.provider, factory.spec.model).context_tokens
+    return plan_shared_units(
+        factory.drafts,
+        [factory.packs(one.pool) for one in questions],
+        [turn_block(one.turn, sees=factory.settings.judge.sees) for one in questions],
+        most=factory.settings.batch.questions_a_call,
+        context_tokens=known or model_settings(factory.spec.provider, factory.spec.model).context_tokens,
+    )
 
 
 def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> JudgeEstimate:
-    """Estimate judging these questions with shared packs."""
-    factory, pool = parts.judge, some[0].pool
-    if not isinstance(factory, ModelJudgeFactory):
-        return factory.forecast(some[0].turn, pool)
-    if factory.drafts.layout is not QUESTIONS_LAYOUT:
+    """Estimate judging these questions with shared packs, where the judge has them."""
+    factory = parts.judge
+    if not isinstance(factory, ModelJudgeFactory) or factory.drafts.layout is not QUESTIONS_LAYOUT:
         return reduce(add, (factory.forecast(one.turn, one.pool) for one in some))
-    drafts, settings = factory.drafts, parts.settings
-    texts = [turn_block(one.turn, sees=settings.judge.sees) for one in some]
-    packs = [packs_to_send(one.pool.misses, factory.slots(one.pool), drafts.profile) for one in some]
-    most, context = settings.batch.questions_a_call, _context_tokens(factory)
+    drafts = factory.drafts
+    texts = [turn_block(one.turn, sees=factory.settings.judge.sees) for one in some]
     calls = chars = output = 0
-    for unit in plan_shared_units(drafts, packs, texts, most=most, context_tokens=context, alone=True):
+    for unit in _plan_units(factory, some):
         asks, members = prompts_of_pack(drafts, unit.pack), unit.pack.members
         memories = len(members) + asks - 1
         shown = questions_block([texts[number] for number in unit.questions])
@@ -392,7 +371,7 @@ def forecast_shared(parts: PipelineParts, some: Sequence[PreparedQuestion]) -> J
         output += asks * shared_expected_output(drafts, ceil(memories / asks), len(unit.questions))
     work = Workload(calls, round(chars / drafts.model.chars_per_token), output)
     return replace(
-        price_work(factory, work, pool),
+        price_work(factory, work, some[0].pool),
         candidates=sum(len(one.pool.candidates) for one in some),
         cached=sum(len(one.pool.candidates) - len(one.pool.misses) for one in some),
         to_judge=sum(len(one.pool.misses) for one in some),

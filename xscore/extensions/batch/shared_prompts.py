@@ -6,7 +6,7 @@ counts for none. Trade-off: packs that differ in one member are not shared, and 
 questions share a prompt than its replies would need.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
@@ -142,20 +142,20 @@ def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
     return max(1, min(wanted, MOST_SCORES // max(1, memories), by_output))
 
 
-def split_questions(questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int) -> list[list[int]]:
+def split_questions(
+    questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int
+) -> Iterator[tuple[int, ...]]:
     """Split questions into runs of nearly equal length, at most `most` each, with texts within `room`.
 
     sizes: tokens of each question's text, by number.
     """
     count = ceil(len(questions) / most)
-    found: list[list[int]] = []
     for at in range(count):
-        run = list(questions[at * len(questions) // count : (at + 1) * len(questions) // count])
+        run = questions[at * len(questions) // count : (at + 1) * len(questions) // count]
         while run:
             fits = next(n for n in range(len(run), 0, -1) if n == 1 or sum(sizes[one] for one in run[:n]) <= room)
-            found.append(run[:fits])
+            yield tuple(run[:fits])
             run = run[fits:]
-    return found
 
 
 def _reply_tokens(memories: int, questions: int) -> int:
@@ -176,13 +176,11 @@ def plan_shared_units(
     *,
     most: int,
     context_tokens: int,
-    alone: bool = False,
 ) -> list[SharedUnit]:
-    """Plan which questions share which packs.
+    """Plan which questions share which packs; packs of single questions are included.
 
-    packs: what each question lacks. alone: include packs of single questions.
-
-    A memory too large for one prompt is not shared: its parts are each question's own to judge.
+    packs: what each question lacks. A memory too large for one prompt is not shared: its parts are each question's own
+    to judge.
     """
     ratio = drafts.model.chars_per_token
     sizes = [ceil(tokens.size(questions_block((text,))) / ratio) for text in turn_texts]
@@ -192,7 +190,7 @@ def plan_shared_units(
         whole = tuple(member for member in pack.members if member.tokens <= drafts.profile.tokens)
         if len(whole) < len(pack.members):
             large = Pack("", tuple(member for member in pack.members if member not in whole))
-            units.extend(SharedUnit(large, (number,)) for number in askers if alone)
+            units.extend(SharedUnit(large, (number,)) for number in askers)
         shared = pack if len(whole) == len(pack.members) else replace(pack, members=whole, is_kept=False)
         memories = len(whole)
         if not memories:
@@ -201,8 +199,7 @@ def plan_shared_units(
         size = sum(member.tokens for member in whole)
         taken = rubric + size + memories * ENTRY_TOKENS + shared_output_cap(drafts, memories, fits)
         room = context_tokens - taken
-        runs = split_questions(askers, sizes, most=fits, room=room)
-        units.extend(SharedUnit(shared, tuple(run)) for run in runs if alone or len(run) > 1)
+        units.extend(SharedUnit(shared, run) for run in split_questions(askers, sizes, most=fits, room=room))
     return units
 
 

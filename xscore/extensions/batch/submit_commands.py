@@ -37,18 +37,19 @@ from xscore.extensions.batch.list_plan import (
     ListPlan,
     batch_cost,
     batch_judge_factory,
+    confirm_job,
     draft_job,
     judge_name,
     plan_live_list,
     save_job,
 )
 from xscore.extensions.batch.machine import advance_job
-from xscore.extensions.batch.records import JobStatus, ListReport, QuestionSummary
+from xscore.extensions.batch.records import JobStatus, ListReport, QuestionSummary, hit_rate
 from xscore.extensions.batch.sending import batch_limits
 from xscore.extensions.batch.vendor_batches import batch_host
 from xscore.pipeline.json_form import SCHEMA, Json, money_json, record_json, stage_usage_json
 from xscore.pipeline.parts import PipelineParts
-from xscore.pipeline.question_list import QuestionList, confirm_list_cost, read_question_file
+from xscore.pipeline.question_list import QuestionList, read_question_file
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
 from xscore.platform.figures import DASH, format_dollars, format_seconds, format_share
 from xscore.platform.text import counted, ellipsize, one_line
@@ -103,7 +104,7 @@ async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options:
     terminal, host = flags.terminal, batch_host(batch_judge_factory(parts).provider)
     limits = batch_limits(host.limits, parts.settings.batch, parts.store)
     draft = draft_job(parts, questions, options, limits=limits)
-    plan = draft.planned.plan
+    plan = draft.plan
     if (flags.dry_run or not terminal.quiet) and not terminal.as_json:
         write_stdout(_render_draft(parts, draft))
     if not draft.asked.requests and plan.elsewhere:
@@ -128,7 +129,7 @@ async def _plan_and_send(parts: PipelineParts, questions: QuestionList, options:
 
 
 async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> JobStatus:
-    confirm_list_cost(parts, draft.estimate)
+    confirm_job(parts, draft)
     job = save_job(parts, draft)
     try:
         return await advance_job(parts.store, parts.settings, job, clock=parts.clock, note=parts.observer.note)
@@ -138,10 +139,10 @@ async def _send(parts: PipelineParts, draft: JobDraft, terminal: Terminal) -> Jo
 
 
 def _render_draft(parts: PipelineParts, found: JobDraft) -> str:
-    plan = found.planned.plan
+    plan, judge = found.plan, found.plan.estimate
     batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
-    by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, found.live_usd))
-    tokens = describe_tokens(plan.input_tokens, plan.output_tokens)
+    by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, judge.cost_usd))
+    tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
     calls = f"{counted(len(found.asked.requests), 'call')} of {counted(len(found.asked.asks), 'prompt')}"
     return render_facts(
         [
@@ -159,7 +160,7 @@ def _list_and_judge(parts: PipelineParts, plan: ListPlan) -> list[tuple[str, str
 
 
 def _exclusion_lines(found: JobDraft) -> list[str]:
-    plan, of_user = found.planned.plan, found.planned.of_user
+    plan, of_user = found.plan, found.plan.of_user
     lines = {
         f"{plan.repeated:,} are sent once for questions that are the same": plan.repeated,
         f"{plan.elsewhere:,} are under way in {', '.join(plan.elsewhere_jobs)}": plan.elsewhere,
@@ -201,7 +202,7 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
         only = None if everything else _edited_files(parts, since or "")
         options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
-            plan = plan_live_list(parts, questions, options).plan
+            plan = plan_live_list(parts, questions, options)
             flags.terminal.print_result(_live_plan_json(parts, plan, only), _render_live_plan(parts, plan))
             flags.terminal.note("nothing was sent")
             return 0
@@ -235,25 +236,25 @@ def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
         "questions": len(plan.rows),
         "candidates": plan.candidates,
         "cached": plan.cached,
-        "hit_rate": None if plan.hit_rate is None else round(plan.hit_rate, 6),
+        "hit_rate": hit_rate(plan.cached, plan.candidates),
         "to_judge": plan.to_judge,
         "elsewhere": plan.elsewhere,
         "elsewhere_jobs": list(plan.elsewhere_jobs),
-        "input_tokens": plan.input_tokens,
-        "output_tokens": plan.output_tokens,
+        "input_tokens": plan.estimate.input_tokens,
+        "output_tokens": plan.estimate.output_tokens,
     }
 
 
 def _draft_json(parts: PipelineParts, found: JobDraft) -> dict[str, Json]:
     return {
-        **_plan_json(parts, found.planned.plan),
-        "repeated": found.planned.plan.repeated,
-        "of_user": found.planned.of_user,
+        **_plan_json(parts, found.plan),
+        "repeated": found.plan.repeated,
+        "of_user": found.plan.of_user,
         "requests": len(found.asked.requests),
         "prompts": len(found.asked.asks),
         "batches": found.batches,
         "cost_usd": money_json(found.cost_usd),
-        "live_usd": money_json(found.live_usd),
+        "live_usd": money_json(found.plan.estimate.cost_usd),
         "caps": [record_json(cap) for cap in found.caps],
     }
 
@@ -264,23 +265,25 @@ def _live_plan_json(parts: PipelineParts, plan: ListPlan, only: frozenset[str] |
         "dry_run": True,
         **_plan_json(parts, plan),
         "files": None if only is None else len(only),
-        "calls": judge.calls if judge else 0,
-        "live_usd": money_json(judge.cost_usd) if judge else "0",
-        "batch_usd": money_json(batch_cost(parts, judge)) if judge else "0",
-        "seconds": round(judge.seconds, 6) if judge else 0.0,
+        "calls": judge.calls,
+        "live_usd": money_json(judge.cost_usd),
+        "batch_usd": money_json(batch_cost(parts, judge)),
+        "seconds": round(judge.seconds, 6),
     }
 
 
 def _render_live_plan(parts: PipelineParts, plan: ListPlan) -> str:
     judge = plan.estimate
-    rows = _list_and_judge(parts, plan)
-    if judge is not None:
-        live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
-        in_time = f" in about {format_seconds(judge.seconds)}" if judge.calls else ""
-        tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
-        rows.append(("send", f"{plan.to_judge:,} to judge · {counted(judge.calls, 'call')} · {tokens}"))
-        rows.append(("cost", f"{live} live{in_time}, {by_batch} by batch within a day"))
-    return render_facts(rows)
+    live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
+    in_time = f" in about {format_seconds(judge.seconds)}" if judge.calls else ""
+    tokens = describe_tokens(judge.input_tokens, judge.output_tokens)
+    return render_facts(
+        [
+            *_list_and_judge(parts, plan),
+            ("send", f"{plan.to_judge:,} to judge · {counted(judge.calls, 'call')} · {tokens}"),
+            ("cost", f"{live} live{in_time}, {by_batch} by batch within a day"),
+        ]
+    )
 
 
 LINES_SHOWN = 50
@@ -292,7 +295,7 @@ def live_job_json(found: ListReport) -> dict[str, Json]:
     """Return the object of `--json`."""
     whole = {name: value for name, value in record_json(found).items() if name not in {"spent", "lines"}}
     lines: list[Json] = [record_json(line) for line in found.lines]
-    rate = None if found.hit_rate is None else round(found.hit_rate, 6)
+    rate = hit_rate(found.cached, found.candidates)
     return {"schema": SCHEMA, **whole, "hit_rate": rate, "usage": stage_usage_json(found.spent), "lines": lines}
 
 

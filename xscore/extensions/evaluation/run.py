@@ -32,7 +32,7 @@ from xscore.records.events import JudgeEstimate, Observer, StageBegan, TurnEvent
 from xscore.records.judgment import Thresholds, UnjudgedCause
 from xscore.records.memory import Layer
 from xscore.records.receipt import NOTHING_JUDGED, Answer, StageUsage
-from xscore.records.reports import CapLeft, Estimate, EvaluationLine
+from xscore.records.reports import CapLeft, EvaluationLine
 from xscore.records.turn import Scope, SessionInfo, Turn
 
 QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'
@@ -113,9 +113,7 @@ class _EvaluationRun(Struct):
     def confirm(self) -> None:
         parts = self.turns.parts
         if parts.judge.is_model and parts.observer.can_confirm and not parts.settings.judge.replay:
-            whole = reduce(add, map(self._forecast, self.questions.cases))
-            caps = list_caps_left(parts)
-            confirm_list_cost(parts, Estimate(judge=whole, primary=None, by_kind={}, by_folder={}, caps=caps))
+            confirm_list_cost(parts, reduce(add, map(self._forecast, self.questions.cases)))
 
     def _forecast(self, case: QrelCase) -> JudgeEstimate:
         told = Layer.SESSION in self.scope.layers  # past answers are no evidence unless the user says so

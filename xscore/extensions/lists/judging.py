@@ -215,8 +215,7 @@ class ListJudging:
             work.cancel()
 
     async def _work(self) -> None:
-        seconds = self.settings.budget.deadline_s
-        deadline = None if seconds is None else Deadline(self._began + seconds)
+        deadline = Deadline.of(self._began, self.settings.budget.deadline_s)
         failed: ProviderError | None = None
         async with aclosing(self._questions(deadline)) as questions:
             try:
