@@ -209,7 +209,7 @@ async def test_a_request_that_failed_says_how(
     vendor.server.misbehave(fault)
     found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
     [failed] = [result for result in found if result.outcome is not RequestOutcome.ANSWERED]
-    assert (failed.outcome, failed.error_kinds) == (fate, (tells,))
+    assert (failed.outcome, failed.error_kind) == (fate, tells)
     assert "cannot take" not in failed.detail and KEY not in failed.detail and "entity" not in failed.detail
 
 
@@ -267,4 +267,4 @@ async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: Mak
     except RateLimited:
         assert vendor.host.name == "anthropic"
         return
-    assert seen.state is BatchState.FAILED and seen.error_kinds == ("rate_limited",) and "wait" in seen.problem
+    assert seen.state is BatchState.FAILED and seen.is_queue_full and "wait" in seen.problem

@@ -78,7 +78,7 @@ def read_results(
         elif result.outcome is RequestOutcome.REFUSED:
             rule.rejected += 1
             detail = result.detail or "the host refused it"
-            is_too_long = "prompt_too_long" in result.error_kinds
+            is_too_long = result.error_kind == PromptTooLong.kind
             trouble = repair.prompt_too_long(detail) if is_too_long else repair.prompt_rejected(detail)
             climbing.append((name, ask.pieces, trouble))
         else:
@@ -228,7 +228,7 @@ class ResultCollector:
                         custom_id=found[name].custom_id,
                         outcome=RequestOutcome.REFUSED,
                         detail=error.message,
-                        error_kinds=(PromptTooLong.kind,),
+                        error_kind=PromptTooLong.kind,
                         is_charged=True,
                     )
         return list(found.items())

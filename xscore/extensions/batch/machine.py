@@ -293,9 +293,10 @@ class _JobPass(Struct):
         if seen.state is BatchState.ENDED:
             return await self._collect(batch, seen)
         if seen.state is BatchState.FAILED:
-            is_full = "rate_limited" in seen.error_kinds
-            problem = f"{batch_rows.QUEUE_FULL}{seen.problem}" if is_full else seen.problem or "it failed at the vendor"
-            _fail(context.lease, batch, problem, counts=not is_full)
+            problem = (
+                f"{batch_rows.QUEUE_FULL if seen.is_queue_full else ''}{seen.problem or 'it failed at the vendor'}"
+            )
+            _fail(context.lease, batch, problem, counts=not seen.is_queue_full)
             self.sends = False  # the next pass tries again
             return True
         self.skipped.add(batch.number)

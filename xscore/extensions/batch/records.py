@@ -44,9 +44,8 @@ class VendorBatch(Struct, frozen=True, kw_only=True):
     """0: the vendor has not said."""
     done: int = 0
     problem: str = ""
-    error_kinds: tuple[str, ...] = ()
-    """Kinds of errors (`XscoreError.kind`) of a failed batch; `rate_limited`: the vendor's queue is full, and the same
-    input can be sent later."""
+    is_queue_full: bool = False
+    """It failed because the vendor's queue is full: the same input can be sent later."""
     files: tuple[str, ...] = ()
 
 
@@ -69,8 +68,8 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     completion: Completion | None = None
     detail: str = ""
     """Why there is no answer; never the host's own text, which may repeat the prompt."""
-    error_kinds: tuple[str, ...] = ()
-    """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
+    error_kind: str = ""
+    """`XscoreError.kind`, for the repair ladder: `prompt_too_long`, say."""
     is_charged: bool = False
     """The host counts it as answered, but the reply is unreadable."""
 

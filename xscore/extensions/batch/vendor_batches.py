@@ -38,7 +38,6 @@ from xscore.platform.errors import (
 from xscore.providers.host_facts import sub_object, token_count
 from xscore.providers.provider import Provider
 from xscore.providers.wire import WireProvider
-from xscore.providers.wire_errors import BY_CODE
 from xscore.records.calls import Request
 
 READ_BYTES = 1 << 16
@@ -69,17 +68,12 @@ class AnthropicBatches(BatchHost):
 
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch from its input, framed as it is sent."""
-        import httpx2
-
         size = input_size(lines)
         headers = {"Content-Type": "application/json", "Content-Length": str(size + len(BEFORE) + len(AFTER) - 1)}
-        found = await self._once(
-            lambda client: client.post(
-                self.path, cast_to=httpx2.Response, content=_framed(lines), options={"headers": headers}
-            ),
-            timeout_s=self.create_timeout_s(size),
+        timeout_s = upload_timeout_s(size)
+        return self._seen(
+            await self._post(self.path, timeout_s=timeout_s, content=_framed(lines), options={"headers": headers})
         )
-        return self._seen(found)
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the batches with the same number of requests; none has a mark."""
@@ -178,31 +172,19 @@ class OpenAIBatches(BatchHost):
 
     async def upload(self, lines: IO[bytes], *, mark: str) -> str:
         """Upload the input, streamed, and return the id of its file."""
-        import httpx2
-
-        timeout_s = upload_timeout_s(input_size(lines))
-        file = (f"{mark}.jsonl", lines, "application/jsonl")
-        found = await self._once(
-            lambda client: client.post(
-                "/files",
-                cast_to=httpx2.Response,
-                body=file_fields(is_vendors_own=self._provider.is_vendors_own),
-                files=[("file", file)],
-                options={"headers": {"Content-Type": "multipart/form-data"}},
-            ),
-            timeout_s=timeout_s,
+        found = await self._post(
+            "/files",
+            timeout_s=upload_timeout_s(input_size(lines)),
+            body=file_fields(is_vendors_own=self._provider.is_vendors_own),
+            files=[("file", (f"{mark}.jsonl", lines, "application/jsonl"))],
+            options={"headers": {"Content-Type": "multipart/form-data"}},
         )
         return self._id_of(found)
 
     async def create(self, lines: IO[bytes], *, mark: str, file_id: str) -> VendorBatch:
         """Create the batch over an uploaded input."""
-        import httpx2
-
         fields = batch_fields(mark=mark, file_id=file_id)
-        of = f"file {file_id}, or no Batch API"
-        return self._seen(
-            await self._once(lambda client: client.post("/batches", cast_to=httpx2.Response, body=fields), of=of)
-        )
+        return self._seen(await self._post("/batches", of=f"file {file_id}, or no Batch API", body=fields))
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Return the newest batch with this mark, whatever creation time the vendor's clock shows."""
@@ -230,7 +212,7 @@ class OpenAIBatches(BatchHost):
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
         status, counts = str(found.get("status")), sub_object(found, "request_counts")
         files = (found.get("output_file_id"), found.get("error_file_id"))
-        problem, kinds = _problem(found) if status == "failed" else ("", ())
+        problem, code = _problem(found) if status == "failed" else ("", "")
         return VendorBatch(
             vendor_id=self._id_of(found),
             state=OPENAI_STATES.get(status, BatchState.WORKING),
@@ -239,7 +221,7 @@ class OpenAIBatches(BatchHost):
             requests=token_count(counts.get("total")) or 0,
             done=token_count(counts.get("completed")) or 0,
             problem=problem,
-            error_kinds=kinds,
+            is_queue_full=code == TOO_MUCH_WAITING,
             files=tuple(name for name in files if isinstance(name, str) and name),
         )
 
@@ -265,7 +247,8 @@ def _mark(found: Mapping[str, Any]) -> str:
     return mark if isinstance(mark, str) else ""
 
 
-def _problem(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def _problem(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why a batch failed, and the host's code if we know it."""
     data = sub_object(found, "errors").get("data")
     errors = [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
     codes = [code for error in errors if isinstance(code := error.get("code"), str)]
@@ -273,8 +256,7 @@ def _problem(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     line = next((number for error in errors if (number := token_count(error.get("line"))) is not None), None)
     where = "" if line is None else f" (line {line})"
     why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
-    kind = RateLimited if known == TOO_MUCH_WAITING else BY_CODE.get(known, RequestRejected)
-    return why + where, (kind.kind,)
+    return why + where, known
 
 
 CERTAINLY_NOT_CREATED: tuple[type[ProviderError], ...] = (

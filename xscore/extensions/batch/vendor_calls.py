@@ -60,9 +60,6 @@ ABSENT = (GONE, 405, 501)
 LIVE_HINT = "`xscore batch run` does the same job through live calls."
 _ID = re.compile(r"[!-~]{1,256}")
 
-Send = Callable[[Any], Awaitable[Any]]
-"""Takes the SDK's client; returns its raw response."""
-
 
 def input_size(lines: IO[bytes]) -> int:
     """Return the size of an input in bytes, leaving it at its start."""
@@ -128,11 +125,8 @@ class BatchHost(ABC):
 
     async def cancel(self, vendor_id: str) -> VendorBatch:
         """Ask for its cancellation; finished requests are kept and charged. Asking twice is no error."""
-        import httpx2
-
-        path = f"{self._at(vendor_id)}/cancel"
         try:
-            found = await self._once(lambda client: client.post(path, cast_to=httpx2.Response), of=f"batch {vendor_id}")
+            found = await self._post(f"{self._at(vendor_id)}/cancel", of=f"batch {vendor_id}")
         except ProviderError:
             seen = await self.look(vendor_id)
             if seen.state is BatchState.WORKING:
@@ -184,33 +178,38 @@ class BatchHost(ABC):
                 raise RequestRejected(f"{host} knows no {of}", hint=hint) from error
             raise NoBatchApi(f"{host} has no Batch API", hint=LIVE_HINT) from error
 
-    async def _once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
+    async def _post(
+        self, path: str, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "", **content: Any
+    ) -> dict[str, Any]:
+        """Post once and return the JSON object of the reply. content: as the SDK takes it; of: as in `_once`."""
+        return await self._once("post", path, timeout_s=timeout_s, of=of, **content)
+
+    async def _once(self, method: str, path: str, *, timeout_s: float, of: str, **content: Any) -> dict[str, Any]:
         """Send once and return the JSON object of the reply.
 
         of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
         NoBatchApi.
         """
+        import httpx2
+
         sdk = self._provider.open()
         with self._errors(timeout_s, of):
             async with asyncio.timeout(timeout_s):
-                response = await send(sdk.client)
+                response = await getattr(sdk.client, method)(path, cast_to=httpx2.Response, **content)
         return json_object(response.content, response.headers, self._provider.profile, CallContext(self.host))
 
     async def _get(self, path: str, *, of: str = "", query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """Return the JSON object at this path, in up to `ATTEMPTS` tries."""
-        import httpx2
-
         options, failed = {"params": query} if query else {}, 0
         while True:
             try:
-                return await self._once(
-                    lambda client: client.get(path, cast_to=httpx2.Response, options=options),
-                    timeout_s=LOOK_TIMEOUT_S,
-                    of=of,
-                )
+                return await self._once("get", path, timeout_s=LOOK_TIMEOUT_S, of=of, options=options)
             except ProviderError as error:
                 failed += 1
-                await self._wait(failed, error)
+                if failed >= ATTEMPTS or not may_retry(error):
+                    raise
+                least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
+            await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
 
     async def _listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
@@ -252,13 +251,6 @@ class BatchHost(ABC):
             rest += last[: LINE_BYTES + 1 - len(rest)]
         if whole := bytes(rest).strip():
             yield whole
-
-    async def _wait(self, failed: int, error: ProviderError) -> None:
-        """Wait before another attempt; raise the error if none is left."""
-        if failed >= ATTEMPTS or not may_retry(error):
-            raise error
-        least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
-        await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
 
     @abstractmethod
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
@@ -313,6 +305,4 @@ def unreadable_result(custom_id: str = "") -> BatchResult:
 def _failure(custom_id: str, kind: type[ProviderError], detail: str, *, is_charged: bool = False) -> BatchResult:
     refused = issubclass(kind, (PromptTooLong, RequestRejected))
     outcome = RequestOutcome.REFUSED if refused else RequestOutcome.ERRED
-    return BatchResult(
-        custom_id=custom_id, outcome=outcome, detail=detail, error_kinds=(kind.kind,), is_charged=is_charged
-    )
+    return BatchResult(custom_id=custom_id, outcome=outcome, detail=detail, error_kind=kind.kind, is_charged=is_charged)
