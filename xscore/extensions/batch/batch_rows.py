@@ -8,6 +8,7 @@ the states it leaves, so that repeating a step changes nothing. In the status of
 so the figures always add up. Trade-off: a memory in parts counts as waiting while one of its parts does.
 """
 
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -54,9 +55,18 @@ def batch_mark(job: str, number: int) -> str:
     return f"xs_{job.removeprefix('b_')}_{number}"
 
 
+CUSTOM_ID = re.compile(r"(xs_[0-9a-f]+_\d+)-q(\d{1,9})-a(\d{1,9})")
+
+
 def custom_id(mark: str, name: RequestName) -> str:
     """Name a batch's request, as in its input."""
     return f"{mark}-q{name[0]}-a{name[1]}"
+
+
+def parse_custom_id(found: str) -> tuple[str, RequestName] | None:
+    """Return the batch's mark and the request in a custom_id; None if it is not of xscore's making."""
+    read = CUSTOM_ID.fullmatch(found)
+    return (read[1], (int(read[2]), int(read[3]))) if read else None
 
 
 def smallest_refused(connection: sqlite3.Connection, job: str) -> int | None:

@@ -6,7 +6,6 @@ nothing at all, the rest is given up: asking again would only cost more. Each ch
 chunk of thousands of results holds the store's write lock for some tenths of a second.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -101,9 +100,6 @@ CHUNK = 5_000
 UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
 """Prefix of the problem of an ended batch whose host returned fewer results than it reports."""
 NO_RESULT = "provider: the vendor gave no result for it"
-CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
-
-
 _Chunk = list[tuple[RequestName, BatchResult]]
 
 
@@ -161,7 +157,8 @@ class ResultCollector:
         self._close(batch, rest, unread, may_give_up=bool(fetched.completed))
 
     def _take(self, fetched: _Fetched, result: BatchResult, batch: Batch) -> None:
-        name = request_of_custom_id(result.custom_id, batch.mark)
+        mark, name = batch_rows.parse_custom_id(result.custom_id) or ("", None)
+        name = name if mark == batch.mark else None
         if name is not None and (result.outcome is RequestOutcome.ANSWERED or result.is_charged):  # the vendor ran it
             fetched.completed.add(name)
         if not result.custom_id:
@@ -278,9 +275,3 @@ def _joined(connection: Connection, memory: str, parts: Mapping[str, Judgment], 
     best = max((parts[hash_] for hash_ in sorted(parts)), key=lambda one: one.score)
     reason = best.reason or read_reasons(connection, names, [best.content_hash]).get(best.content_hash, "")
     return Judgment(memory, best.score, reason, prior=best.prior)
-
-
-def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
-    """Return the request with this id in the batch with this mark, if any."""
-    found = CUSTOM_ID.fullmatch(custom_id)
-    return (int(found[2]), int(found[3])) if found and found[1] == mark else None

@@ -77,6 +77,10 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         spending.write_reservation(connection, row, process="", leased_until=now + BATCH_LEASE_S)
         return True
 
+    def renew(self, connection: Connection, mark: str, *, now: float) -> None:
+        """Extend a batch's reservation by another lease."""
+        connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
+
     def enter(self, connection: Connection, batch: Batch, answered: Iterable[tuple[BatchResult, int]]) -> None:
         """Record answered results, each with its number of candidates, and charge them."""
         at, charged = batch.marked_at, ZERO_USD
@@ -104,10 +108,10 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
         if not requests:
             return
         asks = read_asks(connection, self.job.id, {ask for _, ask in requests})
+        reserved = spending.reserved_usd(connection, batch.mark) or ZERO_USD
         with damage_if_invalid("what a batch cost"):
             (spent,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
-            whole = money.picodollars(reserved_for_batch(connection, batch.mark)) + spent
-            bound = money.dollars_of_picodollars(whole // max(1, batch.requests))
+            bound = money.dollars_of_picodollars((money.picodollars(reserved) + spent) // max(1, batch.requests))
         usage, at = Usage(input_tokens=_share(batch)), batch.marked_at
         cost = None if self._batch_price(usage, at) is None else bound
         live, kind = self._live_price(usage, at), UnreadableResponse.kind
@@ -116,7 +120,7 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
             for name in requests
         ]
         insert_batch_calls(connection, batch.mark, [(row, live) for row in rows])
-        self._charge(connection, batch, min(bound * len(rows), reserved_for_batch(connection, batch.mark)))
+        self._charge(connection, batch, min(bound * len(rows), reserved))
 
     def _charge(self, connection: Connection, batch: Batch, usd: Decimal) -> None:
         if usd:
@@ -153,16 +157,6 @@ class BatchLedger(Struct, frozen=True, kw_only=True):
 def _share(batch: Batch) -> int:
     """Return a request's even share of the batch's estimated input."""
     return batch.input_tokens // max(1, batch.requests)
-
-
-def reserved_for_batch(connection: Connection, mark: str) -> Decimal:
-    """Return the dollars reserved for a batch. Raises StoreDamaged."""
-    return spending.reserved_usd(connection, mark) or ZERO_USD
-
-
-def renew_reservation(connection: Connection, mark: str, *, now: float) -> None:
-    """Extend a reservation by another lease. Within an open transaction."""
-    connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
 
 
 class JobLease:

@@ -103,16 +103,23 @@ class JobQuestion(Struct, frozen=True, kw_only=True):
 
     number: int
     name: str
-    turn: Turn
-    """Task, errors and file alone, redacted."""
+    turn_key: str
+    task: str = ""
+    """Redacted, as errors and file are; empty once it was erased."""
+    errors: str = ""
+    file: str = ""
     shown: str = ""
     """What the judge sees of the turn, if more than task and errors."""
-    turn_key: str
+
+    @property
+    def turn(self) -> Turn:
+        """Task, errors and file alone."""
+        return Turn(task=self.task, errors=self.errors, file=self.file)
 
     @property
     def turn_text(self) -> str:
-        """The judge's view of the turn."""
-        return self.shown or turn_block(self.turn)
+        """The judge's view of the turn; empty once it was erased."""
+        return (self.shown or turn_block(self.turn)) if self.task else ""
 
 
 def new_job_id() -> str:
@@ -281,18 +288,9 @@ def select_jobs(connection: sqlite3.Connection, named: str) -> list[BatchJob]:
     return found
 
 
-class _Asked(Struct, omit_defaults=True):
-    """The row of a question; empty once erased."""
-
-    task: str = ""
-    errors: str = ""
-    file: str = ""
-    shown: str = ""
-
-
 def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
-    turn = one.turn
-    context = msgspec.json.encode(_Asked(task=turn.task, errors=turn.errors, file=turn.file, shown=one.shown)).decode()
+    texts = {"task": one.task, "errors": one.errors, "file": one.file, "shown": one.shown}
+    context = msgspec.json.encode({name: text for name, text in texts.items() if text}).decode()
     checksum = row_checksum(job_id, str(one.number), context, one.turn_key)
     return (job_id, one.number, one.name, context, one.turn_key, checksum)
 
@@ -322,22 +320,21 @@ def _question(job_id: str, row: tuple[int, str, str, str, int]) -> JobQuestion:
     number, name, context, turn_key, checksum = row
     with damage_if_invalid("a question of a job"):
         _verify_checksum(checksum, job_id, str(number), context, turn_key)
-        asked = msgspec.json.decode(context, type=_Asked)
-    turn = Turn(task=asked.task, errors=asked.errors, file=asked.file)
-    return JobQuestion(number=number, name=name, turn=turn, shown=asked.shown, turn_key=turn_key)
+        texts = msgspec.json.decode(context, type=dict[str, str])
+        return JobQuestion(number=number, name=name, turn_key=turn_key, **texts)
 
 
 def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> PackPrompt:
     number, pack, rung, is_kept, pieces, checksum = row
     with damage_if_invalid("what a job asks"):
         _verify_checksum(checksum, job_id, str(number), pack, pieces)
-        return PackPrompt(pack, tuple(map(_piece, json.loads(pieces))), RepairRung(rung), bool(is_kept))
+        parts = tuple(part_without_text(*piece) for piece in json.loads(pieces))
+        return PackPrompt(pack, parts, RepairRung(rung), bool(is_kept))
 
 
-def _piece(stored: Sequence[Any]) -> MemoryPart:
-    content, *of = stored
-    memory, parts = of or (content, 1)
-    return MemoryPart(content, "", "", "", "", memory, parts)
+def part_without_text(content: str, memory: str = "", parts: int = 1) -> MemoryPart:
+    """Return a piece of an ask. memory: empty where it is no part of another."""
+    return MemoryPart(content, "", "", "", "", memory or content, parts)
 
 
 _CAUSE = f"{UnjudgedCause.INTERRUPTED}: the question was erased"

@@ -104,22 +104,23 @@ class BatchPlanner:
     def _pieces(self, member: Candidate) -> tuple[MemoryPart, ...]:
         """Return the memory, or its parts to judge, without texts; empty if it is no longer stored."""
         if member.tokens <= self._drafts.profile.tokens:
-            return (MemoryPart(member.content_hash, "", "", "", "", member.content_hash),)
+            return (job_rows.part_without_text(member.content_hash),)
         if member.content_hash not in self._parts:
             found = self._drafts.pieces_of(Pack("", (member,)), self._texts([member]))
             self._parts[member.content_hash] = tuple(
-                MemoryPart(piece.content_hash, "", "", "", "", piece.memory, piece.parts) for piece in found
+                job_rows.part_without_text(piece.content_hash, piece.memory, piece.parts) for piece in found
             )
         return self._parts[member.content_hash]
 
 
-def job_question(prepared: PreparedQuestion, *, sees: str = "task") -> JobQuestion:
-    """Return a question as a job stores it. sees: `judge.sees`, which may store more than the task."""
+def _job_question(prepared: PreparedQuestion, *, sees: str) -> JobQuestion:
     turn = prepared.turn
     return JobQuestion(
         number=prepared.number,
         name=prepared.question.id,
-        turn=Turn(task=turn.task, errors=turn.errors, file=turn.file),
+        task=turn.task,
+        errors=turn.errors,
+        file=turn.file,
         shown=turn_block(turn, sees=sees) if sees != "task" else "",
         turn_key=prepared.key,
     )
@@ -178,7 +179,7 @@ class ListPlan(Struct, kw_only=True):
         """
         seen, unknown = set[str](), None
         for one in prepared:
-            pool, row = one.pool, job_question(one, sees=sees if batch else "task")
+            pool, row = one.pool, _job_question(one, sees=sees if batch else "task")
             self.rows.append(row)
             self.candidates += len(pool.candidates)
             self.cached += len(pool.candidates) - len(pool.misses)

@@ -7,7 +7,6 @@ results. Trade-off: after a failed step no other step of its kind is tried in th
 asked a hundred times.
 """
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -19,8 +18,8 @@ from msgspec.structs import replace
 from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import job_status
-from xscore.extensions.batch.collecting import CHUNK, ResultCollector, request_of_custom_id
-from xscore.extensions.batch.job_context import BatchLedger, JobContext, JobLease, renew_reservation
+from xscore.extensions.batch.collecting import CHUNK, ResultCollector
+from xscore.extensions.batch.job_context import BatchLedger, JobContext, JobLease
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import BatchSender
@@ -34,7 +33,6 @@ from xscore.providers.spec import connect_provider, parse_model_spec
 from xscore.settings import Settings
 from xscore.store.store import Store
 
-OUR_CUSTOM_ID = re.compile(r"xs_[0-9a-f]+_\d+-q\d+-a\d+")
 CLOCK_SKEW_S = 600.0
 """Seconds that a vendor's clock may be behind ours."""
 LISTING_DELAY_S = 60.0
@@ -159,9 +157,9 @@ async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[Ve
             ids = 0
             async for result in results:
                 ids += bool(result.custom_id)
-                if request_of_custom_id(result.custom_id, batch.mark) is not None:
-                    return seen
-                if OUR_CUSTOM_ID.fullmatch(result.custom_id):
+                if of := batch_rows.parse_custom_id(result.custom_id):
+                    if of[0] == batch.mark:
+                        return seen
                     break  # another batch of xscore's
         if seen.requests and not ids:
             raise UnreadableResponse(
@@ -169,11 +167,6 @@ async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[Ve
                 hint="The next `xscore batch collect` tries again.",
             )
     return None
-
-
-def _fail(lease: JobLease, batch: Batch, problem: str, *, counts: bool) -> None:
-    with lease.transaction() as connection:
-        batch_rows.fail_batch(connection, batch, problem, counts=counts)
 
 
 def _abandon_batch(lease: JobLease, store: Store, batch: Batch, ledger: BatchLedger) -> None:
@@ -204,8 +197,9 @@ class _JobPass(Struct):
         for batch in batch_rows.read_batches(context.connection, context.job.id, only_open=True):
             if batch.number not in self.skipped:
                 moved = await self._try(partial(self._step, batch), batch) or moved
-        if self.sends:
-            moved = await self._try(self._send) or moved
+        if self.sends and await self._try(self.sender.send):
+            self.note("a batch was sent")
+            moved = True
         return moved
 
     def status(self) -> JobStatus:
@@ -238,12 +232,6 @@ class _JobPass(Struct):
                 self.skipped.add(batch.number)
             return False
 
-    async def _send(self) -> bool:
-        moved = await self.sender.send()
-        if moved:
-            self.note("a batch was sent")
-        return moved
-
     async def _step(self, batch: Batch) -> bool:
         match batch.state:
             case "marked":
@@ -274,7 +262,8 @@ class _JobPass(Struct):
         if may_be_ours or context.clock() - batch.marked_at < may_appear_s:
             self.skipped.add(batch.number)
             return False
-        _fail(context.lease, batch, NEVER_CREATED, counts=False)
+        with context.lease.transaction() as connection:
+            batch_rows.fail_batch(connection, batch, NEVER_CREATED, counts=False)
         return True
 
     async def _look(self, batch: Batch) -> bool:
@@ -287,16 +276,16 @@ class _JobPass(Struct):
         now = context.clock()
         with context.lease.transaction() as connection:
             batch = batch_rows.record_status(connection, batch, seen, at=now)
-            renew_reservation(connection, batch.mark, now=now)
+            context.ledger.renew(connection, batch.mark, now=now)
             if seen.state is BatchState.ENDED:
                 batch = batch_rows.move_batch(connection, batch, "ended")
+            elif seen.state is BatchState.FAILED:
+                queue = batch_rows.QUEUE_FULL if seen.is_queue_full else ""
+                problem = queue + (seen.problem or "it failed at the vendor")
+                batch_rows.fail_batch(connection, batch, problem, counts=not seen.is_queue_full)
         if seen.state is BatchState.ENDED:
             return await self._collect(batch, seen)
         if seen.state is BatchState.FAILED:
-            problem = (
-                f"{batch_rows.QUEUE_FULL if seen.is_queue_full else ''}{seen.problem or 'it failed at the vendor'}"
-            )
-            _fail(context.lease, batch, problem, counts=not seen.is_queue_full)
             self.sends = False  # the next pass tries again
             return True
         self.skipped.add(batch.number)

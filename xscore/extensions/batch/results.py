@@ -228,7 +228,7 @@ def prepare_job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[Prepa
     found = fetch_list_memories(parts, job.recipe.scope, only=only).of_repository()
     work = uncommitted_work(parts.store.connection, parts.root, parts.settings.index, now=parts.clock())
     for one in job_rows.read_job_questions(parts.store.connection, job.id).values():
-        if not one.turn.task:
+        if not one.task:
             continue  # it was erased
         with gc_paused():
             known = kept.known_judgments(parts.store, one.turn_key, job.judge)

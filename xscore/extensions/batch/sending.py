@@ -169,10 +169,9 @@ class BatchRenderer:
         texts = self._store.texts(members, tests=recipe.tests)
         there: dict[str, MemoryPart] = {}
         for member in members:
-            for piece in (
-                memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens) if member.id in texts else ()
-            ):
-                there[piece.content_hash] = piece
+            if member.id in texts:
+                pieces = memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens)
+                there |= {piece.content_hash: piece for piece in pieces}
         return {
             number: replace(ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces]))
             for number, ask in asks.items()
@@ -186,7 +185,7 @@ class BatchRenderer:
     @cached_property
     def _turns(self) -> Mapping[int, str]:
         found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
-        return {number: one.turn_text if one.turn.task else "" for number, one in found}
+        return {number: one.turn_text for number, one in found}
 
 
 LOST_TEXT = "unreadable: it left the store before it was judged"
@@ -261,9 +260,8 @@ class BatchSender:
                 batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
             seen = await host.create(lines, mark=batch.mark, file_id=file_id)
         except CERTAINLY_NOT_CREATED as error:
-            counts = isinstance(
-                error, RequestRejected | PromptTooLong
-            )  # the input is at fault, which waiting will not fix
+            # where the input is at fault, waiting will not mend it
+            counts = isinstance(error, RequestRejected | PromptTooLong)
             with self.context.lease.transaction() as connection:
                 batch_rows.fail_batch(connection, batch, f"{error.kind}: {error.message}", counts=counts)
             raise
