@@ -7,7 +7,6 @@ that change meanwhile are judged as they were found.
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -47,7 +46,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.git import changed_files
 from xscore.platform.hashing import digest
 from xscore.platform.paths import RepositoryRoot, native_name, portable_name
-from xscore.platform.text import counted
+from xscore.platform.text import counted, one_line
 from xscore.records.judgment import Outcome, Unjudged, UnjudgedCause
 from xscore.records.receipt import Coverage
 
@@ -136,10 +135,6 @@ class _ListRun(Struct):
     async def _rank(self) -> RankedList:
         parts, cause = self.parts, self.end.cause or UnjudgedCause.INTERRUPTED
         detail = self.end.detail or STOP_DETAILS.get(cause, "")
-
-        def why_absent(number: int, content: str) -> Unjudged:
-            return self.lost.get((number, content)) or Unjudged(content, cause, detail)
-
         async with AsyncExitStack() as stack:
             resources = None
             if not parts.judge.is_model:
@@ -147,7 +142,7 @@ class _ListRun(Struct):
 
             async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
                 if resources is None:
-                    return cached_outcomes(prepared, why_absent), self.judged[prepared.number]
+                    return cached_outcomes(prepared, self.lost, cause, detail), self.judged[prepared.number]
                 judged = await judge_question(parts, resources, prepared)  # the judge without a model costs nothing
                 return judged.outcomes, 0
 
@@ -199,13 +194,10 @@ _RECENT = """
 """
 
 
-def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: float) -> tuple[QuestionList, str]:
-    """Return the recently asked tasks, newest first, each once, and their number in words.
-
-    now: Unix seconds.
-    """
+def recent_tasks(parts: PipelineParts) -> QuestionList:
+    """Return the recently asked tasks, newest first, each once, and note how many they are."""
     found: dict[str, Question] = {}
-    beyond = 0
+    connection, now, beyond = parts.store.connection, parts.clock(), 0
     with lenient_text(connection):
         for turn_id, task, context, key in connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}):
             if key in found:
@@ -213,24 +205,28 @@ def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: f
             if len(found) == MAX_TASKS:
                 beyond += 1
                 continue
-            found[key] = _task_question(str(turn_id), str(task), str(context), root)
+            found[key] = _task_question(str(turn_id), str(task), str(context), parts.root)
     name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found.values()))
     said = f"{counted(len(found), 'recent task')}: of open sessions, and of the last {DAYS} days"
     said += f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
-    return QuestionList(tuple(found.values()), name), said
+    parts.observer.note(said)
+    return QuestionList(tuple(found.values()), name)
 
 
-def edited_files(root: RepositoryRoot, *, since: str = "") -> frozenset[str]:
-    """Return the files that differ from a revision, or from the last commit, including new ones.
+def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
+    """Return the files that differ from a revision, or from the last commit, including new ones; note how many.
 
     Raises UsageError where git cannot tell.
     """
+    root = parts.root
     found = changed_files(root.path, since or "HEAD") if root.is_git else None
     if found is None:
         what = f"what has changed since {since}" if since else "what has changed"
         raise UsageError(
             f"git does not tell {what} in {root.path}", hint="Name a revision that is there, or take everything: --all."
         )
+    what = f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
+    parts.observer.note(f"{what}: {len(found):,}")
     return frozenset(map(portable_name, found))
 
 

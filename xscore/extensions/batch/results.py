@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -34,9 +34,13 @@ from xscore.platform.files import write_atomically
 from xscore.platform.paths import native_name
 from xscore.platform.processes import gc_paused
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
+from xscore.records.memory import Candidate
 from xscore.records.receipt import Coverage
 from xscore.records.turn import Scope, Turn
 from xscore.settings import Settings
+
+LostPairs = Mapping[tuple[int, str], Unjudged]
+"""Question and content hash -> why it has no score."""
 
 
 class ResultRow(Struct, frozen=True):
@@ -52,17 +56,21 @@ class ResultRow(Struct, frozen=True):
     reason: str
 
 
-def cached_outcomes(prepared: PreparedQuestion, why_absent: Callable[[int, str], Unjudged]) -> tuple[Outcome, ...]:
+def cached_outcomes(
+    prepared: PreparedQuestion, lost: LostPairs, cause: UnjudgedCause, detail: str
+) -> tuple[Outcome, ...]:
     """Return the outcome of every candidate of a question, from the cache alone.
 
-    why_absent: question and content hash -> why it has no score.
+    lost: why some have no score; the others' cause and detail follow.
     """
     pool = prepared.pool
+
+    def absent(one: Candidate) -> Outcome:
+        why = lost.get((prepared.number, one.content_hash)) or Unjudged(one.content_hash, cause, detail)
+        return Outcome(one, why, Origin.UNJUDGED)
+
     found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
-    return tuple(
-        outcome or Outcome(one, why_absent(prepared.number, one.content_hash), Origin.UNJUDGED)
-        for one, outcome in zip(pool.candidates, found, strict=True)
-    )
+    return tuple(outcome or absent(one) for one, outcome in zip(pool.candidates, found, strict=True))
 
 
 class RankedList(Struct, frozen=True):
@@ -249,21 +257,18 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, sco
 
 async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> RankedList:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
-    connection, lost = parts.store.connection, _lost_by_job(parts, job)
-    answered = job_rows.memories_answered(connection, job.id)
-
-    def why_absent(number: int, content: str) -> Unjudged:
-        detail = "it was not asked by this job, or has not come back yet"
-        return lost.get((number, content)) or Unjudged(content, UnjudgedCause.INTERRUPTED, detail)
+    answered, lost = job_rows.memories_answered(parts.store.connection, job.id), _lost_by_job(parts, job)
+    detail = "it was not asked by this job, or has not come back yet"
 
     async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
-        settled, asked = cached_outcomes(prepared, why_absent), answered.get(prepared.number, frozenset())
+        settled = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
+        asked = answered.get(prepared.number, frozenset())
         return settled, sum(one.candidate.content_hash in asked for one in settled if isinstance(one.result, Judgment))
 
     return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
 
 
-def _lost_by_job(parts: PipelineParts, job: BatchJob) -> dict[tuple[int, str], Unjudged]:
+def _lost_by_job(parts: PipelineParts, job: BatchJob) -> LostPairs:
     rows = parts.store.connection.execute(
         "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = 'lost'", (job.id,)
     ).fetchall()

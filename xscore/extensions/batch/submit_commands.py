@@ -198,8 +198,8 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
 
     async def work(pipeline: "Pipeline") -> ListReport | int:
         parts = pipeline.parts
-        questions = _questions_to_rescore(parts, queries)
-        only = None if everything else _edited_files(parts, since or "")
+        questions = recent_tasks(parts) if queries is None else read_question_file(queries)
+        only = None if everything else edited_files(parts, since=since or "")
         options = ListOptions(scope=flags.scope, command="rescore", only=only, started=STARTED_AT)
         if flags.dry_run:
             plan = plan_live_list(parts, questions, options)
@@ -212,21 +212,6 @@ def rescore_judgments(*, since: str | None, everything: bool, queries: Path | No
 
     found = run_turn(flags, work, noun="This rescoring")
     return found if isinstance(found, int) else _print_live_job(found, flags.terminal)
-
-
-def _questions_to_rescore(parts: PipelineParts, queries: Path | None) -> QuestionList:
-    if queries is not None:
-        return read_question_file(queries)
-    questions, said = recent_tasks(parts.store.connection, parts.root, now=parts.clock())
-    parts.observer.note(said)
-    return questions
-
-
-def _edited_files(parts: PipelineParts, since: str) -> frozenset[str]:
-    found = edited_files(parts.root, since=since)
-    what = f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
-    parts.observer.note(f"{what}: {len(found):,}")
-    return found
 
 
 def _plan_json(parts: PipelineParts, plan: ListPlan) -> dict[str, Json]:
