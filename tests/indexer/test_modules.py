@@ -1,11 +1,14 @@
 """Module names and their files."""
 
 import sys
+from collections.abc import Iterable
 from types import FrameType
 
 import pytest
 
+from xscore.indexer.languages import language_of
 from xscore.indexer.modules import ModuleIndex, module_reference
+from xscore.store.link_rows import DecodedMentions
 
 
 @pytest.mark.parametrize(
@@ -28,32 +31,38 @@ def test_references(module: str, path: str, separator: str, expected: str) -> No
     assert module_reference(module, path=path, separator=separator) == expected
 
 
-MODULES = ModuleIndex(
-    [
-        *("src/flask/__init__.py", "src/flask/app.py", "examples/a/app.py", "examples/b/app.py", "examples/b/run.py"),
-        *("lib/index.js", "lib/util.ts", "lib/View.jsx", "other/util.ts", "pkg/mod.pyi", "app.js"),
-    ]
-)
+PATHS = """
+    src/flask/__init__.py src/flask/app.py examples/a/app.py examples/b/app.py examples/b/run.py tests/t.py
+    lib/index.js lib/util.ts lib/View.jsx lib/page.tsx other/util.ts pkg/mod.pyi app.js
+    """.split()  # noqa: SIM905  read as a list of names
+
+
+def module_index(paths: Iterable[str]) -> ModuleIndex:
+    """Return an index of these files, none of which names a module."""
+    return ModuleIndex({path: language_of(path).name for path in paths}, lambda _path: DecodedMentions())
+
+
+MODULES = module_index(PATHS)
 
 
 @pytest.mark.parametrize(
-    ("target", "importer", "language", "expected"),
+    ("target", "importer", "expected"),
     [
-        ("flask", "tests/t.py", "python", "src/flask/__init__.py"),
-        ("flask/app", "tests/t.py", "python", "src/flask/app.py"),
-        ("app", "examples/b/run.py", "python", "examples/b/app.py"),
-        ("app", "tests/t.py", "python", "src/flask/app.py"),
-        ("./src/flask/app", "x.py", "python", "src/flask/app.py"),
-        ("./lib", "app.js", "javascript", "lib/index.js"),
-        ("./lib/util.js", "app.js", "javascript", "lib/util.ts"),
-        ("./lib/View", "app.js", "tsx", "lib/View.jsx"),
-        ("os/path", "x.py", "python", ""),
-        ("", "x.py", "python", ""),
+        ("flask", "tests/t.py", "src/flask/__init__.py"),
+        ("flask/app", "tests/t.py", "src/flask/app.py"),
+        ("app", "examples/b/run.py", "examples/b/app.py"),
+        ("app", "tests/t.py", "src/flask/app.py"),
+        ("./src/flask/app", "tests/t.py", "src/flask/app.py"),
+        ("./lib", "app.js", "lib/index.js"),
+        ("./lib/util.js", "app.js", "lib/util.ts"),
+        ("./lib/View", "lib/page.tsx", "lib/View.jsx"),
+        ("os/path", "tests/t.py", ""),
+        ("", "tests/t.py", ""),
     ],
 )
-def test_resolving(target: str, importer: str, language: str, expected: str) -> None:
+def test_resolving(target: str, importer: str, expected: str) -> None:
     """A reference finds the file by its language's rules; the nearest wins, and a tie finds nothing."""
-    assert MODULES.resolve(target, importer=importer, language=language) == expected
+    assert MODULES.resolve(target, importer) == expected
 
 
 def test_like_named_files_cost_linear_time() -> None:
@@ -66,12 +75,12 @@ def test_like_named_files_cost_linear_time() -> None:
             nonlocal count
             count += event in ("call", "c_call")
 
-        modules = ModuleIndex([f"copy_{number}/pkg/util.py" for number in range(copies)])
+        modules = module_index(f"copy_{number}/pkg/util.py" for number in range(copies))
         sys.setprofile(counted)
         try:
             for number in range(copies):
                 beside = f"copy_{number}/pkg/util.py"
-                assert modules.resolve("pkg/util", importer=beside, language="python") == beside
+                assert modules.resolve("pkg/util", beside) == beside
         finally:
             sys.setprofile(None)
         return count

@@ -27,7 +27,7 @@ from functools import cache, cached_property
 
 from xscore.indexer.file_facts import BUILTIN_NAMES
 from xscore.indexer.languages import family_of, is_test_path, language_named
-from xscore.indexer.modules import ModuleFiles, folder_of
+from xscore.indexer.modules import ModuleIndex, folder_of
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
 from xscore.store.link_rows import DecodedMentions, EntityRow
@@ -42,7 +42,7 @@ _TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
 _ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
-class NameIndex(ModuleFiles):
+class NameIndex(ModuleIndex):
     """Resolves the mentions of a file to edges."""
 
     def __init__(
@@ -84,7 +84,7 @@ class NameIndex(ModuleFiles):
         subject = tested_name(path)
         if not row.module_suffixes or not is_test_path(path, row) or not subject:
             return []
-        found = self._file(subject, path)
+        found = self.resolve(subject, path)
         if not found or is_test_path(found, row):
             return []
         return [Edge(file_id(path), file_id(found), Relation.TESTS)]
@@ -101,7 +101,7 @@ class NameIndex(ModuleFiles):
         return [] if entity is None else [*self._twins(entity)]
 
     def _imported_file(self, name: str, module: str, path: str) -> str:
-        return self._file(f"{module}/{name}", path) or self._file(module, path) or self._package_file(module, path)
+        return self.resolve(f"{module}/{name}", path) or self.resolve(module, path) or self._package_file(module, path)
 
     def _edges(self, path: str, mention: Mention, targets: Sequence[EntityRow | str]) -> Iterator[Edge]:
         has_packages = mention.hint.startswith(("mod:", "value:")) and self._has_packages(path)
@@ -212,9 +212,6 @@ class NameIndex(ModuleFiles):
         imported = (self._package(_module_of(one)) for one in self._mentions(path).imports)
         return folder_of(other) in {folder_of(path), *imported}
 
-    def _member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
-        return self._in_file(holder.path).get(f"{holder.plain}.{name}") if holder else None
-
     def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
         """Return a method of a class or its bases (not is_own: of its bases), else the only one with the name."""
         own = self._in_file(path)
@@ -234,19 +231,15 @@ class NameIndex(ModuleFiles):
             this = waiting.pop(0)
             if this.id in seen:
                 continue
-            found = None if skips_first and not seen else self._member(this, name)
-            if found is not None:
+            found = self._in_file(this.path).get(f"{this.plain}.{name}")
+            if found is not None and not (skips_first and not seen):
                 return found
             seen.add(this.id)
-            bases = (
-                self._resolved(base.name, base.hint, this.path)
-                for base in self._mentions(this.path).bases.get(this.id, ())
-            )
-            waiting += [base for base in bases if base is not None and base.kind is not Kind.METHOD]
+            waiting += self._bases(this)
         return None
 
     def _find_stars(self, path: str) -> list[str]:
-        return [self._file(_module_of(one), path) for one in self._mentions(path).imports if one.name == "*"]
+        return [self.resolve(_module_of(one), path) for one in self._mentions(path).imports if one.name == "*"]
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         stated = self._mentions(holder.path).bases.get(holder.id, ())
@@ -256,10 +249,8 @@ class NameIndex(ModuleFiles):
     def _bare(self, name: str, path: str) -> EntityRow | None:
         if self._has_packages(path):
             return self._in_package(name, folder_of(path))
-        return self._starred(name, path) or self._unique(name, path, _TOP_KINDS, dotted=False)
-
-    def _starred(self, name: str, path: str) -> EntityRow | None:
-        return self._in_file(self._star(name, path)).get(name)
+        starred = self._in_file(self._star(name, path)).get(name)
+        return starred or self._unique(name, path, _TOP_KINDS, dotted=False)
 
     def _star(self, name: str, path: str) -> str:
         """Return the first file with this name of those that a file imports all of; empty if there is none."""
@@ -267,9 +258,9 @@ class NameIndex(ModuleFiles):
 
     def _in_module(self, name: str, hint: str, path: str) -> EntityRow | None:
         target, _, held_by = hint.partition("#")
-        file = self._file(target, path)
+        file = self.resolve(target, path)
         if held_by and held_by != "default":
-            submodule = self._file(f"{target}/{held_by}", path)
+            submodule = self.resolve(f"{target}/{held_by}", path)
             if submodule:
                 return self._in_file(submodule).get(f"{held_by}.{name}") or self._exported(name, submodule)
             return self._inherited(self._exported(held_by, file) if file else None, name)
@@ -277,7 +268,7 @@ class NameIndex(ModuleFiles):
             folder = self._package(target)
             return None if folder is None else self._in_package(name, folder)
         if not file:
-            own = self._file(f"{target}/{name}", path)  # a class in the file of its name
+            own = self.resolve(f"{target}/{name}", path)  # a class in the file of its name
             return self._exported(name, own) if own else None
         return self._default_export(name, file) if held_by else self._exported(name, file)
 
@@ -307,9 +298,9 @@ class NameIndex(ModuleFiles):
     def _values(self, name: str, hint: str, path: str) -> list[EntityRow]:
         """Return the blocks that define a value of a module; in Go, there may be one for each platform."""
         target, _, held_by = hint.partition("#")
-        if held_by and (submodule := self._file(f"{target}/{held_by}", path)):
+        if held_by and (submodule := self.resolve(f"{target}/{held_by}", path)):
             return self._value(name, submodule)
-        if file := self._file(target, path):
+        if file := self.resolve(target, path):
             return self._value(held_by or name, file)
         folder = self._package(target) if self._has_packages(path) else None
         return [block for one in self._package_files.get(folder, ()) for block in self._value(name, one)]
@@ -323,13 +314,11 @@ class NameIndex(ModuleFiles):
                 return [self._defined(file)[name]]
             imported = self._imported(file).get(name)
             if imported is None:
-                file = next((one for one in self._stars(file) if self._has(name, one)), "")
+                stars = self._stars(file)
+                file = next((one for one in stars if name in self._in_file(one) or name in self._defined(one)), "")
             else:
-                name, file = imported.name, self._file(_module_of(imported), file)
+                name, file = imported.name, self.resolve(_module_of(imported), file)
         return []
-
-    def _has(self, name: str, file: str) -> bool:
-        return name in self._in_file(file) or name in self._defined(file)
 
     def _find_defined(self, path: str) -> dict[str, EntityRow]:
         """Return the first block of a file that defines each value."""
@@ -340,7 +329,7 @@ class NameIndex(ModuleFiles):
     def _reexporter(self, name: str, file: str) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
         imported = self._imported(file).get(name)
-        return (imported.name, self._file(_module_of(imported), file)) if imported else (name, self._star(name, file))
+        return (imported.name, self.resolve(_module_of(imported), file)) if imported else (name, self._star(name, file))
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""

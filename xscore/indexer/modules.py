@@ -1,16 +1,15 @@
 """Resolve module names to files.
 
 A *reference* is how the store names a module: `./src/pkg/x` is a path in this repository, `pkg/x` a name that some path
-may end in. `ModuleIndex` resolves by the list of paths alone; `ModuleFiles` also by what `go.mod` and `Cargo.toml` call
-their modules. Trade-off: neither knows path aliases of bundlers or installed packages; a module that they cannot
-resolve counts as external.
+may end in. `ModuleIndex` resolves it by the paths, and by what `go.mod` and `Cargo.toml` call their modules. Trade-off:
+path aliases of bundlers and installed packages are not known; a module that cannot be resolved counts as external.
 """
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
-from xscore.indexer.languages import family_of, language_named, module_suffixes, path_ends_of
+from xscore.indexer.languages import Language, family_of, language_named, module_suffixes, path_ends_of
 from xscore.store.link_rows import DecodedMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
@@ -70,103 +69,64 @@ def _with_those_above(folder: str) -> Iterator[str]:
         folder = folder.rpartition("/")[0]
 
 
-class ModuleIndex:
-    """Finds the files of a repository by module name."""
+def _tails(target: str) -> Iterator[str]:
+    """`a/b/c`, `b/c`, `c`."""
+    parts = target.split("/")
+    return ("/".join(parts[at:]) for at in range(len(parts)))
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths = frozenset(paths)
+
+class ModuleIndex:
+    """Finds the file or folder of the repository that a reference means."""
+
+    def __init__(self, languages: Mapping[str, str], mentions: Callable[[str], DecodedMentions]) -> None:
+        """languages: of all files. mentions: of a path."""
+        self._languages, self._mentions = languages, cache(mentions)
         self._at = cache(self._find_at)
+        self._nearest = cache(self._find_nearest)  # the files of a folder import the same modules
+        self._below = cache(self._find_below)  # looked for at each import, an index would take time by the square
         self._by_tail: dict[str, list[tuple[str, str]]] = {}
-        self._resolved: dict[tuple[str, str, str], str] = {}
-        """What `_named` found: the files of a folder import the same modules."""
-        self._ending: dict[tuple[str, str], dict[str, list[tuple[str, str]]]] = {}
-        """What `_below` found: looked for at each import, the time of an index would grow by the square."""
-        for path in self._paths:
+        for path in languages:
             stem = _stem(path)
             if stem:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
-    @cached_property
-    def _folders(self) -> set[str]:
-        folders = {path.rpartition("/")[0] for path in self._paths}
-        return {above for folder in folders for above in _with_those_above(folder)}
-
-    def resolve(self, target: str, *, importer: str, language: str) -> str:
+    def resolve(self, target: str, importer: str) -> str:
         """Return the file that a reference in `importer` means; empty if there is none, or if several fit equally."""
+        target, row = self._in_named_crate(target, importer), self._row(importer)
         if target.startswith("./"):
-            return self._at(target[2:], language_named(language).path_ends)
-        if language_named(language).module_separator == "\\":  # the first parts are the vendor's, and no folders
-            parts = target.split("/")
-            ends = ("/".join(parts[at:]) for at in range(len(parts)))
-            return next(filter(None, (self._named(end, importer, language) for end in ends)), "")
-        return self._named(target, importer, language)
+            return self._at(target[2:], row.path_ends)
+        folder, family = folder_of(importer), family_of(self._languages.get(importer, ""))
+        if row.module_separator == "\\":  # the first parts are the vendor's, and no folders
+            return next(filter(None, (self._nearest(end, folder, family) for end in _tails(target))), "")
+        return self._nearest(target, folder, family)
 
-    def _named(self, target: str, importer: str, language: str) -> str:
-        asked = (target, importer.rpartition("/")[0], language)
-        if asked not in self._resolved:
-            self._resolved[asked] = self._nearest(*asked)
-        return self._resolved[asked]
-
-    def _nearest(self, target: str, folder: str, language: str) -> str:
-        below = self._below(target, family_of(language))
+    def _find_nearest(self, target: str, folder: str, family: str) -> str:
+        below = self._below(target, family)
         nearest = next((below[place] for place in (*_with_those_above(folder), "") if place in below), [])
         return max(nearest)[1] if len({stem for stem, _ in nearest}) == 1 else ""
 
-    def _below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
+    def _find_below(self, target: str, family: str) -> dict[str, list[tuple[str, str]]]:
         """Return for each folder the stems and paths below it that end in a name, those of the shortest stem."""
-        if (target, family) not in self._ending:
-            found = self._ending[target, family] = {}
-            for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
-                if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
-                    for place in (*_with_those_above(path.rpartition("/")[0]), ""):
-                        known = found.setdefault(place, [])
-                        if known and len(stem) < len(known[0][0]):
-                            known.clear()
-                        if not known or len(stem) == len(known[0][0]):
-                            known.append((stem, path))
-        return self._ending[target, family]
-
-    def folder(self, target: str) -> str:
-        """Return the folder, with a final slash, that the end of a module's name matches; empty if there is none."""
-        parts = target.split("/")
-        ends = ("/".join(parts[at:]) for at in range(len(parts)))
-        return next((f"{end}/" for end in ends if end in self._folders), "")
+        found: dict[str, list[tuple[str, str]]] = {}
+        for stem, path in self._by_tail.get(target.rpartition("/")[2], ()) if target else ():
+            if f"/{stem}".endswith(f"/{target}") and path.endswith(path_ends_of(family)):
+                for place in (*_with_those_above(folder_of(path)), ""):
+                    known = found.setdefault(place, [])
+                    if known and len(stem) < len(known[0][0]):
+                        known.clear()
+                    if not known or len(stem) == len(known[0][0]):
+                        known.append((stem, path))
+        return found
 
     def _find_at(self, place: str, path_ends: tuple[str, ...]) -> str:
-        if place in self._paths:
+        if place in self._languages:
             return place
         bare = [place, *(place.removesuffix(suffix) for suffix in _SCRIPT_SUFFIXES if place.endswith(suffix))]
         paths = ((stem + end).removeprefix("/").removeprefix("./") for stem in bare for end in path_ends)
-        return next((path for path in paths if path in self._paths), "")
+        return next((path for path in paths if path in self._languages), "")
 
-
-def _stem(path: str) -> str:
-    """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`; empty if it is not a module."""
-    for suffix in _suffixes_by_end().get(path[path.rfind(".") :], ()):
-        if path.endswith(suffix):
-            return path.removesuffix(suffix)
-    return ""
-
-
-@cache
-def _suffixes_by_end() -> dict[str, list[str]]:
-    """The suffixes of modules by what follows their last dot, with it, in their order."""
-    found: dict[str, list[str]] = {}
-    for suffix in module_suffixes():
-        found.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
-    return found
-
-
-class ModuleFiles:
-    """Resolves references of imports to files and folders."""
-
-    def __init__(self, languages: Mapping[str, str], mentions: Callable[[str], DecodedMentions]) -> None:
-        """languages: of all files. mentions: of a path."""
-        self._modules, self._languages, self._mentions = ModuleIndex(languages), languages, cache(mentions)
-
-    def _file(self, target: str, importer: str) -> str:
-        place = self._in_named_crate(target, importer)
-        return self._modules.resolve(place, importer=importer, language=self._languages.get(importer, ""))
+    def _row(self, path: str) -> Language:
+        return language_named(self._languages.get(path, ""))
 
     def _in_named_crate(self, target: str, importer: str) -> str:
         """`my_crate/x` -> `./crates/my-crate/src/x`, where a `Cargo.toml` names that crate; else as it was."""
@@ -176,10 +136,10 @@ class ModuleFiles:
         return "/".join(filter(None, (".", self._crates[crate], "src", rest)))
 
     def _is_rust(self, path: str) -> bool:
-        return language_named(self._languages.get(path, "")).module_separator == "::"
+        return self._row(path).module_separator == "::"
 
     def _has_packages(self, path: str) -> bool:
-        return language_named(self._languages.get(path, "")).has_folder_modules
+        return self._row(path).has_folder_modules
 
     @cached_property
     def _go_modules(self) -> list[tuple[str, str]]:
@@ -201,8 +161,11 @@ class ModuleFiles:
         for module, folder in self._go_modules:
             if target == module or target.startswith(module + "/"):
                 return "/".join(filter(None, (folder, target.removeprefix(module).lstrip("/"))))
-        found = "" if self._go_modules else self._modules.folder(target).rstrip("/")
-        return found or None
+        return None if self._go_modules else next((end for end in _tails(target) if end in self._folders), None)
+
+    @cached_property
+    def _folders(self) -> set[str]:
+        return {above for path in self._languages for above in _with_those_above(folder_of(path))}
 
     def _package_file(self, target: str, path: str) -> str:
         """Return the file that has the name of an imported package, if there is one."""
@@ -220,6 +183,23 @@ class ModuleFiles:
             if self._has_packages(path):
                 found.setdefault(folder_of(path), []).append(path)
         return found
+
+
+def _stem(path: str) -> str:
+    """`src/pkg/__init__.py` -> `src/pkg`; `lib/a.js` -> `lib/a`; empty if it is not a module."""
+    for suffix in _suffixes_by_end().get(path[path.rfind(".") :], ()):
+        if path.endswith(suffix):
+            return path.removesuffix(suffix)
+    return ""
+
+
+@cache
+def _suffixes_by_end() -> dict[str, list[str]]:
+    """The suffixes of modules by what follows their last dot, with it, in their order."""
+    found: dict[str, list[str]] = {}
+    for suffix in module_suffixes():
+        found.setdefault(suffix[suffix.rfind(".") :], []).append(suffix)
+    return found
 
 
 def folder_of(path: str) -> str:
