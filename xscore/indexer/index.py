@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from xscore.indexer.discovery import discover_files
@@ -26,14 +27,7 @@ from xscore.platform.errors import StoreError
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, file_digest
 from xscore.platform.paths import RepositoryRoot, portable_name
-from xscore.records.memory import (
-    Excluded,
-    ExcludedCounts,
-    FileCounts,
-    FileStamp,
-    IndexReport,
-    MemoryCounts,
-)
+from xscore.records.memory import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
 from xscore.store import index_rows
 from xscore.store.opening import open_empty_store
 
@@ -75,8 +69,7 @@ def index_repository(
         from xscore.indexer.languages import add_languages
 
         add_languages(languages)
-    run = IndexRun(connection, root, settings, now=now, allow_pii=allow_pii, until=until, languages=languages)
-    run.progress = progress
+    run = IndexRun(connection, root, settings, now, allow_pii, until, languages, progress)
     with lock_wait_until(connection, until):
         try:
             taken = run.take_over(siblings)
@@ -96,7 +89,7 @@ def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: flo
     """
     started = time.perf_counter()
     with closing(open_empty_store()) as connection:
-        run = IndexRun(connection, root, settings, now=now, allow_pii=False)
+        run = IndexRun(connection, root, settings, now)
         run.survey()
         if run.changed:
             from xscore.indexer.changes import files_to_parse
@@ -107,44 +100,43 @@ def nothing_to_read(root: RepositoryRoot, settings: "IndexSettings", *, now: flo
         return run.report(duration_s=time.perf_counter() - started)
 
 
-class IndexRun:
+class IndexRun(Struct, dict=True):
     """One run, with its counts."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        root: RepositoryRoot,
-        settings: "IndexSettings",
-        *,
-        now: float,
-        allow_pii: bool,
-        until: float | None = None,
-        languages: tuple["Language", ...] = (),
-    ) -> None:
-        self.languages = languages
-        self.profile: str = index_profile(settings, allow_pii=allow_pii, languages=languages)
-        self.connection = connection
-        self.root = root
-        self.settings = settings
-        self.now = now
-        self.allow_pii = allow_pii
-        self.until = until
-        self.stamps: dict[str, FileStamp] = {}
-        self.changed: list[ChangedFile] = []
-        """New files, and files whose stamp changed."""
-        self.excluded: list[Excluded] = []
-        self.notes: list[str] = []
-        self.unchanged: int = 0
-        self.indexed: int = 0
-        self.removed: int = 0
-        self.secrets: int = 0
-        self.languages_read: set[str] = set()
-        self.changes: index_rows.IndexChanges = index_rows.IndexChanges()
-        self.progress: Callable[[int, int], None] = lambda _files, _of: None
-        self.touched: dict[FileStamp, float] = {}  # the same bytes at another time; when they were modified
-        self.refused: list[FileStamp] = []
-        self.unread: list[FileStamp] = []  # excluded by name or size
-        self.slow: list[str] = []
+    connection: sqlite3.Connection
+    root: RepositoryRoot
+    settings: "IndexSettings"
+    now: float
+    allow_pii: bool = False
+    until: float | None = None
+    languages: tuple["Language", ...] = ()
+    progress: Callable[[int, int], None] = lambda _files, _of: None
+    stamps: dict[str, FileStamp] = {}
+    changed: list[ChangedFile] = []
+    """New files, and files whose stamp changed."""
+    excluded: list[Excluded] = []
+    notes: list[str] = []
+    unchanged: int = 0
+    indexed: int = 0
+    removed: int = 0
+    secrets: int = 0
+    languages_read: set[str] = set()
+    changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
+    touched: dict[FileStamp, float] = {}
+    """The same bytes at another time; when they were modified."""
+    refused: list[FileStamp] = []
+    unread: list[FileStamp] = []
+    """Excluded by name or size."""
+    slow: list[str] = []
+
+    @cached_property
+    def profile(self) -> str:
+        """A digest of every rule and setting that decides how bytes become memories."""
+        settings = self.settings
+        relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
+        names = ["secrets.json"] if self.allow_pii else ["secrets.json", "pii.json"]
+        rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
+        return digest(INDEX_VERSION, rules, repr(relevant + self.languages), str(settings.window_lines))
 
     @cached_property
     def rules(self) -> "AdmissionRules":
@@ -170,40 +162,31 @@ class IndexRun:
             return []
         from xscore.indexer.takeover import take_over_index
 
-        return take_over_index(
-            self.connection,
-            self.root.path,
-            siblings(),
-            profile=self.profile,
-            max_bytes=self.settings.max_file_bytes,
-            now=self.now,
-            until=self.until,
-        )
+        return take_over_index(self, siblings())
 
     def update(self) -> None:
         """Bring the store up to date, as far as the deadline allows."""
-        _invalidate_if_rules_changed(self.connection, self.profile)
-        self.stamps = index_rows.file_stamps(self.connection)
+        connection = self.connection
+        if index_rows.read_meta(connection, index_rows.PROFILE) != self.profile or _has_new_grammar(connection):
+            with transaction(connection):
+                index_rows.invalidate_stamps(connection)
+                index_rows.write_meta(connection, index_rows.PROFILE, self.profile)
+        self.stamps = index_rows.file_stamps(connection)
         self.remove_absent(self.survey())
         if self.unread:
-            with transaction(self.connection):
-                index_rows.write_stamps(self.connection, self.unread)
+            with transaction(connection):
+                index_rows.write_stamps(connection, self.unread)
         if self.changed:
             from xscore.indexer.changes import parse_changed  # lazy: in most turns nothing changed
 
             parse_changed(self)
-        elif index_rows.read_meta(self.connection, index_rows.FILES_LEFT):
-            index_rows.write_meta(self.connection, index_rows.FILES_LEFT, "")
-        index_rows.note_kept_out(self.connection, Counter(one.reason for one in self.excluded))
-        if not (self.files_left or self.is_late):
-            self.link()
-
-    def link(self) -> None:
-        """Resolve the mentions of every file that a change may affect."""
-        if index_rows.links_due(self.connection):
+        elif index_rows.read_meta(connection, index_rows.FILES_LEFT):
+            index_rows.write_meta(connection, index_rows.FILES_LEFT, "")
+        index_rows.note_kept_out(connection, Counter(one.reason for one in self.excluded))
+        if not (self.files_left or self.is_late) and index_rows.links_due(connection):
             from xscore.indexer.changes import link_changes  # lazy: in most turns nothing changed
 
-            link_changes(self.connection)
+            link_changes(connection)
 
     def survey(self) -> set[str]:
         """Classify all files; return the paths whose stamps are kept or will be replaced."""
@@ -266,22 +249,6 @@ class IndexRun:
             notes=tuple(self.notes),
             files_left=self.files_left,
         )
-
-
-def _invalidate_if_rules_changed(connection: sqlite3.Connection, profile: str) -> None:
-    """Invalidate every stamp if any rule or setting changed that decides how bytes become memories."""
-    if index_rows.read_meta(connection, index_rows.PROFILE) != profile or _has_new_grammar(connection):
-        with transaction(connection):
-            index_rows.invalidate_stamps(connection)
-            index_rows.write_meta(connection, index_rows.PROFILE, profile)
-
-
-def index_profile(settings: "IndexSettings", *, allow_pii: bool, languages: tuple["Language", ...] = ()) -> str:
-    """Return a digest of every rule and setting that decides how bytes become memories."""
-    relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
-    names = ["secrets.json"] if allow_pii else ["secrets.json", "pii.json"]
-    rules = "".join(file_digest(Path(index_rows.__file__).with_name(name).read_bytes()) for name in names)
-    return digest(INDEX_VERSION, rules, repr(relevant + languages), str(settings.window_lines))
 
 
 def _has_new_grammar(connection: sqlite3.Connection) -> bool:

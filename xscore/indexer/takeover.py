@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
@@ -26,6 +27,9 @@ from xscore.store.events import EventName, emit_event
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.mention_links import relink_mentions
 from xscore.store.siblings import attached_sibling, transaction_beside
+
+if TYPE_CHECKING:
+    from xscore.indexer.index import IndexRun
 
 _PARSED = {
     "file": "excluded = ''",
@@ -46,30 +50,21 @@ _STEPS = 10_000
 """Steps of SQLite's virtual machine, about a millisecond, between two looks at the clock."""
 
 
-def take_over_index(
-    connection: sqlite3.Connection,
-    root: Path,
-    stores: Sequence[Path],
-    *,
-    profile: str,
-    max_bytes: int,
-    now: float,
-    until: float | None = None,
-) -> list[str]:
-    """Fill an empty index from the first usable of these stores.
+def take_over_index(run: "IndexRun", stores: Sequence[Path]) -> list[str]:
+    """Fill the empty index of a run from the first usable of these stores; return notes for the user.
 
-    profile: the indexer's `PROFILE`; stores with another profile are skipped. max_bytes: largest file to read. now:
-    Unix seconds. until: when to stop, in seconds of `time.monotonic`; a copy that takes longer is undone. Returns notes
-    for the user. A store that is damaged, locked by another process or gone is skipped.
+    A store is skipped if it is damaged, locked by another process, gone, or was filled by other rules and settings. A
+    copy that takes longer than the run may is undone.
     """
+    connection = run.connection
     for store in stores:
         count = 0
         with suppress(StoreError), attached_sibling(connection, store):  # were ours at fault, the indexer would say so
-            if _their_meta(connection, index_rows.PROFILE) == profile:
+            if _their_meta(connection, index_rows.PROFILE) == run.profile:
                 with transaction_beside(connection):
                     if not index_rows.file_stamps(connection):
-                        _copy_rows(connection, now=now, until=until)
-                        count = _settle_files(connection, root, max_bytes=max_bytes, now=now, until=until)
+                        _copy_rows(connection, now=run.now, until=run.until)
+                        count = _settle_files(run)
         if count:
             return [f"copied the index of {counted(count, 'identical file')} from {store.parent.parent}"]
     return []
@@ -95,38 +90,35 @@ def _copy_rows(connection: sqlite3.Connection, *, now: float, until: float | Non
     emit_event(connection, EventName.INDEXED, at=now, payload=added)
 
 
-def _settle_files(
-    connection: sqlite3.Connection, root: Path, *, max_bytes: int, now: float, until: float | None
-) -> int:
+def _settle_files(run: "IndexRun") -> int:
     """Stamp the files that are the same here, and remove those with damage; return how many are the same."""
+    connection = run.connection
     stamps = index_rows.file_stamps(connection)
     connection.execute("UPDATE main.file SET size = -1")  # to be read, unless it is stamped now
-    same = list(_same_files(root, stamps.values(), max_bytes=max_bytes, now=now, until=until))
+    same = list(_same_files(run, stamps.values()))
     index_rows.write_stamps(connection, same)
     damaged = _files_with_damage(connection)
     file_rows.replace_files(connection, (), sorted(damaged))
     return len({stamp.path for stamp in same} - damaged)
 
 
-def _same_files(
-    root: Path, theirs: Iterable[FileStamp], *, max_bytes: int, now: float, until: float | None
-) -> Iterator[FileStamp]:
+def _same_files(run: "IndexRun", theirs: Iterable[FileStamp]) -> Iterator[FileStamp]:
     """Yield the stamp of each file whose bytes here are those that were indexed there, until it is too late."""
-    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    top = os.open(run.root.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for stamp in theirs:
-            if until is not None and time.monotonic() >= until:
+            if run.is_late:
                 return
             name = native_name(stamp.path)
             try:
                 info = os.stat(name, dir_fd=top, follow_symlinks=False)
                 if info.st_size != stamp.size or ".." in name.split("/"):
                     continue
-                data = read_file_under(top, name, max_bytes=max_bytes)
+                data = read_file_under(top, name, max_bytes=run.settings.max_file_bytes)
             except (OSError, ValueError, FileRefused):
                 continue
             if file_digest(data) == stamp.file_hash:
-                settled = settled_ns(info, now=now)
+                settled = settled_ns(info, now=run.now)
                 yield FileStamp(stamp.path, len(data), settled, stamp.file_hash, stamp.language)
     finally:
         os.close(top)
