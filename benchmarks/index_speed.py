@@ -34,7 +34,7 @@ root = Path(sys.argv[1])
 for path in json.loads(Path(sys.argv[2]).read_text()):
     language = language_of(path)
     data = (root / path).read_bytes()
-    if has_grammar(language.name):
+    if has_grammar(language):
         parser, query = _loaded(language)
         QueryCursor(query).matches(parser.parse(lambda at, _: data[at : at + READ_BYTES]).root_node)
 """

@@ -6,7 +6,7 @@ import pytest
 
 from tests.indexer.conftest import pieces_of
 from xscore.indexer import grammars
-from xscore.indexer.grammars import without_grammar
+from xscore.indexer.grammars import grammar_problem, without_grammar
 from xscore.records.memory import Kind
 
 GO = """package shop
@@ -368,7 +368,7 @@ def test_what_is_said_of_an_entity_is_read() -> None:
 
 def test_a_language_without_its_grammar_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only languages whose grammar is not installed are reported."""
-    grammars._problem_of.cache_clear()
+    grammar_problem.cache_clear()
     monkeypatch.setattr(grammars, "find_spec", lambda name: None if "kotlin" in name else find_spec(name))
     assert without_grammar(["kotlin", "go", "fish"]) == ["kotlin"]
-    grammars._problem_of.cache_clear()
+    grammar_problem.cache_clear()

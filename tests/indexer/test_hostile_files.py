@@ -72,7 +72,7 @@ def test_damage_costs_no_line_and_no_run(language: str) -> None:
         assert unseen_rows(source, drafts) == [], kind
         assert all(0 <= draft.start <= draft.end < len(source.lines) for draft in drafts), kind
         assert len(drafts) <= 2 * len(source.lines) + 8, kind
-        if has_grammar(language) and not note:
+        if has_grammar(source.language) and not note:
             check_places(text.encode(), language, path)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xscore.indexer.memories import ParseJob, parse_encoded
+from xscore.indexer.memories import ParseJob, parse_file
 from xscore.indexer.workers import parse_in_processes
 from xscore.records.memory import FileStamp, Kind
 from xscore.store.written_rows import ROW_COLUMNS
@@ -24,7 +24,7 @@ def test_every_job_comes_back_once() -> None:
     """With any number of processes each job has one result, equal to this process's own."""
     jobs = [job(number) for number in range(100)]
     done = {result.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
-    assert done == {j.stamp.path: parse_encoded(j) for j in jobs}
+    assert done == {j.stamp.path: parse_file(j) for j in jobs}
 
 
 @pytest.mark.verify

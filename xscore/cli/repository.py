@@ -168,7 +168,7 @@ def _as_text(languages: Sequence[str]) -> Iterator[tuple[str, str]]:
     from xscore.indexer.grammars import NOT_INSTALLED, grammar_problem
     from xscore.indexer.languages import language_named
 
-    problems = {name: grammar_problem(name) for name in languages}
+    problems = {name: grammar_problem(language_named(name)) for name in languages}
     missing = [name for name, problem in problems.items() if problem == NOT_INSTALLED]
     if missing:
         yield "as text", f"{', '.join(missing)}: {NOT_INSTALLED}. {install_hint('languages')}"

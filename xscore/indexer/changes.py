@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from xscore.indexer.grammars import without_grammar
 from xscore.indexer.links import NameIndex
-from xscore.indexer.memories import ParseJob, parse_encoded
+from xscore.indexer.memories import ParseJob, parse_file
 from xscore.platform.database import lock_wait_until, transaction
 from xscore.platform.files import FileRefused, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
@@ -64,7 +64,7 @@ def parse_changed(run: "IndexRun") -> None:
     else:
         index_rows.write_meta(run.connection, _PARSING, "1")
         most = LARGE_BYTES if run.until is None else QUICK_BYTES
-        _write(run, map(parse_encoded, files_to_parse(run, [one for one in run.changed if one[2].st_size <= most])))
+        _write(run, map(parse_file, files_to_parse(run, [one for one in run.changed if one[2].st_size <= most])))
         if large := [one for one in run.changed if one[2].st_size > most]:
             _write(run, _parse_isolated(run, large, count=1))
     for key, value in ((_PARSING, ""), (_SLOW, "\n".join(run.slow))):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from xscore.indexer.code import cut_code
 from xscore.indexer.languages import language_named
-from xscore.indexer.sections import cut_prose, cut_row_windows
+from xscore.indexer.sections import cut_prose, cut_rows
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, number_names, parse_syntax
 
 _SCRIPT = re.compile(r"<script\b([^>]{0,500})>", re.IGNORECASE)
@@ -42,18 +42,17 @@ Cut = tuple[list[MemoryDraft], list[NameUse]]
 
 def cut_page(source: SourceFile) -> Cut:
     """Cut the scripts of a page as code and the rows around them into windows."""
-    lines, row = source.lines, 0
+    row = 0
     drafts: list[MemoryDraft] = []
     uses: list[NameUse] = []
     for language, start, end in _scripts(source.text):
-        found = _cut_part(source, language, start, end)
-        if found is None:
-            continue
-        drafts, uses = drafts + found[0], uses + found[1]
         first, last = source.text.count("\n", 0, start), source.text.count("\n", 0, end)
-        drafts += cut_row_windows(source, lines, row, first)
-        row = last
-    drafts += cut_row_windows(source, lines, row, len(lines) - 1)
+        found = _cut_part(replace(source, text="\n" * first + source.text[start:end]), language)
+        if found is not None:
+            drafts += [*found[0], *cut_rows(source, row, first)]
+            uses += found[1]
+            row = last
+    drafts += cut_rows(source, row, len(source.lines) - 1)
     return _in_order(drafts), uses
 
 
@@ -71,13 +70,11 @@ def _scripts(text: str) -> Iterator[tuple[str, int, int]]:
         at = closed.end()
 
 
-def _cut_part(source: SourceFile, name: str, start: int, end: int) -> Cut | None:
-    """Cut one part as code of this language, with the rows it has in the file; None if the grammar gives up."""
-    language = language_named(name)
-    above = "\n" * source.text.count("\n", 0, start)
-    part = replace(source, text=above + source.text[start:end], language=language)
+def _cut_part(part: SourceFile, language: str) -> Cut | None:
+    """Cut one part, whose rows are those of the file, as code of this language; None if the grammar gives up."""
+    part = replace(part, language=language_named(language))
     try:
-        return cut_code(part, parse_syntax(part.text.encode(), language))
+        return cut_code(part, parse_syntax(part.text.encode(), part.language))
     except GrammarGaveUp:
         return None
 
@@ -127,26 +124,19 @@ def cut_cells(source: SourceFile) -> Cut:
     """Cut each cell of a notebook's script: prose by heading, code into functions and blocks."""
     lines = source.lines
     starts = [row for row, line in enumerate(lines) if line in (CELL, MARKDOWN_CELL)]
-    drafts: list[MemoryDraft] = cut_row_windows(source, lines, 0, (starts[0] if starts else len(lines)) - 1)
+    drafts: list[MemoryDraft] = cut_rows(source, 0, (starts[0] if starts else len(lines)) - 1)
     uses: list[NameUse] = []
     for start, following in zip(starts, [*starts[1:], len(lines)], strict=True):
         body = lines[start + 1 : following]
         if not "".join(body).strip():
             continue
         part = replace(source, text="\n" * (start + 1) + "\n".join(body))
-        found = _cut_cell(part, is_code=lines[start] == CELL)
+        if lines[start] == MARKDOWN_CELL:
+            drafts += cut_prose(part, None)
+            continue
+        found = _cut_part(part, "python") or (cut_rows(part, 0, len(part.lines) - 1), [])
         drafts, uses = drafts + found[0], uses + found[1]
     return _in_order(drafts), uses
-
-
-def _cut_cell(part: SourceFile, *, is_code: bool) -> Cut:
-    if not is_code:
-        return cut_prose(part, None), []
-    language = language_named("python")
-    try:
-        return cut_code(replace(part, language=language), parse_syntax(part.text.encode(), language))
-    except GrammarGaveUp:
-        return cut_row_windows(part, part.lines, 0, len(part.lines) - 1), []
 
 
 def _in_order(drafts: Sequence[MemoryDraft]) -> list[MemoryDraft]:

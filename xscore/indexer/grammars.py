@@ -58,32 +58,28 @@ def _compiled_part(package: str) -> ModuleType | None:
     return sys.modules.get(name)
 
 
-def grammar_problem(language: str) -> str:
-    """Return why the grammar of a language cannot be used; empty: it can, or the language has none."""
-    return _problem_of(language_named(language))
-
-
 @cache
-def _problem_of(row: Language) -> str:
-    if not row.grammar:
+def grammar_problem(language: Language) -> str:
+    """Return why the grammar of a language cannot be used; empty: it can, or the language has none."""
+    if not language.grammar:
         return ""
-    if find_spec(row.grammar.partition(":")[0]) is None:
+    if find_spec(language.grammar.partition(":")[0]) is None:
         return NOT_INSTALLED
     try:
-        load_parser(row)
+        load_parser(language)
     except (Exception, SystemExit) as error:  # the package is not ours: its import may run anything
         return f"the grammar does not load ({type(error).__name__}: {error})"
     return ""
 
 
-def has_grammar(language: str) -> bool:
+def has_grammar(language: Language) -> bool:
     """Whether a language has a grammar that can be used."""
-    return bool(language_named(language).grammar) and not grammar_problem(language)
+    return bool(language.grammar) and not grammar_problem(language)
 
 
 def without_grammar(languages: Iterable[str]) -> list[str]:
     """Return those of these languages whose grammar cannot be used, so that their files are read as text."""
-    return [name for name in languages if grammar_problem(name)]
+    return [name for name in languages if grammar_problem(language_named(name))]
 
 
 def for_grammar(data: bytes, language: Language) -> bytes:

@@ -38,18 +38,16 @@ class ParseJob(Struct, frozen=True):
     """Those of other packages."""
 
 
-def parse_file(job: ParseJob, *, without_grammar: str = "") -> IndexedFile:
-    """Cut and redact one file and list its mentions. without_grammar: why no grammar may be used (a crash)."""
+def parse_file(job: ParseJob, *, without_grammar: str = "") -> EncodedFile:
+    """Cut and redact one file and encode its rows, which is all that a parsing process is for.
+
+    without_grammar: why no grammar may be used (a crash).
+    """
     add_languages(job.languages)
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
-    return replace(_indexed(job, source, drafts, uses), note=note)
-
-
-def parse_encoded(job: ParseJob, *, without_grammar: str = "") -> EncodedFile:
-    """Do the same and encode the rows, which is all that a parsing process is for."""
-    return encode_file(parse_file(job, without_grammar=without_grammar))
+    return encode_file(replace(_indexed(job, source, drafts, uses), note=note))
 
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:
@@ -63,7 +61,7 @@ def cut_file(source: SourceFile, *, without_grammar: str = "") -> tuple[list[Mem
     if without_grammar or not source.text.strip():
         return sections.cut_windows(source) if without_grammar else [], [], without_grammar
     language, found = source.language, None
-    if has_grammar(language.name):  # some come with an extra; `status` says which are missing
+    if has_grammar(language):  # some come with an extra; `status` says which are missing
         try:
             found = parse_syntax(source.text.encode(), language)
         except GrammarGaveUp as error:

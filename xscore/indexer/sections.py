@@ -8,6 +8,7 @@ second level are not named.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -39,18 +40,15 @@ _DOCUMENT = re.compile(
 
 def cut_windows(source: SourceFile) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
-    lines = source.lines
-    runs = split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
     is_document = _DOCUMENT.search(source.path) and not source.text.startswith("#!")
-    kind = Kind.DOC if is_document else Kind.TEXT
-    drafts = _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], kind)
+    drafts = cut_rows(source, 0, len(source.lines) - 1, kind=Kind.DOC if is_document else Kind.TEXT)
     return [_with_imports(draft, source.path) for draft in drafts]
 
 
-def cut_row_windows(source: SourceFile, lines: Sequence[str], start: int, end: int) -> list[MemoryDraft]:
+def cut_rows(source: SourceFile, start: int, end: int, *, kind: Kind = Kind.TEXT) -> list[MemoryDraft]:
     """Cut some rows of a file, both ends included, into windows."""
-    runs = split_rows(lines, start, end, window=source.window_lines) if start <= end else []
-    return _drafts(lines, [(name_rows(lines, *run), *run) for run in runs], Kind.TEXT)
+    runs = split_rows(source.lines, start, end, window=source.window_lines)
+    return _drafts(source, [(name_rows(source.lines, *run), *run) for run in runs], kind)
 
 
 def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
@@ -66,11 +64,16 @@ def _with_imports(draft: MemoryDraft, path: str) -> MemoryDraft:
     return replace(draft, facts=CodeFacts(imports=found), uses=tuple(uses))
 
 
-def _drafts(lines: Sequence[str], spans: Sequence[NamedSpan], kind: Kind) -> list[MemoryDraft]:
-    names = number_names([name for name, _, _ in spans])
+def _drafts(
+    source: SourceFile, spans: Iterable[NamedSpan], kind: Kind, *, border: Border | None = None
+) -> list[MemoryDraft]:
+    """Draft spans of rows, long ones in parts."""
+    lines, window = source.lines, source.window_lines
+    parts = [(name, run) for name, *rows in spans for run in split_rows(lines, *rows, window=window, border=border)]
+    names = number_names(name for name, _ in parts)
     return [
         MemoryDraft(kind=kind, entity=name, start=a, end=b, text="\n".join(lines[a : b + 1]), title=name)
-        for name, (_, a, b) in zip(names, spans, strict=True)
+        for name, (_, (a, b)) in zip(names, parts, strict=True)
     ]
 
 
@@ -134,12 +137,8 @@ def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
         headings = _restructured_headings(lines)
     else:
         headings = _marked_headings(lines)
-    spans = [
-        (name, *run)
-        for name, start, end in _sections(lines, headings)
-        for run in split_rows(lines, start, end, window=source.window_lines, border=_prose_border)
-    ]
-    return [replace(draft, uses=tuple(prose_references(draft.text))) for draft in _drafts(lines, spans, Kind.DOC)]
+    drafts = _drafts(source, _sections(lines, headings), Kind.DOC, border=_prose_border)
+    return [replace(draft, uses=tuple(prose_references(draft.text))) for draft in drafts]
 
 
 def prose_references(text: str) -> list[NameUse]:
@@ -166,11 +165,12 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading]) -> list[NamedSp
         spans.append((name_rows(lines, 0, max(first - 1, 0)), 0, first - 1))
         start = first
     for heading, (following, _, _) in zip(headings, [*headings[1:], (len(lines), 0, "")], strict=False):
-        row, level, _ = heading
-        trail = [*(one for one in trail if one[1] < level), heading]
+        row, level, words = heading
+        name = " ".join(words.split())[:_HEADING_CHARS] or "untitled"
+        trail = [*(one for one in trail if one[1] < level), (row, level, name)]
         if following < len(lines) and not any(_WORDS.search(line) for line in lines[_body(lines, row) : following]):
             continue  # a heading alone says nothing: it goes with the section below it
-        spans.append((" > ".join(words for _, _, words in trail), start, following - 1))
+        spans.append((" > ".join(name for _, _, name in trail), start, following - 1))
         start = following
     return spans
 
@@ -202,7 +202,7 @@ def _markdown_headings(found: Syntax, lines: Sequence[str]) -> list[Heading]:
             level, words = (1 if underline[1] == "=" else 2), " ".join(lines[d.start : d.end])
         else:
             continue  # inside a quotation or a list
-        headings.append((d.start, level, " ".join(words.split())[:_HEADING_CHARS] or "untitled"))
+        headings.append((d.start, level, words))
     return headings
 
 
@@ -214,7 +214,7 @@ def _marked_headings(lines: Sequence[str]) -> list[Heading]:
         if mark := _LISTING.match(line):
             fence = "" if fence == mark[0].strip() else fence or mark[0].strip()
         elif not fence and (found := _MARKED_HEADING.match(line)):
-            headings.append((row, len(found[1]), " ".join(found[2].split())[:_HEADING_CHARS]))
+            headings.append((row, len(found[1]), found[2]))
     return headings
 
 
@@ -230,7 +230,7 @@ def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
         mark = underline[1] * 2 if over else underline[1]
         if mark not in marks:
             marks.append(mark)
-        headings.append((row - 2 if over else row - 1, marks.index(mark) + 1, " ".join(title.split())[:_HEADING_CHARS]))
+        headings.append((row - 2 if over else row - 1, marks.index(mark) + 1, title))
     return headings
 
 
@@ -252,33 +252,26 @@ def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
         keys = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
     else:
         keys = _keys(found, "section")
-    starts = dict(_with_comments(keys, lines))
+    starts = _with_comments(keys, lines)
     first = next(iter(starts.values()), name_rows(lines, *trim_rows(lines, 0, last)))
     starts = {0: first} | dict(list(starts.items())[1:])
     spans: list[NamedSpan] = []
-    for name, start, end in _join_small_blocks(_spread(starts, last, lines)):
+    for name, start, end in _blocks(starts, last, lines):
         parts = [(name, start, end)]
         if end - start >= source.window_lines:
-            inner = [key for key in _keys(found, "subsection") if start < key[0] <= end]
-            named = {row: f"{name}.{key}" for row, key in _with_comments(inner, lines)}
-            parts = _join_small_blocks(_spread({start: name} | named, end, lines))
-        spans += [(part, *run) for part, a, b in parts for run in split_rows(lines, a, b, window=source.window_lines)]
-    return [_with_comment_text(draft) for draft in _drafts(lines, spans, Kind.CONFIG)]
+            inner = [(row, f"{name}.{key}") for row, key in _keys(found, "subsection") if start < row <= end]
+            parts = _blocks({start: name} | _with_comments(inner, lines), end, lines)
+        spans += parts
+    return [_with_comment_text(draft) for draft in _drafts(source, spans, Kind.CONFIG)]
 
 
 def cut_blocks(source: SourceFile) -> list[MemoryDraft]:
     """Cut a file where lines begin its blocks; comments go with the block below."""
     lines = source.lines
-    starts = dict(_with_comments(_block_starts(source.language, lines), lines))
-    starts = starts if 0 in starts else {0: name_rows(lines, 0, len(lines) - 1)} | starts
-    spans = [
-        (name, *run)
-        for name, start, end in _join_small_blocks(_spread(starts, len(lines) - 1, lines))
-        for run in split_rows(lines, start, end, window=source.window_lines)
-    ]
+    starts = {0: name_rows(lines, 0, len(lines) - 1)} | _with_comments(_block_starts(source.language, lines), lines)
     kind = _KIND_OF_BLOCKS.get(source.language.name, Kind.CONFIG)
-    drafts = [_with_imports(draft, source.path) for draft in _drafts(lines, spans, kind)]
-    return [_with_comment_text(draft) for draft in drafts]
+    drafts = _drafts(source, _blocks(starts, len(lines) - 1, lines), kind)
+    return [_with_comment_text(_with_imports(draft, source.path)) for draft in drafts]
 
 
 def _block_starts(language: Language, lines: Sequence[str]) -> list[tuple[int, str]]:
@@ -307,32 +300,29 @@ def _keys(found: Syntax | None, kind: str) -> list[tuple[int, str]]:
     return [(row, " ".join(name.split())[:_KEY_CHARS] or "element") for row, name in keys]
 
 
-def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Extend keys to the comments right above them."""
-    found = []
+def _with_comments(keys: Iterable[tuple[int, str]], lines: Sequence[str]) -> dict[int, str]:
+    """Return the first row of each key with the comments right above it, and its name."""
+    found = {}
     for start, name in keys:
         row = start
         while row > 0 and _COMMENT.match(lines[row - 1]):
             row -= 1
-        found.append((row, name))
+        found[row] = name
     return found
 
 
-def _spread(starts: dict[int, str], end: int, lines: Sequence[str]) -> list[NamedSpan]:
-    """Extend each block to the next start, the last to `end`; drop blank ones."""
-    rows = sorted(starts)
-    spans = [
-        (starts[row], *trim_rows(lines, row, after - 1)) for row, after in zip(rows, [*rows[1:], end + 1], strict=True)
-    ]
-    return [span for span in spans if span[1] <= span[2]]
+def _blocks(starts: dict[int, str], last: int, lines: Sequence[str]) -> list[NamedSpan]:
+    """Extend each block to the next start, the last to row `last`; drop blank ones, and join neighbouring small ones.
 
-
-def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
-    """Join neighbouring small blocks; the first names them. A row left alone goes with the block below, or above."""
+    The first names those joined. A row left alone goes with the block below, or above.
+    """
     joined: list[NamedSpan] = []
     small = False
-    for name, start, end in blocks:
-        is_small = end - start < SMALL_ROWS
+    for row, following in pairwise([*sorted(starts), last + 1]):
+        start, end = trim_rows(lines, row, following - 1)
+        name, is_small = starts[row], end - start < SMALL_ROWS
+        if start > end:
+            continue
         if joined and joined[-1][1] == joined[-1][2] and not is_small:
             joined[-1] = (name, joined[-1][1], end)
         elif joined and small and is_small and end - joined[-1][1] < JOINED_ROWS:

@@ -9,7 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from time import thread_time
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query, TreeCursor
 
 
-class SourceFile(Struct, frozen=True):
+class SourceFile(Struct, frozen=True, dict=True):
     """A textual file, as read."""
 
     path: str
@@ -36,7 +36,7 @@ class SourceFile(Struct, frozen=True):
     is_test: bool
     window_lines: int
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         """The lines without line breaks."""
         return self.text.split("\n")

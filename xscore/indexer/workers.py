@@ -20,7 +20,7 @@ from threading import Thread
 from msgspec import Struct, field
 from msgspec.msgpack import Decoder, Encoder
 
-from xscore.indexer.memories import ParseJob, parse_encoded
+from xscore.indexer.memories import ParseJob, parse_file
 from xscore.store.encoded_files import EncodedFile
 
 MEMORY_BYTES = 384 << 20
@@ -54,7 +54,7 @@ def serve_jobs(descriptor: int) -> None:
         try:
             while True:
                 for job in _JOBS.decode(pipe.recv_bytes()):
-                    pipe.send_bytes(_ENCODER.encode(parse_encoded(job)))
+                    pipe.send_bytes(_ENCODER.encode(parse_file(job)))
         except (EOFError, ConnectionError, MemoryError):  # the parent closed it or is gone, or the file is too much
             return
 
@@ -125,7 +125,7 @@ class _Worker(Struct):
         except (EOFError, OSError):
             finished += self._give_up(_CRASHED)
         if self.jobs and self.pipe is None:
-            finished += [parse_encoded(self.jobs.popleft()) for _ in range(len(self.jobs))]
+            finished += [parse_file(self.jobs.popleft()) for _ in range(len(self.jobs))]
         if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
             finished += self._give_up(_TOO_SLOW.format(HANG_SECONDS))
         return finished
@@ -135,7 +135,7 @@ class _Worker(Struct):
         finished = self.receive() if self.pipe is not None else []
         self.stop()
         if self.jobs and time.monotonic() - self.since > SLOW_SECONDS:
-            finished.append(parse_encoded(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
+            finished.append(parse_file(self.jobs.popleft(), without_grammar=_TOO_SLOW.format(SLOW_SECONDS)))
         elif self.jobs:
             stopped(self.jobs[0].stamp.path)
         return finished
@@ -153,7 +153,7 @@ class _Worker(Struct):
 
     def _give_up(self, why: str) -> list[EncodedFile]:
         self.stop()
-        lost = parse_encoded(self.jobs.popleft(), without_grammar=why)
+        lost = parse_file(self.jobs.popleft(), without_grammar=why)
         if self.jobs:
             self._send()
         return [lost]
