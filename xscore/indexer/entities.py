@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.indexer.syntax import Definition, LeadingComment, Syntax
+from xscore.indexer.syntax import Definition, LeadingComment, Syntax, number_names
 
 LEAD_ROWS = 60
 """A comment above an entity belongs to it up to this many rows; a longer one is a separate text."""
@@ -63,11 +63,8 @@ class Entity(Struct):
 def outline(found: Syntax, lines: Sequence[str]) -> list[Entity]:
     """Return the entities of a file in source order, members after their container, without empty objects."""
     entities = _without_idle_scopes(_without_namespaces(_nested(found, lines)))
-    seen: Counter[str] = Counter()
-    for entity in entities:
-        seen[entity.name] += 1
-        if seen[entity.name] > 1:
-            entity.name = f"{entity.name}#{seen[entity.name]}"
+    for entity, name in zip(entities, number_names([entity.name for entity in entities]), strict=True):
+        entity.name = name
     return entities
 
 

@@ -9,12 +9,11 @@ the text states.
 import inspect
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from itertools import accumulate
 
 from xscore.indexer.entities import Entity
-from xscore.indexer.languages import Language
 from xscore.indexer.modules import module_reference
 from xscore.indexer.syntax import Definition, Import, NameUse, SourceFile, Syntax, local_name
 
@@ -63,10 +62,16 @@ class FileFacts:
         self.row_bytes: list[int] = list(accumulate((len(line.encode()) + 1 for line in self.lines), initial=0))
         """First byte of each row, and of a row after the last."""
         self._last_byte = len(self.data)
-        self._signatures: dict[tuple[int, int], str] = {}
-        self._references: dict[str, str] = {}
-        self._call_bytes = [byte for byte, _ in found.calls]
-        self.imported: dict[str, Import] = _by_local_name(found.imports, source.language)
+        self._signature = cache(self._find_signature)
+        self.reference: Callable[[str], str] = cache(
+            partial(module_reference, path=source.path, separator=source.language.module_separator)
+        )
+        """Returns how the store names a module that this file imports; empty: it is outside."""
+        self.imported: dict[str, Import] = {}
+        """By the name that it has in this file."""
+        for imported in found.imports:
+            self.imported.setdefault(local_name(imported, source.language), imported)
+        self.imported.pop("", None)
         spaces = [d.name for d in found.definitions if d.kind == "namespace"]
         self.namespace_words: set[str] = {*re.findall(r"\w+", " ".join(spaces)), *_NAMESPACE_WORDS} if spaces else set()
         self._library = frozenset(source.language.library.split())
@@ -77,13 +82,11 @@ class FileFacts:
 
     def values(self, start: int, end: int) -> tuple[str, ...]:
         """Return the module-level values and types that begin on these rows."""
-        rows = self._values[bisect_left(self._values, (start, "")) : bisect_left(self._values, (end + 1, ""))]
-        return tuple(dict.fromkeys(name for _, name in rows))[:MAX_NAMES]
+        return tuple(dict.fromkeys(name for _, name in _between(self._values, start, end + 1)))[:MAX_NAMES]
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
         """Return the names called between two bytes, as written, each once. holes: spans to leave out."""
-        low, high = bisect_left(self._call_bytes, start), bisect_left(self._call_bytes, end)
-        names = dict.fromkeys(map(_call_name, self._outside(holes, self.found.calls[low:high])))
+        names = dict.fromkeys(map(_call_name, self._outside(holes, _between(self.found.calls, start, end))))
         names.pop("", None)
         return list(names)[:MAX_NAMES]
 
@@ -123,9 +126,8 @@ class FileFacts:
 
     def bases(self, entity: Entity) -> list[str]:
         """Return the base classes."""
-        d, bases = entity.definition, self.found.bases
-        low = bisect_left(bases, (d.start_byte, ""))
-        return [name for _, name in bases[low : bisect_left(bases, (max(d.body_byte, d.start_byte + 1), ""))]]
+        d = entity.definition
+        return [name for _, name in _between(self.found.bases, d.start_byte, max(d.body_byte, d.start_byte + 1))]
 
     def docstring(self, entity: Entity | None = None) -> str:
         """Return the first string of the body, or the comment above; without an entity, that of the file."""
@@ -146,13 +148,9 @@ class FileFacts:
 
     def signature(self, entity: Entity) -> str:
         """Return the definition up to its body, as written, with short decorators."""
-        d = entity.definition
-        place = d.start_byte, d.inner_start_byte
-        if place not in self._signatures:
-            self._signatures[place] = self._signature(d)
-        return self._signatures[place]
+        return self._signature(entity.definition)
 
-    def _signature(self, d: Definition) -> str:
+    def _find_signature(self, d: Definition) -> str:
         decorators = self.lines[d.start : d.inner_start] if d.inner_start - d.start <= MAX_DECORATOR_ROWS else []
         head = self._decode(d.inner_start_byte, self._head_end(d))
         row = self.lines[d.inner_start]
@@ -252,13 +250,6 @@ class FileFacts:
             return rest[-1], f"mod:{head}"
         return rest[-1], f"mod:{target}"
 
-    def reference(self, module: str) -> str:
-        """Return how the store names a module that this file imports; empty: it is outside."""
-        if module not in self._references:
-            separator = self.source.language.module_separator
-            self._references[module] = module_reference(module, path=self.source.path, separator=separator)
-        return self._references[module]
-
 
 def _between(places: Sequence[tuple[int, str]], start: int, end: int) -> Sequence[tuple[int, str]]:
     return places[bisect_left(places, (start, "")) : bisect_left(places, (end, ""))]
@@ -284,14 +275,6 @@ def _typed(call: str, types: Mapping[str, str]) -> str:
     """`request.read` -> `Request.read`."""
     head, dot, rest = call.partition(".")
     return f"{types[head]}.{rest}" if dot and head in types and "." not in rest else call
-
-
-def _by_local_name(imports: Iterable[Import], language: Language) -> dict[str, Import]:
-    local: dict[str, Import] = {}
-    for imported in imports:
-        if bound := local_name(imported, language):
-            local.setdefault(bound, imported)
-    return local
 
 
 def _import_name(imported: Import, separator: str) -> str:
