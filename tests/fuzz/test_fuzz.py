@@ -15,10 +15,11 @@ from tests.indexer.samples import SAMPLES
 from tests.store.planted import Forge, provider_keys
 from xscore.extensions.exchange.memory_lines import SavedMemory, saved_memory
 from xscore.extensions.sessions import session_lines
-from xscore.extensions.sessions.aider import AIDER
-from xscore.extensions.sessions.claude_code import CLAUDE_CODE
-from xscore.extensions.sessions.codex import CODEX
-from xscore.extensions.sessions.session_format import SessionFile, SessionFormat, UnreadableSession
+from xscore.extensions.sessions.aider import AiderReader
+from xscore.extensions.sessions.claude_code import ClaudeCodeReader
+from xscore.extensions.sessions.codex import CodexReader
+from xscore.extensions.sessions.session_format import ImportedExchange, SessionFile, UnreadableSession
+from xscore.extensions.sessions.session_reader import SessionReader
 from xscore.indexer.admission import decode_text
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
@@ -47,13 +48,16 @@ SOURCES = {
 AIDER_LOG = (
     b"# aider chat started at 2026-11-20 10:00:00\n\n#### why is it slow?\n\nBecause of `read_lines`.\n> Tokens: 1k\n"
 )
-LOGS: dict[str, tuple[SessionFormat, bytes]] = {
-    "claude": (CLAUDE_CODE, ClaudeLog("/r").user("why?").says("so").runs("make", "no", failed=True).text().encode()),
+LOGS: dict[str, tuple[type[SessionReader], bytes]] = {
+    "claude": (
+        ClaudeCodeReader,
+        ClaudeLog("/r").user("why?").says("so").runs("make", "no", failed=True).text().encode(),
+    ),
     "codex": (
-        CODEX,
+        CodexReader,
         CodexLog("/r").wire("user", "why?").wire("assistant", "so").event("user_message", message="x").text().encode(),
     ),
-    "aider": (AIDER, AIDER_LOG),
+    "aider": (AiderReader, AIDER_LOG),
 }
 MEMORY_LINE = (
     msgspec.json.encode(
@@ -123,11 +127,14 @@ def test_a_session_file_is_read_or_refused(found: tuple[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
         path.write_bytes(data)
-        reader = LOGS[name][0].reader(SessionFile(path, name, is_in_repository=True, cwd="/r"))
+        ended: list[ImportedExchange] = []
+        reader = LOGS[name][0](SessionFile(path, is_in_repository=True, cwd="/r"), ended.append)
         try:
             with session_lines.open_session_file(path) as stream:
-                ended = [reader.read_line(line) for line in session_lines.read_lines(path, stream)]
-            assert any([*ended, reader.finish()]) or data != LOGS[name][1]
+                for line in session_lines.read_lines(path, stream):
+                    reader.read_line(line)
+            reader.finish()
+            assert ended or data != LOGS[name][1]
         except UnreadableSession as error:
             assert str(error) and data != LOGS[name][1]
 

@@ -11,17 +11,10 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from xscore.extensions.sessions import session_lines
-from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
-from xscore.extensions.sessions.session_format import (
-    AgentFolders,
-    ImportedExchange,
-    SessionFile,
-    SessionFormat,
-    SessionLine,
-    UnreadableSession,
-)
+from xscore.extensions.sessions.session_format import AgentFolders, SessionFile, SessionLine, UnreadableSession
 from xscore.extensions.sessions.session_lines import (
     parse_object,
     parse_record,
@@ -29,8 +22,8 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
+from xscore.extensions.sessions.session_reader import SessionReader, entries
 
-ORIGIN = "cline"
 FILE = "ui_messages.json"
 EXTENSION = "User/globalStorage/saoudrizwan.claude-dev"
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -40,20 +33,6 @@ _EXIT = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? (-?\d{1,10})")
 _ASKED = frozenset({"task", "user_feedback"})
 _ANSWERED = frozenset({"text", "completion_result", "plan_mode_respond", "followup"})
 _EDITS = frozenset({"editedExistingFile", "newFileCreated", "fileDeleted"})
-
-
-def find_tasks(folders: AgentFolders) -> Iterator[SessionFile]:
-    """Yield every task of every editor, with the folder it began in."""
-    for storage in _storages(folders):
-        listed = _listed_folders(storage)
-        try:
-            tasks = sorted((storage / "tasks").iterdir())
-        except OSError:
-            continue
-        for task in tasks:
-            if not task.is_symlink() and (task / FILE).is_file():
-                cwd = listed.get(task.name) or _recorded_folder(task)
-                yield SessionFile(task / FILE, ORIGIN, is_json_array=True, cwd=cwd)
 
 
 def _storages(folders: AgentFolders) -> Iterator[Path]:
@@ -88,56 +67,52 @@ def _recorded_folder(task: Path) -> str:
         return ""
 
 
-class ClineReader:
+class ClineReader(SessionReader):
     """Reads one task."""
 
-    def __init__(self, file: SessionFile) -> None:
-        self._builder = ExchangeBuilder(ORIGIN)
-        self._task, self._cwd = file.path.parent.name, file.cwd
-        self._command = ""
-        self._first_unknown = 0
-        self._is_known = False
+    origin = "cline"
+    expected = "expected messages of Cline, with `say` or `ask`"
+    _command = ""
 
-    def read_line(self, line: SessionLine) -> ImportedExchange | None:
+    @staticmethod
+    def find(folders: AgentFolders) -> Iterator[SessionFile]:
+        """Yield every task of every editor, with the folder it began in."""
+        for storage in _storages(folders):
+            listed = _listed_folders(storage)
+            for task in entries(storage / "tasks"):
+                if not task.is_symlink() and (task / FILE).is_file():
+                    cwd = listed.get(task.name) or _recorded_folder(task)
+                    yield SessionFile(task / FILE, is_json_array=True, cwd=cwd)
+
+    def read_record(self, record: dict[str, Any], line: SessionLine) -> None:
         """Read one message."""
-        message = parse_record(line)
-        if message is None or message.get("partial") is True:
-            return None
-        kind = text_field(message, required_text(message, "type", line, "a message"))
-        at = required_time(message, "ts", line, "a message")
-        text = text_field(message, "text")
-        if kind in _ASKED or (kind == "text" and not self._is_known):
-            self._is_known = True
-            identity = f"{self._task}:{int(at * 1000)}"
-            return self._builder.ask(text, identity=identity, session=self._task, at=at, cwd=self._cwd)
-        if kind in _ANSWERED:
+        if record.get("partial") is True:
+            return
+        kind = text_field(record, required_text(record, "type", line, "a message"))
+        at = required_time(record, "ts", line, "a message")
+        text = text_field(record, "text")
+        if kind in _ASKED or (kind == "text" and not self.is_known):
+            self.is_known = True
+            task = self.file.path.parent.name
+            self.ask(text, identity=f"{task}:{int(at * 1000)}", session=task, at=at, cwd=self.file.cwd)
+        elif kind in _ANSWERED:
             said = parse_object(text)  # questions and plans come as an object
             said_text = text_field(said, "response") or text_field(said, "question")
-            self._builder.answer(said_text or text.removesuffix("HAS_CHANGES"), at=at)
-        else:
+            self.answer(said_text or text.removesuffix("HAS_CHANGES"), at=at)
+        elif kind:
             self._read_tool(kind, text)
-        if not kind:
-            self._first_unknown = self._first_unknown or line.number
-        return None
-
-    def finish(self) -> ImportedExchange | None:
-        """End the last exchange; refuse a task of unknown messages only."""
-        if self._first_unknown and not self._is_known:
-            raise UnreadableSession(self._first_unknown, "expected messages of Cline, with `say` or `ask`")
-        return self._builder.close()
+        else:
+            self.unknown(line)
 
     def _read_tool(self, kind: str, text: str) -> None:
         if kind == "tool":
             tool = parse_object(text)
             if text_field(tool, "tool") in _EDITS:
-                self._builder.add_paths(text_field(tool, "path"))
+                self.add_paths(text_field(tool, "path"))
         elif kind == "command":
             self._command = text.removesuffix("REQ_APP").strip()
-            self._builder.command_started(self._command, self._command)
+            self.command_started(self._command, self._command)
         elif kind == "command_output":
             code = _EXIT.search(text[-2000:])
             if code and self._command:
-                self._builder.command_ended(self._command, failed=int(code[1]) != 0, output=text)
-
-
-CLINE = SessionFormat(ORIGIN, find_tasks, ClineReader)
+                self.command_ended(self._command, failed=int(code[1]) != 0, output=text)

@@ -26,13 +26,14 @@ from xscore.platform.hashing import digest, integer_id
 from xscore.platform.paths import RepositoryRoot, find_root, portable_name
 from xscore.prompts.fences import shorten_middle
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
 from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.mention_links import link_mentions
 from xscore.store.redaction import redact
 from xscore.store.remembering import TITLE_CHARS, first_line_title, redact_statement
 from xscore.store.session_summary import exchange_text
+from xscore.store.store import Store
 
 MAX_EXCHANGE_CHARS = 4_000
 """Of the question, and of the answer."""
@@ -41,9 +42,7 @@ COMMAND_CHARS = 400
 FIX_CHARS = 800
 CONFIDENCE = 0.6
 """What an agent once said is as uncertain as what is inferred."""
-_IMPORTED_NOW = """
-    UPDATE memory SET accessed_at = max(accessed_at, ?) WHERE id IN (SELECT value FROM json_each(?))
-"""
+_IMPORTED_NOW = f"UPDATE memory SET accessed_at = max(accessed_at, ?) WHERE id {IN_JSON_LIST}"
 """Today's import does not count as unused for a year, however old the session: consolidation counts from here."""
 BATCH_FILES = 200
 BATCH_EXCHANGES = 500
@@ -157,32 +156,6 @@ def _is_worth_remembering(failed: FailedCommand, answered: str) -> bool:
     return failed.passed_later or bool(answered and _ERROR.search(failed.output))
 
 
-def record_exchange_failures(
-    connection: sqlite3.Connection, one: ExchangeMemory, *, pattern_at: int, allow_pii: bool
-) -> list[str]:
-    """Count the failures of an exchange, each once however often it is read; return their ids."""
-    memory, found = one.memory, list[str]()
-    for failed in one.failures:
-        fix = shorten_middle(one.answer, FIX_CHARS)
-        met = failures.Occurrence(
-            text=f"{failed.command}\n{failed.output}",
-            details=MemoryDetails(
-                resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
-                origin=memory.particulars.origin,
-                session=memory.particulars.session,
-                paths=memory.particulars.paths,
-            ),
-            seen_at=memory.created_at,
-            name=digest("past failure", memory.id, failed.command),
-            source_exchange=memory.id,
-        )
-        failure = failures.record_failure_within(
-            connection, met, pattern_at=pattern_at, allow_pii=allow_pii, link=False
-        )
-        found.append(failure.memory.id)
-    return found
-
-
 class ReadFile(Struct, frozen=True):
     """A session file as it was when it was read; one row of `session_file`."""
 
@@ -217,12 +190,10 @@ StoredState = tuple[str, str, str, float]
 class ExchangeWriter:
     """Collects what was read and commits it, some files at a time."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, *, now: float, dry_run: bool, memory: MemorySettings, thread: str = ""
-    ) -> None:
+    def __init__(self, store: Store, *, now: float, dry_run: bool = False, thread: str = "") -> None:
         """thread: the working session that the exchanges belong to."""
-        self._connection, self._thread = connection, thread
-        self._now, self._dry_run, self._settings = now, dry_run, memory
+        self.now, self.dry_run = now, dry_run
+        self._connection, self._settings, self._thread = store.connection, store.settings, thread
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
         self._seen: dict[str, StoredState] = {}
@@ -241,53 +212,56 @@ class ExchangeWriter:
         """Commit what is pending."""
         pending, files = self._pending, self._files
         self._pending, self._files = [], []
-        if self._dry_run:
+        if self.dry_run:
             self._choose(pending)
         elif pending or files:
             with database.transaction(self._connection):
-                self._write(self._choose(pending))
+                if chosen := self._choose(pending):
+                    self._write(chosen)
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO session_file VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    [(*astuple(file), self._now) for file in files],
+                    [(*astuple(file), self.now) for file in files],
                 )
 
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
-        if not chosen:
-            return
+        exchanges = [one.memory.id for one in chosen]
         memory_writer.put_memories(self._connection, [one.memory for one in chosen], thread=self._thread)
-        self.counts["links"] += link_mentions(self._connection, [one.memory.id for one in chosen])
-        pattern_at, allow_pii = self._settings.pattern_at, self._settings.allow_pii
-        failed = [
-            id_
-            for one in chosen
-            for id_ in record_exchange_failures(self._connection, one, pattern_at=pattern_at, allow_pii=allow_pii)
-        ]
+        self.counts["links"] += link_mentions(self._connection, exchanges)
+        failed = [self._record_failure(one, failure) for one in chosen for failure in one.failures]
         if failed:
             link_mentions(self._connection, failed)
-        taken = json.dumps([*failed, *(one.memory.id for one in chosen)])
-        self._connection.execute(_IMPORTED_NOW, (self._now, taken))
+        self._connection.execute(_IMPORTED_NOW, (self.now, json.dumps([*failed, *exchanges])))
         first = chosen[0].memory
         payload = {"layer": first.layer, "kind": first.kind, "source": first.source, "memories": len(chosen)}
-        emit_event(self._connection, EventName.STORED, at=self._now, payload=payload)
+        emit_event(self._connection, EventName.STORED, at=self.now, payload=payload)
+
+    def _record_failure(self, one: ExchangeMemory, failed: FailedCommand) -> str:
+        """Count a failure of an exchange, once however often it is read; return its id."""
+        memory, fix = one.memory, shorten_middle(one.answer, FIX_CHARS)
+        met = failures.Occurrence(
+            text=f"{failed.command}\n{failed.output}",
+            details=MemoryDetails(
+                resolution=f"{fix}\n`{failed.command}` passed then.".strip() if failed.passed_later else fix,
+                origin=memory.particulars.origin,
+                session=memory.particulars.session,
+                paths=memory.particulars.paths,
+            ),
+            seen_at=memory.created_at,
+            name=digest("past failure", memory.id, failed.command),
+            source_exchange=memory.id,
+        )
+        pattern_at, allow_pii = self._settings.pattern_at, self._settings.allow_pii
+        return failures.record_failure_within(
+            self._connection, met, pattern_at=pattern_at, allow_pii=allow_pii, link=False
+        ).memory.id
 
     def _choose(self, pending: Sequence[ExchangeMemory]) -> list[ExchangeMemory]:
         """Choose what to write, each id once, and count what happens to the rest."""
-        ids = json.dumps([one.memory.id for one in pending])
-        known: dict[str, StoredState] = {
-            id_: (text_hash, status, source, at)
-            for id_, text_hash, status, source, at in self._connection.execute(
-                "SELECT id, text_hash, status, source, updated_at FROM memory"
-                " WHERE id IN (SELECT value FROM json_each(?))",
-                (ids,),
-            )
-        }
-        known |= self._seen
-        forgotten = {
-            id_
-            for (id_,) in self._connection.execute(
-                "SELECT memory_id FROM erased_memory WHERE memory_id IN (SELECT value FROM json_each(?))", (ids,)
-            )
-        }
+        ids = (json.dumps([one.memory.id for one in pending]),)
+        stored = f"SELECT id, text_hash, status, source, updated_at FROM memory WHERE id {IN_JSON_LIST}"
+        known: dict[str, StoredState] = {row[0]: row[1:] for row in self._connection.execute(stored, ids)} | self._seen
+        erased = f"SELECT memory_id FROM erased_memory WHERE memory_id {IN_JSON_LIST}"
+        forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
         chosen: dict[str, ExchangeMemory] = {}
         for one in pending:
             memory = one.memory
@@ -297,7 +271,7 @@ class ExchangeWriter:
                 chosen[memory.id] = one
                 known[memory.id] = (memory.text_hash, memory.status, memory.source, memory.updated_at)
                 self.by_origin[memory.particulars.origin] += 1
-                self.counts.update(secrets=one.secrets, failures=len(one.failures))
+                self.counts.update(secrets_redacted=one.secrets, failures=len(one.failures))
         self._seen |= {id_: known[id_] for id_ in chosen}
         return list(chosen.values())
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 import click
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, Flags, UtcTimeType, command, option
 from xscore.cli.text_layout import render_facts, render_table
 from xscore.extensions.sessions import session_lines
-from xscore.extensions.sessions.aider import AIDER
-from xscore.extensions.sessions.claude_code import CLAUDE_CODE
-from xscore.extensions.sessions.cline import CLINE
-from xscore.extensions.sessions.codex import CODEX
+from xscore.extensions.sessions.aider import AiderReader
+from xscore.extensions.sessions.claude_code import ClaudeCodeReader
+from xscore.extensions.sessions.cline import ClineReader
+from xscore.extensions.sessions.codex import CodexReader
 from xscore.extensions.sessions.exchange_writer import (
     BATCH_EXCHANGES,
     READERS_VERSION,
@@ -40,10 +40,10 @@ from xscore.extensions.sessions.session_format import (
     ImportedExchange,
     RefusedFile,
     SessionFile,
-    SessionFormat,
     SessionImportReport,
     UnreadableSession,
 )
+from xscore.extensions.sessions.session_reader import SessionReader
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
@@ -109,10 +109,13 @@ def imported_ids(
     return [id_ for (id_,) in rows]
 
 
-FORMATS: dict[str, SessionFormat] = {each.origin: each for each in (CLAUDE_CODE, CODEX, AIDER, CLINE)}
+FORMATS: dict[str, type[SessionReader]] = {
+    each.origin: each for each in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
+}
 LARGE_LOG_BYTES = 24 << 20
 """About half a second."""
 _OUTCOMES = ("added", "updated", "known", "forgotten", "elsewhere")
+_COUNTED = ("files", "unchanged", "bytes_read", "failures", "links", "secrets_redacted")
 
 
 def import_sessions(
@@ -125,13 +128,12 @@ def import_sessions(
     dry_run: bool = False,
 ) -> SessionImportReport:
     """Import the exchanges of all agents, or of some. now, since: unix seconds. Raises StoreError."""
-    run = _Import(store, folders, now=now, since=since, dry_run=dry_run)
-    for format_ in FORMATS.values():
-        if not origins or format_.origin in origins:
+    run = _Import(store, folders.home, ExchangeWriter(store, now=now, dry_run=dry_run), since)
+    for origin, format_ in FORMATS.items():
+        if not origins or origin in origins:
             for file in format_.find(folders):
                 run.import_file(format_, file)
-    run.writer.commit()
-    return run.report(dry_run=dry_run)
+    return run.finish()
 
 
 def import_session(store: Store, path: Path, *, origin: str, thread: str, now: float) -> str:
@@ -146,105 +148,93 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
             return ""
     except OSError:  # the agent writes it later, or not at all
         return ""
-    run = _Import(store, AgentFolders(Path.home()), now=now, since=0.0, dry_run=False, thread=thread)
-    run.import_file(format_, SessionFile(path, origin))
-    run.writer.commit()
-    refused = run.report(dry_run=False).refused
-    return f"{refused[0].path}: {refused[0].reason}" if refused else ""
+    run = _Import(store, Path.home(), ExchangeWriter(store, now=now, thread=thread))
+    run.import_file(format_, SessionFile(path))
+    return "".join(f"{one.path}: {one.reason}" for one in run.finish().refused)
 
 
-class _Import:
+class _Import(Struct):
     """One import: reads file after file and counts."""
 
-    def __init__(
-        self, store: Store, folders: AgentFolders, *, now: float, since: float, dry_run: bool, thread: str = ""
-    ) -> None:
-        self.writer = ExchangeWriter(store.connection, now=now, dry_run=dry_run, memory=store.settings, thread=thread)
-        self._counts = self.writer.counts
-        self._store, self._home, self._now, self._since = store, folders.home, now, since
-        self._refused: list[RefusedFile] = []
-        self._notes: list[str] = []
+    store: Store
+    home: Path
+    writer: ExchangeWriter
+    since: float = 0.0
+    refused: list[RefusedFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def import_file(self, format_: SessionFormat, file: SessionFile) -> None:
+    def import_file(self, format_: type[SessionReader], file: SessionFile) -> None:
         """Read one file if it belongs to this repository and changed."""
-        name = _home_relative(file.path, self._home)
+        name, counts = _home_relative(file.path, self.home), self.writer.counts
         try:
             info = file.path.lstat()
             skip_reason = file.skip_reason or ("" if stat.S_ISREG(info.st_mode) else "no regular file")
             if skip_reason:
-                self._notes.extend([f"{name}: left out, {skip_reason}"] if file.is_in_repository else [])
+                self.notes.extend([f"{name}: left out, {skip_reason}"] if file.is_in_repository else [])
                 return
-            known = load_read_file(self._store.connection, name)
-            if info.st_mtime < self._since or not (known or self._is_ours(file)):
+            known = load_read_file(self.store.connection, name)
+            if info.st_mtime < self.since or not (known or self._is_ours(file)):
                 return
-            self._counts["files"] += 1
-            if known and known.is_current(info, since=self._since):
-                self._counts["unchanged"] += 1
-                self._refused.extend([RefusedFile(name, file.origin, known.note)] if known.note else [])
+            counts["files"] += 1
+            if known and known.is_current(info, since=self.since):
+                counts["unchanged"] += 1
+                self.refused.extend([RefusedFile(name, format_.origin, known.note)] if known.note else [])
                 return
             with session_lines.open_session_file(file.path) as stream:
                 self._read_file(format_, file, name, stream)
         except UnreadableSession as error:
-            self._refused.append(RefusedFile(name, file.origin, str(error)))
+            self.refused.append(RefusedFile(name, format_.origin, str(error)))
         except OSError as error:
-            self._refused.append(RefusedFile(name, file.origin, f"it cannot be read: {error.strerror}"))
+            self.refused.append(RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}"))
 
-    def report(self, *, dry_run: bool) -> SessionImportReport:
-        """Add up."""
-        counts = self._counts
+    def finish(self) -> SessionImportReport:
+        """Commit what is pending, and add up."""
+        self.writer.commit()
+        counts = self.writer.counts
         return SessionImportReport(
-            dry_run=dry_run,
+            dry_run=self.writer.dry_run,
             exchanges=sum(counts[name] for name in _OUTCOMES),
-            secrets_redacted=counts["secrets"],
             by_origin=dict(sorted(self.writer.by_origin.items())),
-            refused=tuple(self._refused),
-            notes=tuple(self._notes),
-            **{name: counts[name] for name in ("files", "unchanged", "bytes_read", *_OUTCOMES, "failures", "links")},
+            refused=tuple(self.refused),
+            notes=tuple(self.notes),
+            **{name: counts[name] for name in (*_COUNTED, *_OUTCOMES)},
         )
 
     def _is_ours(self, file: SessionFile) -> bool:
         if file.is_in_repository:
             return True
         cwds = [file.cwd] if file.cwd else session_lines.recorded_folders(session_lines.read_head(file.path))
-        return any(is_in_repository(self._store.root, cwd) for cwd in cwds)
+        return any(is_in_repository(self.store.root, cwd) for cwd in cwds)
 
-    def _read_file(self, format_: SessionFormat, file: SessionFile, name: str, stream: BinaryIO) -> None:
-        info, note, found = os.fstat(stream.fileno()), "", list[ExchangeMemory]()
-        elsewhere = self._counts["elsewhere"]
-        self._counts["bytes_read"] += info.st_size
+    def _read_file(self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO) -> None:
+        info, note, found, truncated = os.fstat(stream.fileno()), "", list[ExchangeMemory](), 0
+        counts = self.writer.counts
+        elsewhere = counts["elsewhere"]
+        counts["bytes_read"] += info.st_size
+        reader = format_(file, lambda exchange: self._keep(exchange, found))
+        lines = session_lines.read_array(stream) if file.is_json_array else session_lines.read_lines(file.path, stream)
         try:
-            truncated = self._read_exchanges(format_, file, stream, found)
+            for line in lines:
+                truncated += line.is_truncated
+                reader.read_line(line)
+            reader.finish()
         except (UnreadableSession, OSError) as error:  # kept, so that the file is not read again until it changes
-            note, found, truncated = str(error), [], 0
-            self._counts["elsewhere"] = elsewhere
-            self._refused.append(RefusedFile(name, file.origin, note))
+            note, truncated, counts["elsewhere"] = str(error), 0, elsewhere
+            found.clear()
+            self.refused.append(RefusedFile(name, format_.origin, note))
         if truncated:
             limit = session_lines.MAX_LINE_BYTES >> 20
-            count = "1 line" if truncated == 1 else f"{truncated:,} lines"
-            self._notes.append(f"{name}: {count} of more than {limit} MiB left out")
-        mtime_ns = settled_ns(info, now=self._now)
-        self.writer.add(found, ReadFile(name, file.origin, info.st_size, mtime_ns, READERS_VERSION, self._since, note))
-
-    def _read_exchanges(
-        self, format_: SessionFormat, file: SessionFile, stream: BinaryIO, found: list[ExchangeMemory]
-    ) -> int:
-        """Collect the exchanges of a file; return how many lines were too long."""
-        reader, truncated = format_.reader(file), 0
-        lines = session_lines.read_array(stream) if file.is_json_array else session_lines.read_lines(file.path, stream)
-        for line in lines:
-            truncated += line.is_truncated
-            if exchange := reader.read_line(line):
-                self._keep(exchange, found)
-        if exchange := reader.finish():
-            self._keep(exchange, found)
-        return truncated
+            self.notes.append(f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out")
+        mtime_ns = settled_ns(info, now=self.writer.now)
+        read = ReadFile(name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note)
+        self.writer.add(found, read)
 
     def _keep(self, exchange: ImportedExchange, found: list[ExchangeMemory]) -> None:
-        if exchange.ended_at < self._since or not is_in_repository(self._store.root, exchange.cwd):
-            self._counts["elsewhere"] += 1
-        else:
-            allow_pii = self._store.settings.allow_pii
-            found.append(exchange_memory(exchange, self._store.root, now=self._now, allow_pii=allow_pii))
+        if exchange.ended_at < self.since or not is_in_repository(self.store.root, exchange.cwd):
+            self.writer.counts["elsewhere"] += 1
+            return
+        allow_pii = self.store.settings.allow_pii
+        found.append(exchange_memory(exchange, self.store.root, now=self.writer.now, allow_pii=allow_pii))
         if len(found) >= BATCH_EXCHANGES:
             self.writer.add(found)
             found.clear()

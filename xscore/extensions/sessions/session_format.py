@@ -1,12 +1,8 @@
-"""Records of the session importer: exchanges, session files, what a format reader does, and the import report.
+"""Records of the session importer: exchanges, session files and their lines, and the import report."""
 
-To add a format, write a module with a `find` function and a reader class, and name it in `importing.FORMATS`.
-Trade-off: a format sees one file at a time, so copies across files are recognised by identity alone.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -65,7 +61,6 @@ class SessionFile(Struct, frozen=True):
     """A file that may hold exchanges of this repository."""
 
     path: Path
-    origin: str
     is_in_repository: bool = False
     """Its location proves that it belongs to the repository; otherwise its recorded folder decides."""
     is_json_array: bool = False
@@ -86,27 +81,6 @@ class SessionLine(NamedTuple):
     """Too long: `data` is only its beginning."""
     is_unterminated: bool = False
     """It has no line end, so its agent may still be writing it."""
-
-
-class SessionReader(Protocol):
-    """Reads one session file, line by line."""
-
-    def read_line(self, line: SessionLine) -> ImportedExchange | None:
-        """Read a line and return the exchange it ends, if any. Raises UnreadableSession."""
-        ...
-
-    def finish(self) -> ImportedExchange | None:
-        """Return the exchange that is still open at the end of the file. Raises UnreadableSession."""
-        ...
-
-
-class SessionFormat(Struct, frozen=True):
-    """A format of past sessions."""
-
-    origin: str
-    find: Callable[[AgentFolders], Iterator[SessionFile]]
-    """Yields every session file of the agent, for any repository."""
-    reader: Callable[[SessionFile], SessionReader]
 
 
 class RefusedFile(Struct, frozen=True):

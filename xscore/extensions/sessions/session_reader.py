@@ -1,0 +1,153 @@
+"""What the readers of all formats share: the open exchange, and a file of unknown records that is refused.
+
+Every format reports events in order; only the agent's last words and the last failed commands are kept. What was
+injected into them is removed (`prompts.injected_text`). To add a format, write a subclass in a module of its own and
+name it in `importing.FORMATS`. Trade-offs: a command counts as failed by its last run alone; a format sees one file at
+a time, so copies across files are recognised by identity alone.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from xscore.extensions.sessions.session_format import (
+    AgentFolders,
+    FailedCommand,
+    ImportedExchange,
+    SessionFile,
+    SessionLine,
+    UnreadableSession,
+)
+from xscore.extensions.sessions.session_lines import parse_record
+from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
+
+LOG_ENDINGS = (".jsonl", ".jsonl.zst")
+MAX_PATHS = 40
+MAX_FAILURES = 5
+MAX_CALLS = 200
+"""Commands that have not ended."""
+OUTPUT_CHARS = 32_000
+"""Of a failed command's output, its end; the memory keeps less."""
+
+
+class SessionReader:
+    """Reads one session file, line by line, and keeps its exchanges."""
+
+    origin: ClassVar[str]
+    """Name of the format."""
+    expected: ClassVar[str] = ""
+    """What a file of unknown records only should have held."""
+
+    def __init__(self, file: SessionFile, keep: Callable[[ImportedExchange], None]) -> None:
+        """keep: is given each exchange when it has ended."""
+        self.file, self._keep = file, keep
+        self.is_known, self.first_unknown = False, 0
+        """Whether a record is of this format; the number of the first line that is not."""
+        self._open: ImportedExchange | None = None
+        self._answer = ""
+        self._paths: dict[str, None] = {}
+        self._failures: dict[str, FailedCommand] = {}
+        self._commands: dict[str, str] = {}
+        """Call id -> command that has not ended."""
+
+    @staticmethod
+    def find(folders: AgentFolders) -> Iterator[SessionFile]:
+        """Yield every session file of the agent, for any repository."""
+        raise NotImplementedError
+
+    def read_line(self, line: SessionLine) -> None:
+        """Read a line. Raises UnreadableSession."""
+        if line.is_truncated:  # what a person typed ends the exchange; a tool's output does not
+            if self.is_typed(line.data):
+                self.close()
+        elif (record := parse_record(line)) is not None:
+            self.read_record(record, line)
+
+    def is_typed(self, start: bytes) -> bool:
+        """Whether the line that begins so is what a person typed."""
+        return False
+
+    def read_record(self, record: dict[str, Any], line: SessionLine) -> None:
+        """Read a line's JSON. Raises UnreadableSession."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """End the exchange that is still open. Raises UnreadableSession for a file of unknown records only."""
+        if self.first_unknown and not self.is_known:
+            raise UnreadableSession(self.first_unknown, self.expected)
+        self.close()
+
+    def unknown(self, line: SessionLine) -> None:
+        """Note a record that is not of this format."""
+        self.first_unknown = self.first_unknown or line.number
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether an exchange is open and the agent has done nothing about it."""
+        return self._open is not None and not (self._answer or self._paths or self._failures)
+
+    def ask(self, text: str, *, identity: str, session: str, at: float, cwd: str) -> bool:
+        """End the open exchange and open one with the person's words; False: injected text, which opens none."""
+        words = spoken_text(text)
+        if not words:
+            return False
+        self.close()
+        self._open = ImportedExchange(
+            origin=self.origin,
+            session=cleaned_text(session),
+            identity=identity,
+            asked=words,
+            answered="",
+            at=at,
+            ended_at=at,
+            cwd=cleaned_text(cwd),
+        )
+        return True
+
+    def answer(self, text: str, *, at: float = 0.0) -> None:
+        """Keep the agent's latest words."""
+        if self._open is not None and text.strip():
+            self._answer = text
+            self._open = replace(self._open, ended_at=max(self._open.ended_at, at))
+
+    def add_paths(self, *paths: str) -> None:
+        """Record changed files."""
+        for path in filter(None, paths if self._open else ()):
+            if len(self._paths) < MAX_PATHS:
+                self._paths[cleaned_text(path)] = None
+
+    def command_started(self, call: str, command: str) -> None:
+        """Record a command that began."""
+        if self._open is not None and command.strip():
+            self._commands[call] = cleaned_text(command).strip()
+            if len(self._commands) > MAX_CALLS:
+                del self._commands[next(iter(self._commands))]
+
+    def command_ended(self, call: str, *, failed: bool, output: str = "") -> None:
+        """Record how a command ended; only the first report of an end counts."""
+        command, failures = self._commands.pop(call, ""), self._failures
+        if failed and command:
+            failures.pop(command, None)
+            failures[command] = FailedCommand(command, without_recall(cleaned_text(output[-OUTPUT_CHARS:])))
+            if len(failures) > MAX_FAILURES:
+                del failures[next(iter(failures))]
+        elif command in failures:
+            failures[command] = replace(failures[command], passed_later=True)
+
+    def close(self) -> None:
+        """End the open exchange, and keep it if it has an answer, a change or a failure."""
+        ended, answered = self._open, without_recall(cleaned_text(self._answer))
+        paths, failures = tuple(self._paths), tuple(self._failures.values())
+        self._open, self._answer, self._paths, self._failures, self._commands = None, "", {}, {}, {}
+        if ended is not None and (answered or failures or paths):
+            self._keep(replace(ended, answered=answered, paths=paths, failures=failures))
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, sorted; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
