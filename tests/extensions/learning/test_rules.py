@@ -20,7 +20,7 @@ from xscore.pipeline.contradictions import (
     normalized,
     topic_of_key,
 )
-from xscore.records.memory import Layer, MemorySource, MemoryStatus
+from xscore.records.memory import MemorySource, MemoryStatus
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings, validate_group
 
@@ -56,8 +56,8 @@ def test_decay_is_the_formula() -> None:
 )
 def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any], fate: list[str]) -> None:
     """L03, L06: dropped, archived, pruned; age alone erases no statement of a person unless superseded."""
-    draft = ConsolidationDraft([made("x", days_ago=days, **more)])
-    expire_unused(draft, (Layer.PROJECT,), "project", RULES, now=NOW)
+    draft = ConsolidationDraft([made("x", days_ago=days, **more)], RULES, now=NOW)
+    expire_unused(draft, "project")
     assert [str(action.kind) for action in draft.actions] == fate
 
 
@@ -65,9 +65,9 @@ def test_what_is_long_unused_goes_at_its_bounds(days: float, more: dict[str, Any
 def test_the_least_valuable_of_an_overfull_layer_go_first(rows: int, size: int, over: list[str]) -> None:
     """L11: rows and bytes; value is importance × confidence, then last seen."""
     best, old, weak = made("a" * 10, importance=0.9), made("b" * 10, days_ago=3), made("c" * 10, confidence=0.1)
-    draft = ConsolidationDraft([weak, best, old, made("d", status=MemoryStatus.ARCHIVED)])
     rules = validate_group(MemorySettings, {"max_rows": {"project": rows}, "max_bytes": {"project": size}})
-    keep_to_caps(draft, (Layer.PROJECT,), "project", rules)
+    draft = ConsolidationDraft([weak, best, old, made("d", status=MemoryStatus.ARCHIVED)], rules, now=NOW)
+    keep_to_caps(draft, "project")
     assert [action.title for action in draft.actions] == over
 
 

@@ -18,11 +18,11 @@ from msgspec import Struct
 from xscore.extensions.learning import user_preferences
 from xscore.extensions.learning.draft import SCOPES, ActionKind, Consolidation, ConsolidationDraft, Scope
 from xscore.extensions.learning.rules import (
+    LEAST_DAYS,
     archive_weak,
     carry_over,
     expire_unused,
     fade_confidence,
-    is_due,
     keep_to_caps,
     merge_duplicates,
     summarise_sessions,
@@ -34,12 +34,13 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.platform.git import run_git
 from xscore.platform.text import readable_text
-from xscore.records.memory import Kind, Layer, Memory
+from xscore.records.memory import Memory
 from xscore.settings import MemorySettings
 from xscore.store import lookup, memory_rows, memory_writer, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.evidence import attach_citations
 from xscore.store.lookup import delete_observations, record_observations, record_project
+from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
@@ -52,35 +53,26 @@ _STATE = (
 )
 _UPDATE = f"UPDATE memory SET {' = ?, '.join(_STATE)} = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
 _FADED = "faded_at:"
+_COMPARABLE = f"SELECT 1 FROM memory WHERE source <> 'index' AND key <> '' AND kind {IN_JSON_LIST} LIMIT 1"
 
 
-def read_draft(connection: sqlite3.Connection) -> ConsolidationDraft:
+def read_draft(connection: sqlite3.Connection, rules: MemorySettings, *, now: float) -> ConsolidationDraft:
     """Read every memory that is not indexed."""
     found = memory_rows.select_memories(connection, "source <> 'index'", ())
     threads = connection.execute("SELECT id, thread FROM memory WHERE thread <> '' AND source <> 'index'").fetchall()
     marks = connection.execute("SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)).fetchall()
     faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
-    return ConsolidationDraft(found, threads=dict(threads), faded_at=faded_at)
+    return ConsolidationDraft(found, rules, now=now, threads=dict(threads), faded_at=faded_at)
 
 
-def has_keyed_memories(connection: sqlite3.Connection, kinds: Collection[Kind]) -> bool:
-    """Whether any memory of these kinds has a key."""
-    found = connection.execute(
-        "SELECT 1 FROM memory WHERE source <> 'index' AND key <> ''"
-        " AND kind IN (SELECT value FROM json_each(?)) LIMIT 1",
-        (json.dumps(sorted(kinds)),),
-    )
-    return found.fetchone() is not None
-
-
-def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, now: float) -> None:
+def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft) -> None:
     """Make the store match the draft, except for erasures, within an open transaction."""
     going = (json.dumps(draft.erased),)  # they go later; what takes their place may need their keys now
-    connection.execute("UPDATE memory SET key = '' WHERE key <> '' AND id IN (SELECT value FROM json_each(?))", going)
+    connection.execute(f"UPDATE memory SET key = '' WHERE key <> '' AND id {IN_JSON_LIST}", going)
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
-            _put(connection, memory, known, thread=draft.threads.get(memory.id, ""), now=now)
+            _put(connection, memory, known, thread=draft.threads.get(memory.id, ""), now=draft.now)
         else:
             attrs = written_rows.facts_to_json(memory.facts, memory.particulars)
             connection.execute(_UPDATE, (*(getattr(memory, name) for name in _STATE), attrs, memory.id))
@@ -90,15 +82,15 @@ def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, no
         attach_citations(connection, memory_id, cited)
     if draft.actions:
         counts = Counter(str(action.kind) for action in draft.actions)
-        emit_event(connection, EventName.UPDATED, at=now, payload={"consolidated": dict(sorted(counts.items()))})
+        emit_event(connection, EventName.UPDATED, at=draft.now, payload={"consolidated": dict(sorted(counts.items()))})
 
 
-def _mark_faded(connection: sqlite3.Connection, scopes: Iterable[Scope], *, now: float) -> None:
+def _mark_faded(connection: sqlite3.Connection, draft: ConsolidationDraft, scopes: Iterable[Scope]) -> None:
     """Record that confidence has faded up to now; ignored if the clock was set back."""
     connection.executemany(
         "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
         " WHERE CAST(excluded.value AS REAL) > CAST(value AS REAL)",
-        [(f"{_FADED}{scope}", repr(now)) for scope in scopes],
+        [(f"{_FADED}{scope}", repr(draft.now)) for scope in scopes if draft.days_unfaded(scope) >= LEAST_DAYS],
     )
 
 
@@ -111,22 +103,14 @@ def _put(connection: sqlite3.Connection, memory: Memory, known: Memory | None, *
 
 
 def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:
-    among = "source NOT IN (SELECT value FROM json_each(?))"
     connection.execute(
-        f"DELETE FROM edge WHERE target = ? AND relation = 'belongs_to' AND {among}",
+        f"DELETE FROM edge WHERE target = ? AND relation = 'belongs_to' AND NOT source {IN_JSON_LIST}",
         (summary, json.dumps(list(exchanges))),
     )
     connection.executemany(
         "INSERT INTO edge (source, target, relation) VALUES (?, ?, 'belongs_to')",
         [(exchange, summary) for exchange in exchanges],
     )
-
-
-_LAYERS: dict[Scope, tuple[Layer, ...]] = {
-    "session": (Layer.SESSION,),
-    "project": (Layer.PROJECT, Layer.GOVERNANCE),
-    "user": (Layer.USER,),
-}
 
 
 def consolidate(
@@ -144,25 +128,24 @@ def consolidate(
         wanted.remove("user")
         skipped = ("user: memory.user_learning is off",)
     stack = read_stack(store) if "project" in wanted else ()
-    is_news = bool(stack) or has_keyed_memories(store.connection, COMPARED)
+    is_news = stack or store.connection.execute(_COMPARABLE, (json.dumps(sorted(COMPARED)),)).fetchone()
     # the user's store is made only where there is something to note
-    user = store.user_connection(create=is_news and not dry_run and "user" in wanted)
+    user = store.user_connection(create=bool(is_news) and not dry_run and "user" in wanted)
     hold = database.read_snapshot if dry_run else database.transaction
     with ExitStack() as held:
         for connection in (user, store.connection):
             if connection is not None:
                 held.enter_context(hold(connection))
-        repository = read_draft(store.connection)
-        users = ConsolidationDraft() if user is None else read_draft(user)
-        considered = len(repository.before) + len(users.before)
-        _apply_rules(store, repository, stack, settings, [scope for scope in wanted if scope != "user"], now=now)
-        changes = _learn_of_user(store, user, repository, users, settings, now=now) if "user" in wanted else None
+        repository = read_draft(store.connection, settings, now=now)
+        users = ConsolidationDraft((), settings, now=now) if user is None else read_draft(user, settings, now=now)
+        own = [scope for scope in wanted if scope != "user"]
+        _apply_rules(store, repository, stack, own)
+        changes = _learn_of_user(store, user, repository, users) if "user" in wanted else None
         if not dry_run:
-            write_draft(store.connection, repository, now=now)
-            due = [scope for scope in wanted if scope != "user" and is_due(repository, scope, now=now)]
-            _mark_faded(store.connection, due, now=now)
+            write_draft(store.connection, repository)
+            _mark_faded(store.connection, repository, own)
             if user is not None and changes is not None:
-                _write_user(user, users, changes, now=now)
+                _write_user(user, users, changes)
     erased = [*repository.erased, *users.erased]
     if erased and not dry_run:
         remove_expired(store, erased, now=now)
@@ -171,57 +154,41 @@ def consolidate(
     return Consolidation(
         actions=actions,
         dry_run=dry_run,
-        considered=considered,
+        considered=len(repository.before) + len(users.before),
         counts={str(kind): counts[kind] for kind in ActionKind if counts[kind]},
         skipped=skipped,
     )
 
 
-def _apply_rules(
-    store: Store,
-    draft: ConsolidationDraft,
-    stack: Sequence[StackPart],
-    settings: MemorySettings,
-    wanted: Sequence[Scope],
-    *,
-    now: float,
-) -> None:
+def _apply_rules(store: Store, draft: ConsolidationDraft, stack: Sequence[StackPart], wanted: Sequence[Scope]) -> None:
     """Carry over, note the stack, merge, fade, expire, apply the caps, and summarise closed sessions."""
     found = store.connection.execute("SELECT thread FROM session WHERE closed_at IS NOT NULL").fetchall()
     closed = frozenset(thread for (thread,) in found)
     if "session" in wanted:
         carry_over(draft, closed)
     if "project" in wanted:
-        note_stack(draft, stack, settings, erased=erased_ids(store.connection), now=now)
+        note_stack(draft, stack, erased=erased_ids(store.connection))
     for scope in wanted:
-        merge_duplicates(draft, _LAYERS[scope], scope)
-        fade_confidence(draft, _LAYERS[scope], scope, settings, now=now)
-        _settle(draft, scope, settings, now=now)
+        merge_duplicates(draft, scope)
+        fade_confidence(draft, scope)
+        _settle(draft, scope)
     if "session" in wanted:
-        summarise_sessions(
-            draft, closed, summary_of=lambda thread: summarise_session(store.connection, thread).text, now=now
-        )
-        _settle(draft, "session", settings, now=now)
+        summarise_sessions(draft, closed, summary_of=lambda thread: summarise_session(store.connection, thread).text)
+        _settle(draft, "session")
 
 
-def _settle(draft: ConsolidationDraft, scope: Scope, settings: MemorySettings, *, now: float) -> None:
+def _settle(draft: ConsolidationDraft, scope: Scope) -> None:
     """Expire, merge and apply the caps until nothing changes, since each may enable another."""
     before = -1
     while before != len(draft.actions):
         before = len(draft.actions)
-        expire_unused(draft, _LAYERS[scope], scope, settings, now=now)
-        merge_duplicates(draft, _LAYERS[scope], scope)
-        keep_to_caps(draft, _LAYERS[scope], scope, settings)
+        expire_unused(draft, scope)
+        merge_duplicates(draft, scope)
+        keep_to_caps(draft, scope)
 
 
 def _learn_of_user(
-    store: Store,
-    user: sqlite3.Connection | None,
-    repository: ConsolidationDraft,
-    draft: ConsolidationDraft,
-    settings: MemorySettings,
-    *,
-    now: float,
+    store: Store, user: sqlite3.Connection | None, repository: ConsolidationDraft, draft: ConsolidationDraft
 ) -> ObservationChanges:
     """Compare this project with the user's others, and consolidate the user's layer."""
     erased = () if user is None else user.execute("SELECT memory_id FROM erased_memory").fetchall()
@@ -231,27 +198,23 @@ def _learn_of_user(
         () if user is None else lookup.list_observations(user),
         project=lookup.project_pseudonym(store.store_id),
         projects={} if user is None else lookup.list_projects(user),
-        now=now,
     )
-    user_preferences.promote_preferences(draft, changes, settings, forgotten={id_ for (id_,) in erased}, now=now)
+    user_preferences.promote_preferences(draft, changes, forgotten={id_ for (id_,) in erased})
     user_preferences.mark_seen(draft, changes)
-    merge_duplicates(draft, _LAYERS["user"], "user")
-    drifting = user_preferences.drifting_preferences(draft, changes, settings)
-    fade_confidence(draft, _LAYERS["user"], "user", settings, now=now, drifting=drifting)
-    archive_weak(draft, settings)
-    _settle(draft, "user", settings, now=now)
+    merge_duplicates(draft, "user")
+    fade_confidence(draft, "user", user_preferences.drifting_preferences(draft, changes))
+    archive_weak(draft)
+    _settle(draft, "user")
     user_preferences.mark_exceptions(repository, draft)
     return changes
 
 
-def _write_user(
-    user: sqlite3.Connection, draft: ConsolidationDraft, changes: ObservationChanges, *, now: float
-) -> None:
-    write_draft(user, draft, now=now)
-    record_project(user, changes.project, now=now)
+def _write_user(user: sqlite3.Connection, draft: ConsolidationDraft, changes: ObservationChanges) -> None:
+    write_draft(user, draft)
+    record_project(user, changes.project, now=draft.now)
     record_observations(user, changes.new)
     delete_observations(user, changes.project, changes.ended)
-    _mark_faded(user, ["user"] if is_due(draft, "user", now=now) else [], now=now)
+    _mark_faded(user, draft, ["user"])
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):
@@ -296,10 +259,10 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
             raise NothingMatched(f"there is no session {thread}", hint="See `xscore session show` for the current one.")
         mark_session_closed(connection, thread, now=now)
         text = save_session_summary(connection, thread).text
-        draft = read_draft(connection)
+        draft = read_draft(connection, store.settings, now=now)
         carry_over(draft, {thread})
-        summarise_sessions(draft, {thread}, summary_of=lambda _: text, now=now)
-        write_draft(connection, draft, now=now)
+        summarise_sessions(draft, {thread}, summary_of=lambda _: text)
+        write_draft(connection, draft)
     carried = tuple(action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY)
     summary = summary_id(thread)
     members = [id_ for id_, memory in draft.after.items() if draft.threads.get(id_) == thread and id_ != summary]

@@ -4,19 +4,26 @@ Each rule sees what the rules before it left; the difference between before and 
 what is done cannot differ. Trade-off: everything that is not the index's is held in memory.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.pipeline.contradictions import last_seen
+from xscore.pipeline.contradictions import days_since, last_seen
+from xscore.platform.clock import DAY_S
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 
 Scope = Literal["session", "project", "user"]
-SCOPES: tuple[Scope, ...] = ("session", "project", "user")
+LAYERS: dict[Scope, tuple[Layer, ...]] = {
+    "session": (Layer.SESSION,),
+    "project": (Layer.PROJECT, Layer.GOVERNANCE),
+    "user": (Layer.USER,),
+}
+SCOPES: tuple[Scope, ...] = tuple(LAYERS)
 
 
 class ActionKind(StrEnum):
@@ -87,15 +94,18 @@ class ConsolidationDraft:
 
     def __init__(
         self,
-        memories: Iterable[Memory] = (),
+        memories: Iterable[Memory],
+        rules: MemorySettings,
         *,
+        now: float,
         threads: Mapping[str, str] | None = None,
         faded_at: Mapping[str, float] | None = None,
     ) -> None:
+        """now: unix seconds. threads: memory id -> its working session. faded_at: scope -> when confidence faded."""
+        self.rules, self.now = rules, now
         self.before: dict[str, Memory] = {memory.id: memory for memory in memories}
         self.after: dict[str, Memory] = dict(self.before)
         self.threads: dict[str, str] = dict(threads or {})
-        """Memory id -> its working session, if any."""
         self.members: dict[str, tuple[str, ...]] = {}
         """Updated summary -> its exchanges."""
         self.citations: dict[str, tuple[Citation, ...]] = {}
@@ -103,8 +113,7 @@ class ConsolidationDraft:
         self.seen: dict[str, float] = {}
         """Memory id -> when it was last seen elsewhere, if known (unix seconds)."""
         self.actions: list[Action] = []
-        self.faded_at: dict[str, float] = dict(faded_at or {})
-        """Scope -> when confidence last faded (unix seconds), so that nothing fades twice."""
+        self._faded_at: dict[str, float] = dict(faded_at or {})
 
     @property
     def erased(self) -> list[str]:
@@ -117,27 +126,32 @@ class ConsolidationDraft:
         found = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
         return sorted(found, key=lambda memory: (memory.status in LIVE, memory.id))
 
-    def in_layers(self, layers: Collection[Layer]) -> list[Memory]:
-        """Return the memories of these layers, sorted by id."""
-        return sorted(
-            (memory for memory in self.after.values() if memory.layer in layers), key=lambda memory: memory.id
-        )
+    def of_scope(self, scope: Scope) -> list[Memory]:
+        """Return the memories of a scope, sorted by id."""
+        found = (memory for memory in self.after.values() if memory.layer in LAYERS[scope])
+        return sorted(found, key=lambda memory: memory.id)
 
-    def last_seen(self, memory: Memory) -> float:
-        """Return when a memory was last said, changed, used, or seen in a project (unix seconds)."""
-        return max(last_seen(memory), self.seen.get(memory.id, 0.0))
+    def days_unseen(self, memory: Memory) -> float:
+        """Return the days since a memory was last said, changed, used, or seen in a project."""
+        return (self.now - max(last_seen(memory), self.seen.get(memory.id, 0.0))) / DAY_S
+
+    def days_unfaded(self, scope: Scope) -> float:
+        """Return the days since confidence last faded, so that nothing fades twice."""
+        return days_since(self._faded_at.get(scope, 0.0), self.now)
 
     def change(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Replace these memories, and record why."""
-        for memory in memories:
-            self.after[memory.id] = memory
+        self.after |= {memory.id: memory for memory in memories}
         self.record(kind, scope, *memories, why=why)
 
-    def erase(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
-        """Remove these memories, and record why."""
-        for memory in memories:
-            self.after.pop(memory.id, None)
-        self.record(kind, scope, *memories, why=why)
+    def archive(self, scope: Scope, memory: Memory, *, why: str) -> None:
+        """Make a memory no candidate any longer, and record why."""
+        self.change(ActionKind.ARCHIVE, scope, memory_writer.with_status(memory, MemoryStatus.ARCHIVED), why=why)
+
+    def erase(self, kind: ActionKind, scope: Scope, memory: Memory, *, why: str) -> None:
+        """Remove a memory, and record why."""
+        del self.after[memory.id]
+        self.record(kind, scope, memory, why=why)
 
     def record(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Record an action."""

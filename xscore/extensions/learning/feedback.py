@@ -17,6 +17,7 @@ from xscore.records.memory import Kind, Memory, MemorySource
 from xscore.settings.values import SignalName
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
+from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.store import Store
 
 ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
@@ -72,7 +73,7 @@ def record_adoptions(
 
     amounts: `settings.memory.feedback`. Returns how many; others are left alone.
     """
-    among = "source <> 'index' AND kind IN (SELECT value FROM json_each(?)) AND id IN (SELECT value FROM json_each(?))"
+    among = f"source <> 'index' AND kind {IN_JSON_LIST} AND id {IN_JSON_LIST}"
     found = memory_rows.select_memories(
         connection, among, (json.dumps(sorted(ADOPTABLE)), json.dumps(sorted(set(ids))))
     )

@@ -6,12 +6,13 @@ unless something newer superseded it (L03, L06). No model is asked. Trade-off: e
 over; what turns out useless fades like any other memory.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
 from xscore.extensions.learning.draft import (
     HISTORY_KINDS,
+    LAYERS,
     LIVE,
     ActionKind,
     ConsolidationDraft,
@@ -19,11 +20,10 @@ from xscore.extensions.learning.draft import (
     as_superseded,
     is_user_stated,
 )
-from xscore.pipeline.contradictions import days_since, decayed, last_seen
-from xscore.platform.clock import DAY_S
-from xscore.platform.hashing import digest
+from xscore.pipeline.contradictions import decayed, last_seen
+from xscore.platform.hashing import integer_id, memory_id
+from xscore.platform.text import counted
 from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 from xscore.store.near_duplicates import near_duplicates
 from xscore.store.remembering import statement_text
@@ -32,26 +32,17 @@ LEAST_DAYS = 1.0
 """Confidence falls by whole days or more."""
 
 
-def fade_confidence(
-    draft: ConsolidationDraft,
-    layers: Collection[Layer],
-    scope: Scope,
-    rules: MemorySettings,
-    *,
-    now: float,
-    drifting: Collection[str] = (),
-) -> None:
+def fade_confidence(draft: ConsolidationDraft, scope: Scope, drifting: Collection[str] = ()) -> None:
     """Fade confidence for the days since it last faded (L05). drifting: ids that fade faster, stated or not (L09).
 
     At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
     """
-    if not is_due(draft, scope, now=now):
-        return
-    for memory in draft.in_layers(layers):
+    unfaded, rules = draft.days_unfaded(scope), draft.rules
+    for memory in draft.of_scope(scope):
         drifts = memory.id in drifting
         if memory.status not in LIVE or memory.kind in HISTORY_KINDS or (is_user_stated(memory) and not drifts):
             continue
-        days = days_since(max(draft.last_seen(memory), draft.faded_at.get(scope, 0.0)), now)
+        days = min(draft.days_unseen(memory), unfaded)
         rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
         fallen = decayed(memory.confidence, days, rate)
         if days < LEAST_DAYS or fallen == memory.confidence:
@@ -61,29 +52,23 @@ def fade_confidence(
         draft.change(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
 
 
-def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
-    """Whether confidence last faded at least a day ago."""
-    return days_since(draft.faded_at.get(scope, 0.0), now) >= LEAST_DAYS
-
-
-def archive_weak(draft: ConsolidationDraft, rules: MemorySettings) -> None:
+def archive_weak(draft: ConsolidationDraft) -> None:
     """Archive inferred user memories of too little confidence (L04)."""
-    for memory in draft.in_layers((Layer.USER,)):
-        is_weak = memory.source is MemorySource.INFERRED and memory.confidence < rules.weak_confidence
+    for memory in draft.of_scope("user"):
+        is_weak = memory.source is MemorySource.INFERRED and memory.confidence < draft.rules.weak_confidence
         if memory.status in LIVE and is_weak:
-            why = f"confidence {memory.confidence:.3f} is below {rules.weak_confidence:g}"
-            draft.change(ActionKind.ARCHIVE, "user", _archived(memory), why=why)
+            why = f"confidence {memory.confidence:.3f} is below {draft.rules.weak_confidence:g}"
+            draft.archive("user", memory, why=why)
 
 
-def expire_unused(
-    draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float
-) -> None:
+def expire_unused(draft: ConsolidationDraft, scope: Scope) -> None:
     """Erase unimportant unused memories, prune and archive long unused ones of low importance (L03, L06).
 
     A summary goes with the last of its exchanges.
     """
-    for memory in draft.in_layers(layers):
-        days = (now - draft.last_seen(memory)) / DAY_S
+    rules = draft.rules
+    for memory in draft.of_scope(scope):
+        days = draft.days_unseen(memory)
         is_said = is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED
         may_go = memory.kind is not Kind.SUMMARY and not is_said
         is_minor = memory.importance < rules.high_importance
@@ -93,14 +78,14 @@ def expire_unused(
         elif may_go and is_minor and days >= rules.prune_days:
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
         elif memory.status in LIVE and is_minor and days >= rules.archive_days:
-            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=f"unused for {days:.0f} days")
+            draft.archive(scope, memory, why=f"unused for {days:.0f} days")
 
 
-def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
+def keep_to_caps(draft: ConsolidationDraft, scope: Scope) -> None:
     """Archive the least valuable memories of a layer over its rows or bytes, by importance × confidence (L11)."""
-    for layer in layers:
-        max_rows, max_bytes, size = rules.max_rows[layer], rules.max_bytes[layer], 0
-        live = [memory for memory in draft.in_layers((layer,)) if memory.status in LIVE]
+    for layer in LAYERS[scope]:
+        max_rows, max_bytes, size = draft.rules.max_rows[layer], draft.rules.max_bytes[layer], 0
+        live = [memory for memory in draft.of_scope(scope) if memory.layer is layer and memory.status in LIVE]
         over = list[Memory]()
         for rows, memory in enumerate(sorted(live, key=_value, reverse=True), 1):
             size += len(memory.text.encode("utf-8", "surrogatepass"))
@@ -108,32 +93,27 @@ def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scop
                 over.append(memory)
         why = f"the {layer} layer is over its cap of {max_rows:,} rows or {max_bytes:,} bytes, this is of least value"
         for memory in reversed(over):
-            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+            draft.archive(scope, memory, why=why)
 
 
 def _value(memory: Memory) -> tuple[float, float, str]:
     return (memory.importance * memory.confidence, last_seen(memory), memory.id)
 
 
-def _archived(memory: Memory) -> Memory:
-    return memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
-
-
-def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope) -> None:
-    """Merge memories that say the same in these layers, until none do."""
-    while _merge_once(draft, layers, scope):
+def merge_duplicates(draft: ConsolidationDraft, scope: Scope) -> None:
+    """Merge memories that say the same, until none do."""
+    while _merge_once(draft, scope):
         pass
 
 
-def _merge_once(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope) -> bool:
+def _merge_once(draft: ConsolidationDraft, scope: Scope) -> bool:
     pools: dict[tuple[str, ...], dict[str, Memory]] = {}
-    for memory in draft.in_layers(layers):
+    for memory in draft.of_scope(scope):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
             file = memory.path or next(iter(memory.particulars.paths), "")
             pools.setdefault((memory.layer, memory.scope, memory.kind, file), {})[memory.id] = memory
     found = False
-    for name in sorted(pools):
-        by_id = pools[name]
+    for _, by_id in sorted(pools.items()):
         for group in near_duplicates({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
             found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
     return found
@@ -181,7 +161,7 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
         for memory in draft.after.values()
         if memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory)
     }
-    for noted in draft.in_layers((Layer.SESSION,)):
+    for noted in draft.of_scope("session"):
         thread = draft.threads.get(noted.id) or noted.particulars.session
         if noted.status not in LIVE or noted.kind not in CARRIED or thread not in closed:
             continue
@@ -189,15 +169,13 @@ def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
             _carry_one(draft, noted, thread, active)
 
 
-def summarise_sessions(
-    draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str], now: float
-) -> None:
+def summarise_sessions(draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str]) -> None:
     """Summarise closed sessions without a summary, or with newer exchanges (B11).
 
     summary_of: the text of a session's summary; empty for none.
     """
     exchanges: dict[str, list[Memory]] = {}
-    for memory in draft.in_layers((Layer.SESSION,)):
+    for memory in draft.of_scope("session"):
         thread = draft.threads.get(memory.id, "")
         if memory.kind is Kind.EXCHANGE and thread in closed:
             exchanges.setdefault(thread, []).append(memory)
@@ -205,12 +183,12 @@ def summarise_sessions(
         newest = max(memory.updated_at for memory in exchanges[thread])
         known = draft.after.get(summary_id(thread))
         if known is None or newest > known.updated_at:
-            _summarise_one(draft, thread, exchanges[thread], summary_of(thread), now=now)
+            _summarise_one(draft, thread, exchanges[thread], summary_of(thread))
 
 
 def summary_id(thread: str) -> str:
     """Name the summary of a session."""
-    return _summary(thread, "", "-", now=0.0).id
+    return memory_id(Layer.SESSION, "", Kind.SUMMARY, "", integer_id("summary", thread))
 
 
 def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]) -> None:
@@ -236,7 +214,7 @@ def _project_memory(noted: Memory, thread: str) -> Memory:
         scope=MemoryScope.REPOSITORY,
         status=MemoryStatus.ACTIVE,
     )
-    ordinal = int(digest("said", noted.key, statement_text(noted))[:15], 16)
+    ordinal = integer_id("said", noted.key, statement_text(noted))
     return memory_writer.make_memory(**parts, ordinal=ordinal, allow_pii=True)[0]  # redacted when it was stored
 
 
@@ -244,35 +222,28 @@ def _slot_of(memory: Memory) -> _Slot:
     return (memory.layer, memory.scope, memory.key)
 
 
-def _summarise_one(draft: ConsolidationDraft, thread: str, exchanges: list[Memory], text: str, *, now: float) -> None:
+def _summarise_one(draft: ConsolidationDraft, thread: str, exchanges: list[Memory], text: str) -> None:
     if not text.strip():
         return
     first = min(exchanges, key=lambda memory: (memory.created_at, memory.id))
-    count = f"{len(exchanges)} exchange" + "s" * (len(exchanges) != 1)
-    title = f"Session of {count}: {first.title}"[:_TITLE_CHARS]
-    summary = _summary(thread, title, text, now=now)
-    known = draft.after.get(summary.id)
-    if known is not None:
-        summary = replace(summary, created_at=known.created_at, importance=known.importance)
-        summary = replace(summary, accessed_at=known.accessed_at, access_count=known.access_count)
-    draft.threads[summary.id] = thread
-    draft.members[summary.id] = tuple(memory.id for memory in exchanges)
-    why = f"{count} of a closed session, in their own words"
-    draft.change(ActionKind.SUMMARISE, "session", summary, why=why)
-
-
-def _summary(thread: str, title: str, text: str, *, now: float) -> Memory:
-    memory, _ = memory_writer.make_memory(
+    count = counted(len(exchanges), "exchange")
+    summary, _ = memory_writer.make_memory(
         layer=Layer.SESSION,
         kind=Kind.SUMMARY,
-        title=title,
+        title=f"Session of {count}: {first.title}"[:_TITLE_CHARS],
         text=text,
-        ordinal=int(digest("summary", thread)[:15], 16),
+        ordinal=integer_id("summary", thread),
         particulars=MemoryDetails(session=thread),
         scope=MemoryScope.SESSION,
         importance=SUMMARY_IMPORTANCE,
         source=MemorySource.INFERRED,
-        created_at=now,
-        updated_at=now,
+        created_at=draft.now,
+        updated_at=draft.now,
     )
-    return memory
+    if known := draft.after.get(summary.id):
+        lasting = ("created_at", "importance", "accessed_at", "access_count")
+        summary = replace(summary, **{name: getattr(known, name) for name in lasting})
+    draft.threads[summary.id] = thread
+    draft.members[summary.id] = tuple(memory.id for memory in exchanges)
+    why = f"{count} of a closed session, in their own words"
+    draft.change(ActionKind.SUMMARISE, "session", summary, why=why)

@@ -27,7 +27,6 @@ from xscore.platform.hashing import integer_id
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
 from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
 from xscore.store import memory_writer
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation
@@ -72,19 +71,12 @@ def read_stack(store: Store) -> tuple[StackPart, ...]:
     return tuple(part for _, part in (best[topic] for topic in sorted(best)))
 
 
-def note_stack(
-    draft: ConsolidationDraft,
-    shown: Collection[StackPart],
-    rules: MemorySettings,
-    *,
-    erased: Collection[str],
-    now: float,
-) -> None:
+def note_stack(draft: ConsolidationDraft, shown: Collection[StackPart], *, erased: Collection[str]) -> None:
     """Note parts that no memory contradicts, update changed ones, archive those no longer shown.
 
     erased: ids that were removed and do not come back.
     """
-    project = draft.in_layers((Layer.PROJECT, Layer.GOVERNANCE))
+    project = draft.of_scope("project")
     noted = [memory for memory in project if memory.particulars.origin == ORIGIN]
     said = {  # by a person, or inferred from something else: a manifest takes the place of neither
         topic_of_key(memory.key)
@@ -93,11 +85,11 @@ def note_stack(
     }
     current = set[str]()
     for part in shown:
-        memory = _stack_memory(part, rules, now=now)
+        memory = _stack_memory(part, draft)
         if part.topic in said or memory.id in erased:
             continue
         current.add(memory.id)
-        draft.seen[memory.id] = now
+        draft.seen[memory.id] = draft.now
         known = draft.after.get(memory.id)
         if known is None or known.status in (MemoryStatus.SUPERSEDED, MemoryStatus.STALE):
             rivals = [one for one in noted if one.key == memory.key and one.id != memory.id and one.status in LIVE]
@@ -112,10 +104,7 @@ def note_stack(
             draft.citations[memory.id] = (part.manifest,) if part.manifest else ()
     for memory in noted:
         if memory.id not in current and draft.after[memory.id].status in LIVE:
-            archived = memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
-            draft.change(
-                ActionKind.ARCHIVE, "project", archived, why="no file shows it any more, or a memory says otherwise"
-            )
+            draft.archive("project", memory, why="no file shows it any more, or a memory says otherwise")
 
 
 def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
@@ -124,7 +113,7 @@ def erased_ids(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(id_ for (id_,) in found.fetchall())
 
 
-def _stack_memory(part: StackPart, rules: MemorySettings, *, now: float) -> Memory:
+def _stack_memory(part: StackPart, draft: ConsolidationDraft) -> Memory:
     paths = (part.manifest.path,) if part.manifest else part.files[:MIN_IMPORTS]
     details = MemoryDetails(rationale=f"seen in {', '.join(paths)}", origin=ORIGIN, paths=paths)
     memory, _ = memory_writer.make_memory(
@@ -135,10 +124,10 @@ def _stack_memory(part: StackPart, rules: MemorySettings, *, now: float) -> Memo
         ordinal=integer_id(ORIGIN, part.topic, part.value),
         particulars=details,
         key=part.topic,
-        confidence=rules.inferred_confidence,
+        confidence=draft.rules.inferred_confidence,
         evidence_count=max(1, len(part.files)),
         source=MemorySource.INFERRED,
-        updated_at=now,
+        updated_at=draft.now,
     )
     return memory
 

@@ -29,7 +29,7 @@ from xscore.pipeline.contradictions import (
     normalized,
     topic_of_key,
 )
-from xscore.platform.hashing import digest
+from xscore.platform.hashing import integer_id
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import Observation
 from xscore.settings import MemorySettings
@@ -160,7 +160,6 @@ def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) 
 
 COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
 """Kinds whose agreement across projects describes their user."""
-_OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
 
 
 class ObservationChanges(Struct, frozen=True):
@@ -185,10 +184,9 @@ def compare_observations(
     *,
     project: str,
     projects: Mapping[str, float],
-    now: float,
 ) -> ObservationChanges:
     """Compare this project's statements with the recorded ones; the actions are in the user's draft."""
-    said = {each.key: each for each in known if each.project == project}
+    said, now = {each.key: each for each in known if each.project == project}, user.now
     # where several memories speak of a key, what was decided counts, then the latest
     comparable = sorted(
         _comparable(repository), key=lambda memory: (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
@@ -209,19 +207,12 @@ def compare_observations(
     return ObservationChanges(project, tuple(new), ended, (*kept, *new), adopts, seen)
 
 
-def promote_preferences(
-    user: ConsolidationDraft,
-    changes: ObservationChanges,
-    rules: MemorySettings,
-    *,
-    forgotten: Collection[str],
-    now: float,
-) -> None:
+def promote_preferences(user: ConsolidationDraft, changes: ObservationChanges, *, forgotten: Collection[str]) -> None:
     """Promote what enough projects state to the user. forgotten: ids that were erased and must stay so."""
     by_topic: dict[str, list[Memory]] = defaultdict(list)
     for memory in _keyed(user):
         by_topic[topic_of_key(memory.key)].append(memory)
-    for found in promotions(changes.observed, len(changes.projects), rules):
+    for found in promotions(changes.observed, len(changes.projects), user.rules):
         choice = topic_of_key(found.key), normalized(found.value)
         about = by_topic[choice[0]]
         same = [each for each in about if _choice(each) == choice]
@@ -230,9 +221,9 @@ def promote_preferences(
         agreeing = next((each for each in same if each.status in LIVE), None)
         if agreeing is not None:
             if choice in changes.adopts:
-                _adopt(user, agreeing, rules, why)
+                _adopt(user, agreeing, why)
             continue
-        promoted = user_memory(found, now=now)
+        promoted = user_memory(found, now=user.now)
         # what the user said holds, though it may be archived by now, unless something newer took its place
         is_stated = any(is_user_stated(each) and each.status is not MemoryStatus.SUPERSEDED for each in about)
         # what was archived, itself or as what took its place, comes back only with more projects than it had then
@@ -256,20 +247,20 @@ def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
             user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
 
 
-def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, rules: MemorySettings) -> set[str]:
+def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges) -> set[str]:
     """Return the ids of preferences that none of the latest projects shares, except deliberate exceptions."""
     said: dict[str, dict[str, Observation]] = defaultdict(dict)
     for each in changes.observed:
         said[topic_of_key(each.key)][each.project] = each
     newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
-    found = set[str]()
+    found, most = set[str](), user.rules.drift_projects
     for memory in _keyed(user):
         choice = _choice(memory)
         about = said[choice[0]]
         shares = {name for name, each in about.items() if _choice(each) == choice}
         excepted = {name for name, each in about.items() if each.kind == Kind.DECISION and name not in shares}
-        latest = [name for name in newest_first if name not in excepted][: rules.drift_projects]
-        if len(latest) == rules.drift_projects and not shares.intersection(latest):
+        latest = [name for name in newest_first if name not in excepted][:most]
+        if len(latest) == most and not shares.intersection(latest):
             found.add(memory.id)
     return found
 
@@ -292,21 +283,21 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
 def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     return [
         memory
-        for memory in repository.in_layers(_OF_THE_REPOSITORY)
+        for memory in repository.of_scope("project")
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE
     ]
 
 
 def _keyed(user: ConsolidationDraft) -> list[Memory]:
     """Return the user layer's memories with keys."""
-    return [memory for memory in user.in_layers((Layer.USER,)) if memory.key]
+    return [memory for memory in user.of_scope("user") if memory.key]
 
 
-def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why: str) -> None:
+def _adopt(user: ConsolidationDraft, memory: Memory, why: str) -> None:
     """Count another project that follows an existing memory."""
     after = memory.confidence
     if not is_user_stated(memory):
-        after = changed_confidence(after, Signal.ADOPTION, rules.feedback)
+        after = changed_confidence(after, Signal.ADOPTION, user.rules.feedback)
     grown = replace(memory, evidence_count=memory.evidence_count + 1, confidence=after)
     user.change(ActionKind.PROMOTE, "user", grown, why=why)
 
@@ -325,9 +316,8 @@ def user_memory(found: Promotion, *, now: float) -> Memory:
     named = found.kind in NAMED and len(found.value.split()) <= VALUE_WORDS
     kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
     worded = f"Usually uses {found.value}."
-    is_read_back = normalized(choice_in_text(worded)) == normalized(
-        found.value
-    )  # else a second run would not agree with it
+    # else a second run would not agree with it
+    is_read_back = normalized(choice_in_text(worded)) == normalized(found.value)
     text = worded if named and is_read_back else found.value
     memory, _ = memory_writer.make_memory(
         layer=Layer.USER,
@@ -335,7 +325,7 @@ def user_memory(found: Promotion, *, now: float) -> Memory:
         title=f"{found.key}: {found.value}",
         text=text,
         entity=entity_for_key(Layer.USER, found.key),
-        ordinal=int(digest("said", found.key, text)[:15], 16),
+        ordinal=integer_id("said", found.key, text),
         key=found.key,
         scope=MemoryScope.GLOBAL,
         confidence=found.confidence,
