@@ -33,13 +33,8 @@ Work = Callable[["Call"], Coroutine[Any, Any, dict[str, Any]]]
 """Does a call and returns its result."""
 
 
-class CallOutcome(Struct, frozen=True):
-    """How a call ended."""
-
-    result: dict[str, Any] | None = None
-    error: XscoreError | None = None
-    is_bug: bool = False
-    """It failed with an error that is not an XscoreError."""
+CallOutcome = dict[str, Any] | XscoreError | None
+"""How a call ended: its result or its error; None: it was cancelled, or failed by a bug."""
 
 
 class Call:
@@ -95,14 +90,14 @@ class Call:
         with self._lock:
             self._stop = lambda: None
         if task.cancelled():
-            return CallOutcome()
+            return None
         error = task.exception()
         if error is None:
-            return CallOutcome(task.result())
+            return task.result()
         known = find_xscore_error(error)
         if known is None:
             sys.stderr.write(f"xscore mcp: internal error: {type(error).__name__}: {error}\n")
-        return CallOutcome(error=known, is_bug=known is None)
+        return known
 
 
 class CallLanes:
@@ -142,7 +137,7 @@ class CallLanes:
 
     def _run(self, waiting: "SimpleQueue[Call | None]") -> None:
         while (call := waiting.get()) is not None:
-            outcome = CallOutcome() if call.is_cancelled else call.run()
+            outcome = None if call.is_cancelled else call.run()
             self._ended.put((call, outcome))
             self._wake()
             if waiting.empty():

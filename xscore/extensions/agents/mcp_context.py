@@ -50,11 +50,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 class ContextArguments(Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of `context`."""
 
-    task: Annotated[str, Meta(min_length=1, max_length=20_000)]
-    paths: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...], Meta(max_length=100)] = ()
-    errors: Annotated[str, Meta(max_length=200_000)] = ""
-    max_tokens: Annotated[int, Meta(ge=200, le=50_000)] | None = None
-    deadline_s: Annotated[float, Meta(ge=1, le=600)] | None = None
+    task: Annotated[
+        str,
+        Meta(min_length=1, max_length=20_000, description="What you want to do or know, as a sentence or more."),
+    ]
+    paths: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=1_000)], ...],
+        Meta(max_length=100, description="Only these files, folders or globs, relative to the root."),
+    ] = ()
+    errors: Annotated[str, Meta(max_length=200_000, description="Error output or a stack trace, as it was shown.")] = ""
+    max_tokens: Annotated[int, Meta(ge=200, le=50_000, description="Size of the answer.")] | None = None
+    deadline_s: Annotated[float, Meta(ge=1, le=600, description="Seconds to wait at most.")] | None = None
 
 
 class ToolResult(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.json_lines import decode_agent_json
 
@@ -58,25 +59,22 @@ class Message(Struct, frozen=True):
 
 
 class Envelope(Struct, frozen=True):
-    """What a request tells about its client."""
+    """What a request, or `initialize` before it, tells about its client."""
 
-    is_modern: bool
+    version: str = HANDSHAKE_VERSIONS[-1]
     capabilities: Mapping[str, Any] = {}
-    version: str = MODERN_VERSION
     progress_token: RequestId | None = None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is of the later era, without a handshake."""
+        return self.version == MODERN_VERSION
 
     @property
     def takes_tasks(self) -> bool:
         """Whether the client accepts a task in place of a result (in the handshake era it requests one itself)."""
         extensions = self.capabilities.get("extensions")
         return self.is_modern and isinstance(extensions, dict) and TASKS_EXTENSION in extensions
-
-
-class Handshake(Struct, frozen=True):
-    """What `initialize` agreed on."""
-
-    version: str
-    capabilities: Mapping[str, Any]
 
 
 class _Wire(Struct):
@@ -116,7 +114,7 @@ def _readable_id(value: object) -> RequestId | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def read_envelope(message: Message, handshake: Handshake | None) -> Envelope | Refusal:
+def read_envelope(message: Message, handshake: Envelope | None) -> Envelope | Refusal:
     """Return the era and the client's capabilities for a request. handshake: None before `initialize`."""
     meta = message.params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -127,8 +125,7 @@ def read_envelope(message: Message, handshake: Handshake | None) -> Envelope | R
     if handshake is None and message.method != "ping":
         said = f"Send `initialize` first, or put {VERSION_KEY} and {CAPABILITIES_KEY} in `_meta`."
         return Refusal(INVALID_PARAMS, said)
-    version, capabilities = (handshake.version, handshake.capabilities) if handshake else (HANDSHAKE_VERSIONS[-1], {})
-    return Envelope(is_modern=False, capabilities=capabilities, version=version, progress_token=token)
+    return replace(handshake or Envelope(), progress_token=token)
 
 
 def _modern_envelope(meta: Mapping[str, Any], token: RequestId | None) -> Envelope | Refusal:
@@ -139,15 +136,15 @@ def _modern_envelope(meta: Mapping[str, Any], token: RequestId | None) -> Envelo
     if version != MODERN_VERSION:
         data = {"supported": [MODERN_VERSION], "requested": version}
         return Refusal(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    return Envelope(is_modern=True, capabilities=capabilities, progress_token=token)
+    return Envelope(version, capabilities, token)
 
 
-def negotiate(params: Mapping[str, Any]) -> Handshake | Refusal:
+def negotiate(params: Mapping[str, Any]) -> Envelope | Refusal:
     """Read `initialize`: agree on the client's version if it is supported, else on the latest with a handshake."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities", {})
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         return Refusal(INVALID_PARAMS, "`initialize` needs protocolVersion and capabilities.")
-    return Handshake(version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1], capabilities)
+    return Envelope(version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1], capabilities)
 
 
 def response(

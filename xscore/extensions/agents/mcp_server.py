@@ -29,7 +29,6 @@ from xscore.extensions.agents.mcp_protocol import (
     TASKS_EXTENSION,
     TASKS_VERSION,
     Envelope,
-    Handshake,
     Message,
     Refusal,
     RequestId,
@@ -58,7 +57,6 @@ from xscore.extensions.agents.mcp_tools import (
     failure_result,
     offered_tools,
     read_receipt_resource,
-    receipt_uri,
 )
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.text import join_sentences
@@ -81,9 +79,11 @@ class McpServer:
     """Serves one client until it leaves."""
 
     def __init__(
-        self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Handshake | None = None
+        self, wire: StdioWire, place: Workplace, *, everything: bool, handshake: Envelope | None = None
     ) -> None:
         """everything: offer all tools, not just `context`. handshake: the one from before a renewal."""
+        from importlib.metadata import version
+
         self.renews = False  # true only where the process is the server's own
         self._wire, self._place = wire, place
         self._tools = offered_tools(everything=everything)
@@ -98,8 +98,9 @@ class McpServer:
         self._tasks = TaskTable()
         self._awaiting: dict[RequestId, tuple[TaskRecord, Envelope]] = {}
         """Requests that get their answer when a task ends."""
-        self._server = {"name": "xscore", "title": "xscore", "version": _own_version()}
+        self._server = {"name": "xscore", "title": "xscore", "version": version("xscore")}
         self._methods: dict[str, Callable[[Message, Envelope], Result]] = {
+            "initialize": self._initialize,
             "ping": lambda _message, _envelope: {},
             "server/discover": self._discover,
             "tools/list": self._list_tools,
@@ -157,46 +158,40 @@ class McpServer:
                 call.cancel()
 
     def _request(self, message: Message, request_id: RequestId) -> None:
-        if message.method == "initialize":
-            self._initialize(message, request_id)
-            return
-        envelope = read_envelope(message, self._handshake)
+        envelope = Envelope() if message.method == "initialize" else read_envelope(message, self._handshake)
         if isinstance(envelope, Refusal):
-            self._wire.send(refuse(envelope, request_id))
-            return
+            self._answer(request_id, envelope, Envelope())
+        else:
+            self._answer(request_id, self._result(message, request_id, envelope), envelope)
+
+    def _result(self, message: Message, request_id: RequestId, envelope: Envelope) -> Result:
         if request_id in {*self._calls, *self._awaiting}:
-            self._wire.send(refuse(Refusal(INVALID_REQUEST, "A request with this id is still open."), request_id))
-            return
+            return Refusal(INVALID_REQUEST, "A request with this id is still open.")
         method = self._methods.get(message.method)
         if method is None or not _is_of_era(message.method, envelope):
-            self._wire.send(refuse(Refusal(METHOD_NOT_FOUND, "Method not found"), request_id))
-            return
-        result = method(message, envelope)
-        if result is not None:
-            self._answer(request_id, result, envelope)
+            return Refusal(METHOD_NOT_FOUND, "Method not found")
+        return method(message, envelope)
 
-    def _answer(self, request_id: RequestId, result: Mapping[str, Any] | Refusal, envelope: Envelope) -> None:
+    def _answer(self, request_id: RequestId, result: Result, envelope: Envelope) -> None:
         if isinstance(result, Refusal):
             self._wire.send(refuse(result, request_id))
-        else:
+        elif result is not None:
             self._wire.send(response(request_id, result, envelope, self._server))
 
-    def _initialize(self, message: Message, request_id: RequestId) -> None:
+    def _initialize(self, message: Message, _envelope: Envelope) -> Result:
         found = negotiate(message.params)
         if isinstance(found, Refusal):
-            self._wire.send(refuse(found, request_id))
-            return
+            return found
         self._handshake = found
         capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
         if found.version == TASKS_VERSION:
             capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
-        result = {
+        return {
             "protocolVersion": found.version,
             "capabilities": capabilities,
             "serverInfo": self._server,
             "instructions": SERVER_INSTRUCTIONS,
         }
-        self._answer(request_id, result, Envelope(is_modern=False))
 
     def _discover(self, _message: Message, envelope: Envelope) -> Result:
         found = {
@@ -219,29 +214,22 @@ class McpServer:
         if as_task and not tool.is_long:
             return Refusal(METHOD_NOT_FOUND, f"`{tool.name}` cannot run as a task.")
         call = Call(message, envelope, tool.work(self._place, message.params.get("arguments")), lane=tool.lane)
-        if as_task:
-            task = self._tasks.add(call, keep_ms=message.params["task"].get("ttl"))
-            self._start(call)
-            return {"task": task.to_wire(envelope)}
-        self._calls[call.request_id] = call
+        task = self._tasks.add(call, keep_ms=message.params["task"].get("ttl")) if as_task else None
         self._start(call)
-        return None
+        return {"task": task.to_wire(envelope)} if task else None
 
     def _read_resource(self, message: Message, envelope: Envelope) -> Result:
-        try:
-            uri = receipt_uri(message.params.get("uri"))
-        except UsageError as error:
-            return _resource_refusal(error, envelope)
-
         async def work(_call: Call) -> dict[str, Any]:
-            return cacheable(read_receipt_resource(self._place, uri), envelope, scope="private")
+            found = read_receipt_resource(self._place, message.params.get("uri"))
+            return cacheable(found, envelope, scope="private")
 
-        call = Call(message, envelope, work)
-        self._calls[call.request_id] = call
-        self._start(call)
+        self._start(Call(message, envelope, work))
         return None
 
     def _start(self, call: Call) -> None:
+        """Begin a call; its answer comes later, unless it is a task's."""
+        if not call.task_id:
+            self._calls[call.request_id] = call
         self._at_work.add(call)
         self._lanes.start(call)
 
@@ -349,26 +337,16 @@ def _is_of_era(method: str, envelope: Envelope) -> bool:
 
 
 def _result_of(call: Call, outcome: CallOutcome) -> dict[str, Any] | Refusal:
-    if outcome.result is not None:
-        return outcome.result
-    if outcome.error is None:
+    if outcome is None:
         return Refusal(INTERNAL_ERROR, "Internal error; see the server's standard error.")
+    if not isinstance(outcome, XscoreError):
+        return outcome
     if call.request.method == "tools/call":
-        return failure_result(outcome.error)
-    return _resource_refusal(outcome.error, call.envelope)
-
-
-def _resource_refusal(error: XscoreError, envelope: Envelope) -> Refusal:
+        return failure_result(outcome)
     code = INTERNAL_ERROR
-    if isinstance(error, NothingMatched | UsageError):
-        code = INVALID_PARAMS if envelope.is_modern else RESOURCE_NOT_FOUND
-    return Refusal(code, join_sentences(error.message, error.hint))
-
-
-def _own_version() -> str:
-    from importlib.metadata import version
-
-    return version("xscore")
+    if isinstance(outcome, NothingMatched | UsageError):
+        code = INVALID_PARAMS if call.envelope.is_modern else RESOURCE_NOT_FOUND
+    return Refusal(code, join_sentences(outcome.message, outcome.hint))
 
 
 @command(JUDGE, SELECTION, MAX_USD)

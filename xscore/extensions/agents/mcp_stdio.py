@@ -25,7 +25,7 @@ from msgspec import Struct
 
 import xscore
 from xscore.extensions.agents.background import safe_environment
-from xscore.extensions.agents.mcp_protocol import Handshake
+from xscore.extensions.agents.mcp_protocol import Envelope
 from xscore.platform.errors import UsageError
 
 MOST_LINE_BYTES = 4_000_000
@@ -153,7 +153,7 @@ class ServerState(Struct, frozen=True):
 
     in_fd: int
     out_fd: int
-    handshake: Handshake | None
+    handshake: Envelope | None
     overrides: Mapping[str, Any]
     """Settings given as options."""
     everything: bool
