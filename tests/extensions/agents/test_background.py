@@ -30,7 +30,7 @@ from xscore.store.store import Store
 
 def wake(root: Path) -> bool:
     """Wake the background process of a repository."""
-    return wake_background(root / ".xscore", root)
+    return wake_background(find_root(root))
 
 
 def tasks_left(connection: sqlite3.Connection, *, now: float = 0.0) -> set[str]:

@@ -72,7 +72,7 @@ async def test_it_finishes_a_turn_that_a_hook_left(flock: Path, host: DecisionSe
     host.latency_s = 3.0  # the watching process may be asking before it is 0 again
     turn = (await ask_within(flock, 0.4)).turn_id
     host.latency_s = 0.0
-    assert wake_background(flock / ".xscore", flock)
+    assert wake_background(find_root(flock))
     assert status(flock).pid == process.pid
     wait_until(lambda: rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)])
     second = watch()
@@ -99,7 +99,7 @@ async def test_a_stop_has_what_was_edited_judged_again(flock: Path, host: Decisi
     host.judged.clear()
     (flock / "f08.py").write_text("def sheep_8() -> int:\n    return 80\n")
     for judges_changes in (True, False):
-        assert wake_background(flock / ".xscore", flock, judges_changes=judges_changes)
+        assert wake_background(find_root(flock), judges_changes=judges_changes)
         wait_until(lambda: not processes_in(flock))
     assert dict(host.judged) == {"f08.py::sheep_8": 1}
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from xscore.cache.background_lease import lend_lease, read_background
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
-from xscore.platform.paths import STORE_FILE, user_config_file, user_data_dir
+from xscore.platform.paths import RepositoryRoot, user_config_file, user_data_dir
 from xscore.platform.processes import random_hex
 from xscore.store import opening
 from xscore.store.index_rows import write_meta
@@ -36,33 +36,31 @@ CONTENDED_MS = 250
 """How long to wait once more: the process holding the store may be starting the background process."""
 
 
-def wake_background(
-    store_dir: Path, root: Path, *, settings: "Settings | None" = None, judges_changes: bool = False
-) -> bool:
-    """Start the background process of the store in this folder; return whether one runs now. Never raises, never waits.
+def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None, judges_changes: bool = False) -> bool:
+    """Start the background process of this repository; return whether one runs now. Never raises, never waits.
 
-    root: the repository's root. settings: the caller's; None reads them from their files. judges_changes: also judge
-    again, for open threads, what has changed. Does nothing if the store is missing or is not trusted by this user.
+    settings: the caller's; None reads them from their files. judges_changes: also judge again, for open threads, what
+    has changed. Does nothing if the store is missing or is not trusted by this user.
     """
     try:
-        chosen = settings or _settings_of(root)
+        chosen = settings or _settings_of(root.path)
         data_dir = user_data_dir(chosen.store.user_data_dir)
-        if not (opening.has_store(store_dir) and root.is_dir()):
+        if not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
-        opening.refuse_links(store_dir)
-        if not (chosen.store.trust or opening.is_trusted(store_dir, user_data_dir=data_dir)):
+        opening.refuse_links(root.store_dir)
+        if not (chosen.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
             try:
-                with closing(database.open_unchecked(store_dir / STORE_FILE, keys)) as connection:
+                with closing(database.open_unchecked(root.store_file, keys)) as connection:
                     connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
-                    _start_if_none_runs(connection, root, judges_changes=judges_changes)
+                    _start_if_none_runs(connection, root.path, judges_changes=judges_changes)
                     return True
             except StoreError as error:
                 if not database.is_busy(error):
                     raise
-        _spawn(random_hex(8), root)
+        _spawn(random_hex(8), root.path)
         return True
     except (StoreError, UsageError, sqlite3.Error, OSError):
         return False

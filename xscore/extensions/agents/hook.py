@@ -51,9 +51,9 @@ def hook(*, event: str, client: str | None, flags: Flags) -> int:
     run = _HookRun(event, client or "", flags)
     error = error_of(run.answer)
     run.watchdog.stop()
+    run.add("")
     if error is not None:
         run.fail(error)
-    run.streams.answer(run.nothing())
     return 0
 
 
@@ -167,15 +167,14 @@ class _HookRun(Struct):
         self.state_file = hook_state_file(root, user_data_dir(own.store.user_data_dir))
         self.watchdog.until = self._must_end_at(own.agents, idle_s=idle_s)
         thread = session_thread(message, self.client)
-        self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self._add)
+        self.call = HookCall(message, self.client, thread, root, loaded, self.state_file, self.add)
         problem = work(self.call)
-        self.streams.answer(self.nothing())
+        self.add("")
         failure = describe_failure(self.event, problem, at=time.time()) if problem else None
         note_end(self.state_file, failure=failure, session=thread, text=self.call.said)
 
     def fail(self, error: BaseException) -> None:
         """Print one line on what went wrong, and store it for `xscore status`."""
-        self.streams.answer(self.nothing())
         if isinstance(error, KeyboardInterrupt):  # the agent cancelled the hook
             return
         self._write_failure(error)
@@ -186,18 +185,12 @@ class _HookRun(Struct):
         self.slowness = min(MAX_SLOWNESS, max(self.slowness, found))
         return STARTED_AT + agents.hook_deadline_s + GRACE_S * self.slowness
 
-    def nothing(self) -> bytes:
-        """Return the output that adds nothing."""
-        return b"{}\n" if self.client == "gemini" else b""
-
-    def _add(self, text: str) -> None:
+    def add(self, text: str) -> None:
+        """Answer with a text that joins the agent's context; later answers are ignored. An empty one adds nothing."""
         self.streams.answer(addition(text, event=self.event, client=self.client))
 
     def _end_in_time(self) -> None:
-        if self.call is not None and self.call.notice:
-            self._add(self.call.notice)
-        else:
-            self.streams.answer(self.nothing())
+        self.add(self.call.notice if self.call else "")
 
     def _record_lateness(self) -> None:
         if self.call is None or not self.call.notice:

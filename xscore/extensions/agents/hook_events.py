@@ -70,12 +70,11 @@ class HookCall(Struct):
         self.said = text
         self.say(text)
 
-    def wake(self, *, judges_changes: bool = False) -> bool:
+    def wake(self, *, judges_changes: bool = False) -> None:
         """Let the background process finish the rest, and judge changes again if asked to."""
         from xscore.extensions.agents.background import wake_background  # most prompts leave nothing
 
-        place = self.root
-        return wake_background(place.store_dir, place.path, settings=self.settings, judges_changes=judges_changes)
+        wake_background(self.root, settings=self.settings, judges_changes=judges_changes)
 
 
 def before_prompt(call: HookCall) -> str:

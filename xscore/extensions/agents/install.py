@@ -67,11 +67,10 @@ class Target(Struct, frozen=True):
     scope: Scope
     base: Path
     """The home folder or the project's root."""
-    environ: Mapping[str, str]
 
     def place(self, name: str) -> Path:
         """Return the path of a client's file. Raises UsageError if a link leads out of the base folder."""
-        base, folder = self.base, self.environ.get(self.client.folder_variable or " ", "").strip()
+        base, folder = self.base, os.environ.get(self.client.folder_variable or " ", "").strip()
         if self.scope == "user" and folder:
             base, name = self._expanded(folder), name.removeprefix(f"{self.client.folder}/")
         path, real = base / name, os.path.realpath(base)
@@ -156,11 +155,6 @@ class _Form(Struct, frozen=True):
         return list(self.labels) if is_there else []
 
 
-def target(client: str, scope: Scope, *, home: Path, root: Path, environ: Mapping[str, str]) -> Target:
-    """Return the target for a client and a scope."""
-    return Target(CLIENTS[client], scope, home if scope == "user" else root, environ)
-
-
 def plan_install(target: Target) -> list[FileEdit]:
     """Plan the changes that install xscore. Raises UsageError for a file that cannot be edited."""
     edits = []
@@ -192,24 +186,20 @@ def plan_removal(target: Target) -> list[FileEdit]:
             continue
         after = form.removed(before)
         changed = form.text and after is not None and before.startswith(_OURS)
-        edits.append(
-            FileEdit(form.path, before, after, form.labels, "edited since: delete it by hand" if changed else "")
-        )
+        note = "edited since: delete it by hand" if changed else ""
+        edits.append(FileEdit(form.path, before, after, form.labels, note))
     return edits
 
 
 def installed_entries(target: Target) -> dict[Path, list[str]]:
     """Return the labels of our entries by file. Raises UsageError for a file that cannot be read."""
-    found = {}
-    for form in _forms(target):
-        data = _read(form.path)
-        if data is not None:
-            found[form.path] = form.present(data)
+    found = {form.path: form.present(data) for form in _forms(target) if (data := _read(form.path)) is not None}
     return {path: labels for path, labels in found.items() if labels}
 
 
 def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
     """Write planned changes. Raises UsageError for a file that changed since, or that cannot be written."""
+    new_mode = _PRIVATE if base == Path.home() else 0o666
     for edit in edits:
         if edit.action == "unchanged":
             continue
@@ -219,17 +209,13 @@ def write_edits(edits: Sequence[FileEdit], base: Path) -> None:
             edit.path.unlink()
             _remove_empty_folders(edit.path.parent, base)
             continue
-        mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.before is not None else _new_mode(base)
+        mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.before is not None else new_mode
         try:
             edit.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = f"cannot create {edit.path.parent}: {error.strerror}"
             raise UsageError(why, hint="Create the folder, or give the other --scope.") from error
         write_atomically(edit.path, edit.after, mode=mode)
-
-
-def _new_mode(base: Path) -> int:
-    return _PRIVATE if base == Path.home() else 0o666
 
 
 def _remove_empty_folders(folder: Path, base: Path) -> None:
@@ -342,7 +328,7 @@ def list_agents(flags: Flags) -> None:
 
 
 def _target(client: str, scope: Scope) -> Target:
-    return target(client, scope, home=Path.home(), root=find_root(Path.cwd()).path, environ=os.environ)
+    return Target(CLIENTS[client], scope, Path.home() if scope == "user" else find_root(Path.cwd()).path)
 
 
 def _diff(edits: Sequence[FileEdit]) -> str:

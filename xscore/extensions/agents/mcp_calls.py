@@ -168,17 +168,17 @@ class TaskRecord(Struct):
         """Whether it has ended."""
         return self.status != "working"
 
-    def finish(self, result: dict[str, Any] | Refusal, *, now: float) -> None:
+    def finish(self, result: dict[str, Any] | Refusal) -> None:
         """Record its result, unless it was cancelled."""
         if self.is_over:
             return
         failed = isinstance(result, Refusal) or (result.get("isError") and not self.call.envelope.is_modern)
-        self.status, self.result, self.changed_at = "failed" if failed else "completed", result, now
+        self.status, self.result, self.changed_at = "failed" if failed else "completed", result, time.time()
 
-    def cancel(self, *, now: float) -> None:
-        """Stop its call, unless it has ended. now: Unix seconds."""
+    def cancel(self) -> None:
+        """Stop its call, unless it has ended."""
         if not self.is_over:
-            self.status, self.changed_at = "cancelled", now
+            self.status, self.changed_at = "cancelled", time.time()
             self.call.cancel()
 
     def to_wire(self, envelope: Envelope) -> dict[str, Any]:
@@ -219,15 +219,15 @@ class TaskTable:
     @property
     def any_known(self) -> bool:
         """Whether any task is kept that a client may still ask for."""
-        self._forget(time.time())
+        self._forget()
         return bool(self._tasks)
 
     def add(self, call: Call, *, keep_ms: object = None) -> TaskRecord:
         """Make a task for a call. keep_ms: how long the client wants it kept; not trusted, so of any type."""
-        now = time.time()
-        self._forget(now)
+        self._forget()
         wished = keep_ms if isinstance(keep_ms, int | float) and not isinstance(keep_ms, bool) else KEEP_MS
         kept = int(min(MOST_KEEP_MS, max(LEAST_KEEP_MS, wished)))
+        now = time.time()
         task = TaskRecord(random_hex(16), call, kept, began_at=now, changed_at=now)
         call.task_id = task.id
         self._tasks[task.id] = task
@@ -235,12 +235,12 @@ class TaskTable:
 
     def find(self, task_id: object) -> TaskRecord | None:
         """Return the task with this id; None if it is unknown or has expired."""
-        self._forget(time.time())
+        self._forget()
         return self._tasks.get(task_id) if isinstance(task_id, str) else None
 
-    def _forget(self, now: float) -> None:
+    def _forget(self) -> None:
         over = [task for task in self._tasks.values() if task.is_over]
-        stale = [task for task in over if now > task.began_at + task.keep_ms / 1000]
+        stale = [task for task in over if time.time() > task.began_at + task.keep_ms / 1000]
         surplus = over[: max(0, len(self._tasks) - MOST_TASKS)]
         for task in (*stale, *surplus):
             self._tasks.pop(task.id, None)

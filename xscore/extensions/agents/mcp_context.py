@@ -151,8 +151,10 @@ async def find_context(place: Workplace, given: ContextArguments, call: Call) ->
         text = _text(pipeline, answer, given)
         is_cut = bool(answer.files_left) or UnjudgedCause.DEADLINE in answer.unjudged.by_cause
         if is_cut and not call.is_cancelled:
-            _finish_later(pipeline)
-    return ToolResult(text, _about(answer), is_error=_nothing_found_out(answer))
+            wake_background(pipeline.parts.root, settings=pipeline.parts.settings)
+    # an error where nothing was judged, by a model or by words: a cap, say, had no room for a single call
+    nothing = answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
+    return ToolResult(text, _about(answer), is_error=nothing)
 
 
 def refuse_unlikely_root(root: RepositoryRoot) -> None:
@@ -212,11 +214,6 @@ def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:
     return bundle + notes
 
 
-def _nothing_found_out(answer: Answer) -> bool:
-    """Whether nothing was judged, by a model or by words: a cap, say, had no room for a single call."""
-    return answer.coverage.unjudged == answer.coverage.candidates > 0 and not answer.ranked_by
-
-
 def _about(answer: Answer) -> dict[str, Any]:
     return {
         "turn": answer.turn_id,
@@ -227,8 +224,3 @@ def _about(answer: Answer) -> dict[str, Any]:
             for one in answer.selected
         ],
     }
-
-
-def _finish_later(pipeline: "Pipeline") -> None:
-    parts = pipeline.parts
-    wake_background(parts.root.store_dir, parts.root.path, settings=parts.settings)

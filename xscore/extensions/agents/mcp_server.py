@@ -8,7 +8,7 @@ version allowed, is refused, as the official SDKs do.
 
 import sys
 from collections.abc import Callable, Mapping
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 import click
@@ -253,7 +253,7 @@ class McpServer:
             return task
         if task.is_over and not envelope.is_modern:
             return Refusal(INVALID_PARAMS, f"The task is {task.status}; it cannot be cancelled.")
-        task.cancel(now=time())
+        task.cancel()
         self._answer_waiting(task)
         return {} if envelope.is_modern else task.to_wire(envelope)
 
@@ -294,7 +294,7 @@ class McpServer:
         result = _result_of(call, outcome)
         task = self._tasks.find(call.task_id)
         if task is not None:
-            task.finish(result, now=time())
+            task.finish(result)
             self._answer_waiting(task)
         elif not call.is_cancelled:
             del self._calls[call.request_id]
@@ -366,7 +366,7 @@ def mcp(tools: str, folder: str, flags: Flags) -> None:
         place = find_workplace(flags, folder)
         server = McpServer(StdioWire.claim_standard_streams(), place, everything=tools == "all")
         if has_store(place.root.store_dir):  # the index is up to date before the first call
-            wake_background(place.root.store_dir, place.root.path)
+            wake_background(place.root)
     else:
         place = find_workplace(replace(flags, overrides=kept.overrides))
         wire = StdioWire(kept.in_fd, kept.out_fd)
