@@ -8,7 +8,7 @@ import pytest
 
 from xscore.indexer.languages import language_of
 from xscore.indexer.modules import ModuleIndex, module_reference
-from xscore.store.link_rows import DecodedMentions
+from xscore.store.encoded_files import FileMentions
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ PATHS = """
 
 def module_index(paths: Iterable[str]) -> ModuleIndex:
     """Return an index of these files, none of which names a module."""
-    return ModuleIndex({path: language_of(path).name for path in paths}, lambda _path: DecodedMentions())
+    return ModuleIndex({path: language_of(path).name for path in paths}, lambda _path: FileMentions())
 
 
 MODULES = module_index(PATHS)

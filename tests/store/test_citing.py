@@ -10,7 +10,7 @@ from tests.store.cited import CODE, decide, refresh, write
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_digest
-from xscore.records.memory import Citation, FileStamp, IndexedFile, Kind, Layer
+from xscore.records.memory import Citation, FileStamp, Kind, Layer
 from xscore.store import file_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.evidence import WHOLE_FILE, FileLines, parse_citation
@@ -76,9 +76,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     )
     stamp = FileStamp("src/a.py", 1, 1, file_digest(CODE.encode()), "python")
     with database.transaction(store.connection):
-        file_rows.replace_files(
-            store.connection, [encode_file(IndexedFile(stamp=stamp, memories=(entity,), mentions=()))], ()
-        )
+        file_rows.replace_files(store.connection, [encode_file(stamp, [entity])], ())
     whole, span = FileLines(CODE.encode()).hash(WHOLE_FILE), FileLines(CODE.encode()).hash((4, 5))
     for given_, expected in {
         "src/a.py": Citation("src/a.py", 0, 0, whole),

@@ -7,7 +7,7 @@ from tests.store.conftest import function
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import file_id
-from xscore.records.memory import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, MemorySource, Relation
+from xscore.records.memory import Citation, Edge, FileStamp, Kind, Layer, MemorySource, Relation
 from xscore.store import evidence, file_rows, link_rows, memory_writer
 from xscore.store.encoded_files import encode_file
 from xscore.store.graph import LinkGraph, ReachedNode
@@ -24,12 +24,9 @@ def graph(store: Store) -> LinkGraph:
 def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
     """Index files with these entities; `path::entity` -> id."""
     memories = {path: tuple(function(name, path=path) for name in names) for path, names in files.items()}
-    indexed = [
-        IndexedFile(stamp=FileStamp(path, 1, 1, "h", "python"), memories=made, mentions=())
-        for path, made in memories.items()
-    ]
+    indexed = [encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in memories.items()]
     with database.transaction(store.connection):
-        file_rows.replace_files(store.connection, list(map(encode_file, indexed)), ())
+        file_rows.replace_files(store.connection, indexed, ())
     return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
 
 

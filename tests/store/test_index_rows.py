@@ -8,9 +8,9 @@ import pytest
 
 from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
-from xscore.records.memory import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import Edge, FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import file_rows, index_rows, link_rows, memory_writer
-from xscore.store.encoded_files import encode_file
+from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.opening import connect_store
 
 
@@ -30,17 +30,17 @@ def entity(path: str, name: str, text: str = "x") -> Memory:
     return memory
 
 
-def file(path: str, *memories: Memory, mentions: tuple[Mention, ...] = ()) -> IndexedFile:
+def file(path: str, *memories: Memory, mentions: tuple[Mention, ...] = ()) -> EncodedFile:
     """An indexed file."""
-    return IndexedFile(stamp=FileStamp(path, 1, 2, "h", "python"), memories=memories, mentions=mentions)
+    return encode_file(FileStamp(path, 1, 2, "h", "python"), memories, mentions)
 
 
 def replace(
-    connection: sqlite3.Connection, *files: IndexedFile, removed: tuple[str, ...] = ()
+    connection: sqlite3.Connection, *files: EncodedFile, removed: tuple[str, ...] = ()
 ) -> index_rows.IndexChanges:
     """Replace files in a transaction."""
     with transaction(connection):
-        return file_rows.replace_files(connection, list(map(encode_file, files)), removed)
+        return file_rows.replace_files(connection, files, removed)
 
 
 def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.store.conftest import function
 from xscore.platform import database
-from xscore.records.memory import CodeFacts, FileStamp, IndexedFile, Kind, Memory
+from xscore.records.memory import CodeFacts, FileStamp, Kind, Memory
 from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.naming import find_named, near_names, unknown_name
@@ -39,12 +39,9 @@ MEMORIES = (
 def indexed(store: Store) -> Store:
     """A store with a few files and their entities."""
     by_file = {path: tuple(one for one in MEMORIES if one.path == path) for path in {one.path for one in MEMORIES}}
-    files = [
-        IndexedFile(stamp=FileStamp(path, 1, 1, "h", "python"), memories=made, mentions=())
-        for path, made in by_file.items()
-    ]
+    files = [encode_file(FileStamp(path, 1, 1, "h", "python"), made) for path, made in by_file.items()]
     with database.transaction(store.connection):
-        file_rows.replace_files(store.connection, list(map(encode_file, files)), ())
+        file_rows.replace_files(store.connection, files, ())
     return store
 
 

@@ -20,7 +20,7 @@ from xscore.platform.files import FileRefused, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.records.memory import Excluded, FileStamp
 from xscore.store import index_rows, link_rows
-from xscore.store.encoded_files import EncodedFile, in_batches
+from xscore.store.encoded_files import EncodedFile, FileMentions, in_batches
 from xscore.store.file_rows import TotalChanges, change_totals, file_names, replace_files
 from xscore.store.mention_links import relink_mentions
 from xscore.store.written_rows import last_name, module_names
@@ -216,11 +216,11 @@ def _reaching(connection: sqlite3.Connection, path: str, names: set[str]) -> Ite
 
 def _all_names(connection: sqlite3.Connection, languages: Mapping[str, str]) -> NameIndex:
     """Read all definitions and mentions at once."""
-    mentions, in_file, named = link_rows.mentions_of(connection, None), _Rows(list), _Rows(list)
+    mentions, in_file, named = link_rows.all_mentions(connection), _Rows(list), _Rows(list)
     for row in link_rows.entity_rows(connection):
         in_file[row.path].append(row)
         named[last_name(row.entity)].append(row)
-    nothing = link_rows.DecodedMentions()
+    nothing = FileMentions()
     return NameIndex(languages, lambda path: mentions.get(path, nothing), in_file.__getitem__, named.__getitem__)
 
 
@@ -228,7 +228,7 @@ def _looked_up_names(connection: sqlite3.Connection, languages: Mapping[str, str
     """Read the definitions and mentions that are asked for."""
     return NameIndex(
         languages,
-        lambda path: link_rows.mentions_of(connection, (path,))[path],
+        partial(link_rows.file_mentions, connection),
         partial(link_rows.entities_in, connection),
         partial(link_rows.entities_named, connection),
     )

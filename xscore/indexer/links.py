@@ -30,7 +30,8 @@ from xscore.indexer.languages import family_of, is_test_path, language_named
 from xscore.indexer.modules import ModuleIndex, folder_of
 from xscore.platform.hashing import file_id
 from xscore.records.memory import BLOCK_NAME, Edge, Kind, Mention, Relation
-from xscore.store.link_rows import DecodedMentions, EntityRow
+from xscore.store.encoded_files import FileMentions
+from xscore.store.link_rows import EntityRow
 from xscore.store.written_rows import last_name, tested_name
 
 REEXPORT_STEPS = 5
@@ -48,7 +49,7 @@ class NameIndex(ModuleIndex):
     def __init__(
         self,
         languages: Mapping[str, str],
-        mentions: Callable[[str], DecodedMentions],
+        mentions: Callable[[str], FileMentions],
         in_file: Callable[[str], Iterable[EntityRow]],
         named: Callable[[str], Iterable[EntityRow]],
     ) -> None:
@@ -71,7 +72,7 @@ class NameIndex(ModuleIndex):
         edges = [_belonging(target, own) for target in by_id.values() if not target.entity.startswith(BLOCK_NAME)]
         edges += self._test_of(path)
         targets: dict[tuple[str, str], list[EntityRow | str]] = {}
-        for mention in self._mentions(path):
+        for mention in self._mentions(path).of(path):
             said = mention.name, mention.hint
             if said not in targets:
                 targets[said] = self._targets(*said, path)
@@ -209,7 +210,7 @@ class NameIndex(ModuleIndex):
         """Whether a file may hold objects of another: in Go, of its own package and of those it imports."""
         if not self._has_packages(path):
             return True
-        imported = (self._package(_module_of(one)) for one in self._mentions(path).imports)
+        imported = (self._package(_module_of(hint)) for _, hint in self._mentions(path).imports)
         return folder_of(other) in {folder_of(path), *imported}
 
     def _method(self, owner: str, name: str, path: str, *, is_own: bool) -> EntityRow | None:
@@ -239,11 +240,11 @@ class NameIndex(ModuleIndex):
         return None
 
     def _find_stars(self, path: str) -> list[str]:
-        return [self.resolve(_module_of(one), path) for one in self._mentions(path).imports if one.name == "*"]
+        return [self.resolve(_module_of(hint), path) for name, hint in self._mentions(path).imports if name == "*"]
 
     def _find_bases(self, holder: EntityRow) -> list[EntityRow]:
         stated = self._mentions(holder.path).bases.get(holder.id, ())
-        found = (self._resolved(base.name, base.hint, holder.path) for base in stated)
+        found = (self._resolved(name, hint, holder.path) for _, name, hint in stated)
         return [base for base in found if base is not None and base.kind is not Kind.METHOD]
 
     def _bare(self, name: str, path: str) -> EntityRow | None:
@@ -317,7 +318,7 @@ class NameIndex(ModuleIndex):
                 stars = self._stars(file)
                 file = next((one for one in stars if name in self._in_file(one) or name in self._defined(one)), "")
             else:
-                name, file = imported.name, self.resolve(_module_of(imported), file)
+                name, file = imported[0], self.resolve(imported[1], file)
         return []
 
     def _find_defined(self, path: str) -> dict[str, EntityRow]:
@@ -329,7 +330,7 @@ class NameIndex(ModuleIndex):
     def _reexporter(self, name: str, file: str) -> tuple[str, str]:
         """Return under which name another file has what this one exports as `name`, and that file; or an empty path."""
         imported = self._imported(file).get(name)
-        return (imported.name, self.resolve(_module_of(imported), file)) if imported else (name, self._star(name, file))
+        return (imported[0], self.resolve(imported[1], file)) if imported else (name, self._star(name, file))
 
     def _default_export(self, alias: str, file: str) -> EntityRow | None:
         """Return what `import alias from file` means: `default`, the same name, or the only top-level entity."""
@@ -346,9 +347,9 @@ def _by_name(targets: Iterable[EntityRow]) -> dict[str, EntityRow]:
     return {name: target for target in targets for name in (target.plain, target.entity)}
 
 
-def _by_alias(imports: Iterable[Mention]) -> dict[str, Mention]:
-    """Return the first import under each name."""
-    return {one.hint.partition("#")[2] or one.name: one for one in reversed([*imports])}
+def _by_alias(imports: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return the name and the module of the first import under each name."""
+    return {hint.partition("#")[2] or name: (name, _module_of(hint)) for name, hint in reversed(imports)}
 
 
 def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
@@ -357,8 +358,8 @@ def _belonging(target: EntityRow, own: Mapping[str, EntityRow]) -> Edge:
     return Edge(target.id, holder.id if holder else file_id(target.path), Relation.BELONGS_TO)
 
 
-def _module_of(imported: Mention) -> str:
-    return imported.hint.removeprefix("import:").partition("#")[0]
+def _module_of(hint: str) -> str:
+    return hint.removeprefix("import:").partition("#")[0]
 
 
 def _only(found: Iterable[EntityRow], *, by_folder: bool = False) -> EntityRow | None:

@@ -5,7 +5,7 @@ in the parsing processes: all expensive work per file, redaction included, happe
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from xscore.indexer.grammars import has_grammar
 from xscore.indexer.languages import FileShape, Language, add_languages, is_test_path, language_of
 from xscore.indexer.syntax import GrammarGaveUp, MemoryDraft, NameUse, SourceFile, Syntax, parse_syntax
 from xscore.platform.hashing import file_id
-from xscore.records.memory import FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.records.memory import FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
 from xscore.store.literal_search import find_literals
@@ -47,7 +47,7 @@ def parse_file(job: ParseJob, *, without_grammar: str = "") -> EncodedFile:
     source = source_file(job.stamp.path, job.text, window_lines=job.window_lines)
     drafts, uses, note = cut_file(source, without_grammar=without_grammar)
     note = f"{source.path}: {note}; cut into windows of lines" if note else ""
-    return encode_file(replace(_indexed(job, source, drafts, uses), note=note))
+    return _encoded(job, source, drafts, uses, note)
 
 
 def source_file(path: str, text: str, *, window_lines: int) -> SourceFile:
@@ -88,11 +88,13 @@ def _cut_by_shape(source: SourceFile, found: Syntax | None) -> tuple[list[Memory
             return sections.cut_windows(source), declared_modules(source)
 
 
-def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], uses: Iterable[NameUse]) -> IndexedFile:
+def _encoded(
+    job: ParseJob, source: SourceFile, drafts: Sequence[MemoryDraft], uses: Iterable[NameUse], note: str
+) -> EncodedFile:
     memories: list[Memory] = []
     mentions: list[Mention] = []
     seen: Counter[tuple[str, str]] = Counter()
-    redacted, drafts = 0, list(drafts)
+    redacted = 0
     known = find_literals(
         (text for draft in drafts for text in _texts_of(draft)),
         prose=source.path.endswith(memory_writer.SETTINGS_FILES) or any(draft.kind is Kind.CONFIG for draft in drafts),
@@ -122,12 +124,8 @@ def _indexed(job: ParseJob, source: SourceFile, drafts: Iterable[MemoryDraft], u
         memories.append(memory)
         mentions += [_mention(use, source.path, memory) for use in draft.uses]
     mentions += [_mention(use, source.path) for use in uses]
-    return IndexedFile(
-        stamp=replace(job.stamp, language=source.language.name),
-        memories=tuple(memories),
-        mentions=_namable(dict.fromkeys(mentions)),
-        secrets_redacted=redacted,
-    )
+    stamp = replace(job.stamp, language=source.language.name)
+    return encode_file(stamp, memories, _namable(dict.fromkeys(mentions)), secrets_redacted=redacted, note=note)
 
 
 def _texts_of(draft: MemoryDraft) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
 from xscore.indexer.languages import Language, family_of, language_named, module_suffixes, path_ends_of
-from xscore.store.link_rows import DecodedMentions
+from xscore.store.encoded_files import FileMentions
 
 _CRATE_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs", "build.rs"})
 _CRATE_FOLDERS = frozenset({"bin", "tests", "examples", "benches"})
@@ -78,7 +78,7 @@ def _tails(target: str) -> Iterator[str]:
 class ModuleIndex:
     """Finds the file or folder of the repository that a reference means."""
 
-    def __init__(self, languages: Mapping[str, str], mentions: Callable[[str], DecodedMentions]) -> None:
+    def __init__(self, languages: Mapping[str, str], mentions: Callable[[str], FileMentions]) -> None:
         """languages: of all files. mentions: of a path."""
         self._languages, self._mentions = languages, cache(mentions)
         self._at = cache(self._find_at)
@@ -153,8 +153,8 @@ class ModuleIndex:
 
     def _modules_of(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         for path in paths:
-            for one in self._mentions(path):
-                yield one.hint.removeprefix("module:"), folder_of(path)
+            for _, hint in self._mentions(path).imports:
+                yield hint.removeprefix("module:"), folder_of(path)
 
     def _package(self, target: str) -> str | None:
         """Return the folder of an imported package; None if it is not in this repository."""

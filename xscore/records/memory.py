@@ -239,17 +239,6 @@ class Mention(Struct, frozen=True):
     """Where the name comes from, in the form that `indexer.links` documents."""
 
 
-class IndexedFile(Struct, frozen=True, kw_only=True):
-    """A file as parsed this time: replaces all memories, mentions and edges that its path had."""
-
-    stamp: FileStamp
-    memories: tuple[Memory, ...]
-    mentions: tuple[Mention, ...]
-    secrets_redacted: int = 0
-    note: str = ""
-    """Why its grammar was not used."""
-
-
 class Excluded(Struct, frozen=True):
     """A file excluded from the index, and why."""
 

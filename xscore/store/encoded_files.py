@@ -5,11 +5,13 @@ crosses to the writer without further conversion. Mentions stay packed until lin
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct, msgpack
 
-from xscore.records.memory import FileStamp, IndexedFile, Mention, Relation
+from xscore.platform.hashing import file_id
+from xscore.records.memory import FileStamp, Memory, Mention, Relation
 from xscore.store.file_bodies import compress, decompress, encode_bodies
 from xscore.store.written_rows import ROW_COLUMNS, memory_row, module_names, name_crc, tested_name, without_body
 
@@ -36,6 +38,7 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """The CRC of each name mentioned, sorted."""
     secrets_redacted: int = 0
     note: str = ""
+    """Why its grammar was not used."""
 
 
 BATCH_MEMORIES = 20_000
@@ -71,6 +74,13 @@ class FileMentions(Struct, frozen=True, array_like=True):
     defines: dict[str, tuple[str, ...]] = {}
     """Names of the values that each block of module-level code defines, by its id."""
 
+    def of(self, path: str) -> Iterator[Mention]:
+        """Yield what the file at this path mentions."""
+        for name, hint in self.imports:
+            yield Mention(file_id(path), Relation.IMPORTS, name, hint)
+        for source, given in chain(self.bases.items(), self.uses.items()):
+            yield from [Mention(source, *one) for one in given]
+
     def names(self, path: str) -> list[int]:
         """Return the CRC of each name, of the files that hints refer to, and of the file that `path` tests; sorted."""
         used = (one[1:] for uses in (self.bases, self.uses) for given in uses.values() for one in given)
@@ -84,22 +94,29 @@ class FileMentions(Struct, frozen=True, array_like=True):
 _MENTIONS = msgpack.Decoder(FileMentions)
 
 
-def encode_file(file: IndexedFile) -> EncodedFile:
+def encode_file(
+    stamp: FileStamp,
+    memories: Iterable[Memory],
+    mentions: Iterable[Mention] = (),
+    *,
+    secrets_redacted: int = 0,
+    note: str = "",
+) -> EncodedFile:
     """Turn the memories of a parsed file into rows and their body, and its mentions into a compressed record."""
-    memories_by_id = {memory.id: memory for memory in file.memories}
+    memories_by_id = {memory.id: memory for memory in memories}
     parts = [without_body(memory_row(memory)) for memory in memories_by_id.values()]
     defines = {id_: one.facts.defines for id_, one in memories_by_id.items() if one.facts.defines}
-    mentions = _recorded(file.mentions, defines)
+    found = _recorded(mentions, defines)
     return EncodedFile(
-        stamp=file.stamp,
+        stamp=stamp,
         rows=[row for row, _ in parts],
         body=encode_bodies({row[_ID]: body for row, body in parts}),
-        imports=mentions.imports,
+        imports=found.imports,
         defines=defines,
-        mentions=compress(msgpack.encode(mentions)),
-        names=mentions.names(file.stamp.path),
-        secrets_redacted=file.secrets_redacted,
-        note=file.note,
+        mentions=compress(msgpack.encode(found)),
+        names=found.names(stamp.path),
+        secrets_redacted=secrets_redacted,
+        note=note,
     )
 
 
@@ -128,8 +145,3 @@ def _by_source(mentions: Iterable[Mention]) -> Uses:
 def decode_mentions(written: bytes) -> FileMentions:
     """Return the mentions of a file. Raises ValueError."""
     return _MENTIONS.decode(decompress(written))
-
-
-def mentions_by_source(uses: Uses) -> dict[str, list[Mention]]:
-    """Return mentions by the memory that has them."""
-    return {source: [Mention(source, *one) for one in given] for source, given in uses.items()}

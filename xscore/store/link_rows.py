@@ -6,9 +6,8 @@ wrap writes in one transaction. Trade-off: mentions are packed by file, so one m
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -68,42 +67,17 @@ def entities_named(connection: sqlite3.Connection, name: str) -> list[EntityRow]
     return [row for row in found if last_name(row.entity) == name]
 
 
-class DecodedMentions(Struct, frozen=True):
-    """The mentions of a file, as records."""
-
-    imports: tuple[Mention, ...] = ()
-    bases: dict[str, list[Mention]] = {}
-    """The names of base classes, by the id of the class."""
-    uses: dict[str, list[Mention]] = {}
-    """All others, by the id of the memory."""
-    defines: dict[str, tuple[str, ...]] = {}
-    """Names of the values that each block of module-level code defines, by its id."""
-
-    def __iter__(self) -> Iterator[Mention]:
-        return chain(self.imports, *self.bases.values(), *self.uses.values())
-
-
-def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, DecodedMentions]:
-    """Return the mentions in these files, by path; None: in every file. Raises StoreDamaged."""
+def all_mentions(connection: sqlite3.Connection) -> "dict[str, FileMentions]":
+    """Return the mentions of every file that has some, by path. Raises StoreDamaged."""
     from xscore.store.encoded_files import decode_mentions
 
-    if paths is not None:
-        return {path: _decoded(path, file_mentions(connection, path)) for path in paths}
     found = connection.execute("SELECT path, mentions FROM file_mention").fetchall()
     with damage_if_invalid("a mention"):
-        return {path: _decoded(path, decode_mentions(written)) for path, written in found}
-
-
-def _decoded(path: str, found: "FileMentions") -> DecodedMentions:
-    from xscore.store.encoded_files import mentions_by_source
-
-    source = file_id(path)
-    imports = tuple([Mention(source, Relation.IMPORTS, name, hint) for name, hint in found.imports])
-    return DecodedMentions(imports, mentions_by_source(found.bases), mentions_by_source(found.uses), found.defines)
+        return {path: decode_mentions(written) for path, written in found}
 
 
 def file_mentions(connection: sqlite3.Connection, path: str) -> "FileMentions":
-    """Return the mentions of a file as they are stored. Raises StoreDamaged."""
+    """Return the mentions of a file. Raises StoreDamaged."""
     from xscore.store.encoded_files import FileMentions, decode_mentions
 
     row = connection.execute("SELECT mentions FROM file_mention WHERE path = ?", (path,)).fetchone()
