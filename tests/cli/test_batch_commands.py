@@ -1,4 +1,4 @@
-"""`xscore batch status, wait, collect, cancel, list` as they are typed, at a vendor on loopback."""
+"""`xscore batch submit, status, wait, collect, cancel, list` as they are typed, at a vendor on loopback."""
 
 import json
 import subprocess
@@ -56,6 +56,59 @@ def job_in(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     (job,) = json.loads(done.stdout)["jobs"]
     assert isinstance(job, dict)
     return job
+
+
+def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
+    """The plan is on stdout with hit rate, calls, tokens and dollars, followed by the job and the next command."""
+    done = run(*SUBMIT)
+    assert done.returncode == 0, done.stderr
+    assert "3 questions" in done.stdout and "hit rate 0 %" in done.stdout
+    assert "by batch" in done.stdout and "live" in done.stdout and "b_" in done.stdout
+    assert "xscore batch" in done.stderr
+    assert server.batches.created == 1
+
+
+def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """--dry-run prints only the figures."""
+    done = run(*SUBMIT, "--dry-run", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["job"], told["standing"]) == (0, None, None)
+    assert told["questions"] == 3 and told["requests"] == 3 * told["prompts"] > 0
+    assert told["to_judge"] == told["candidates"] and told["hit_rate"] == 0.0 and told["batches"] == 1
+    assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
+
+
+def test_the_same_list_is_not_paid_twice(run: Run, shop: Path) -> None:
+    """Questions of a running job are refused with its id, in any list; a new question is sent alone."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    again = run(*SUBMIT)
+    assert again.returncode == 2 and job in again.stderr and f"xscore batch collect {job}" in again.stderr
+    (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
+    told = json.loads(run(*SUBMIT, "--json").stdout)
+    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == 3 * told["to_judge"]
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [(3,)]
+
+
+def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run) -> None:
+    """`batch run` and `rescore`, dry runs included, say how many would be paid twice and how to avoid it."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    judge = ("--judge", "openai:judge-2")
+    dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
+    told = json.loads(dry.stdout)
+    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == told["to_judge"] > 0
+    for done in (dry, run("batch", "run", "q.jsonl", "--yes", *judge)):
+        assert done.returncode == 0 and f"under way by batch in {job}" in done.stderr
+        assert f"xscore batch wait {job}" in done.stderr
+    assert "under way" not in run("batch", "run", "q.jsonl", *judge).stderr
+
+
+def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """Cached judgments are not sent again: exit code 0, no job, a hit rate of 100 %."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    assert run("batch", "wait", job, "--json").returncode == 0
+    done = run(*SUBMIT)
+    assert done.returncode == 0 and "hit rate 100 %" in done.stdout and "no job was made" in done.stderr
+    assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 
 def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatchServer) -> None:
@@ -131,11 +184,9 @@ def test_one_host_that_cannot_be_used_stops_no_other_job(
     run("batch", "collect")
     done = run("batch", "collect", "--json")
     assert done.returncode == 3, done.stderr
-    other, first = (
-        json.loads(done.stdout)["jobs"] if len(json.loads(done.stdout)["jobs"]) == 2 else (job_in(done), None)
-    )
+    other, *first = json.loads(done.stdout)["jobs"]
     assert other["is_unusable"] and "base_url" in other["problem"]
-    assert first is None or not first["pending"]
+    assert not any(job["pending"] for job in first)
     assert run("batch", "cancel", "--all").returncode == 3
     assert run("batch", "cancel", "--all", "--forget").returncode == 0
 

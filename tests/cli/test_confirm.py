@@ -2,7 +2,6 @@
 
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.cli.conftest import Run
 from tests.servers.billing import BillingServer, vendor
 
 TASK = "the discount is taken twice"
@@ -110,20 +108,3 @@ def test_the_question_names_the_caps_that_would_bind(
     ended = talk(["ask", TASK], shop, {**priced, **CHEAP, **caps}, host, answer=b"n\n")
     assert "It will not be finished: $0.0010 of the day's $0.001 are left." in ended.seen
     assert "repository's" not in ended.seen
-
-
-def test_an_answer_that_no_cap_has_room_for(
-    xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
-) -> None:
-    """All was judged but the answering call was refused: exit 4, judgments are kept, and the next command is shown."""
-    environ = {**priced, "XSCORE_BUDGET_MAX_USD": "0.02", "XSCORE_PRIMARY_MAX_OUTPUT_TOKENS": "30000"}
-    done = xscore("ask", TASK, cwd=shop, environ=environ)
-    assert done.returncode == 4, done.stderr
-    assert "answering call failed" not in done.stderr and "the budget leaves no answer" in done.stderr
-    (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", done.stderr)
-    assert host.counts.answering_requests == 0 < host.counts.judging_requests
-    judged = sum(host.counts.judgments.values())
-    again = xscore(*command.split(), cwd=shop, environ=environ)
-    assert again.returncode == 0, again.stderr
-    assert host.counts.answering_requests == 1
-    assert sum(host.counts.judgments.values()) == judged

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -70,13 +69,6 @@ class Planting:
     def found_in(self, data: bytes) -> set[str]:
         """Return the inputs whose secrets are in these bytes."""
         return {place for key, place in self.planted.items() if key in data}
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A loopback host that keeps all requests."""
-    with OpenAIServer() as running:
-        yield running
 
 
 def _plant_files(root: Path, planting: Planting) -> None:
@@ -217,7 +209,8 @@ def _commands(root: Path, outside: Path, planting: Planting) -> list[tuple[tuple
     }
     start = said | {"hook_event_name": "SessionStart", "source": "startup"}
     asked, refused = root.parent / "asked.jsonl", root.parent / "refused.jsonl"
-    asked.write_text(json.dumps({"id": "q1", "task": "what does plot hold? " + planting.at("a question")}) + "\n")
+    question = {"task": "what does plot hold? " + planting.at("a question"), "errors": planting.at("its errors")}
+    asked.write_text(json.dumps({"id": "q1", **question}) + "\n")
     refused.write_text(json.dumps({"id": planting.one("a question's id"), "task": "what is read?"}) + "\n")
     return [
         (("context", "what does read hold? " + planting.at("a task"), "-v", "-y"), ""),
