@@ -13,7 +13,7 @@ import pytest
 
 from tests.extensions.shared.servers_of_tests import ServerOfTests
 from xscore.extensions.shared.postgres_server import PostgresDriver
-from xscore.extensions.shared.server import DollarHolding, SharedServer
+from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.records.judgment import ClaimState, Judgment
 
@@ -170,8 +170,7 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
 
 async def reserve(server: SharedServer, name: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
     """Let a reservation hold dollars of a capped day."""
-    holding = DollarHolding(reservation=name, day=day, held_usd=Decimal(usd), spent_usd=Decimal(0), lease_s=30)
-    return await server.reserve(holding, cap_usd=Decimal(cap))
+    return await server.reserve(name, day, Decimal(usd), Decimal(0), cap_usd=Decimal(cap), lease_s=30)
 
 
 async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
@@ -180,8 +179,7 @@ async def test_reservations_of_days_long_gone_are_forgotten(machine: Machine, ur
     await reserve(server, "old", "1", day="2026-11-01")
     await reserve(server, "today", "0.4")
     do(url, "UPDATE xscore.reservation SET until = now() - interval '4 days'")
-    spent = DollarHolding(reservation="today", day=DAY, held_usd=Decimal(0), spent_usd=Decimal("0.4"))
-    await server.reserve(spent, cap_usd=None)
+    await server.reserve("today", DAY, Decimal(0), Decimal("0.4"), cap_usd=None)
     assert await reserve(server, "another", "0.7") == Decimal("-0.1")
     with closing(psycopg.connect(url)) as connection:
         assert connection.execute("SELECT name FROM xscore.reservation").fetchall() == [("today",)]

@@ -15,7 +15,7 @@ from xscore.costs.reservation import Budget, turn_budget
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.limits import SharedBudget
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import DollarHolding, SharedServer
+from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import BudgetExhausted
 from xscore.settings.model import SharedSettings
 
@@ -55,8 +55,7 @@ async def own(tmp_path: Path) -> AsyncIterator[Budget]:
 
 async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
     """Return what the cap leaves."""
-    look = DollarHolding(reservation="look", day=day, held_usd=Decimal(0), spent_usd=Decimal(0), lease_s=1)
-    return await server.reserve(look, cap_usd=Decimal(cap))
+    return await server.reserve("look", day, Decimal(0), Decimal(0), cap_usd=Decimal(cap), lease_s=1)
 
 
 async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSettings, server: SharedServer) -> None:

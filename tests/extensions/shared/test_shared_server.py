@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from xscore.extensions.shared.connect import server_factory
-from xscore.extensions.shared.server import DollarHolding, SharedServer
+from xscore.extensions.shared.server import SharedServer
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.settings.model import SharedSettings
 
@@ -93,16 +93,12 @@ async def reserve(
     server: SharedServer, name: str, usd: str, *, spent: str = "0", day: str = DAY, lease_s: float = 30.0
 ) -> Decimal:
     """Let a reservation hold dollars of a day capped at one dollar."""
-    amounts = {"held_usd": Decimal(usd), "spent_usd": Decimal(spent)}
-    return await server.reserve(
-        DollarHolding(reservation=name, day=day, lease_s=lease_s, **amounts), cap_usd=Decimal(1)
-    )
+    return await server.reserve(name, day, Decimal(usd), Decimal(spent), cap_usd=Decimal(1), lease_s=lease_s)
 
 
 async def report(server: SharedServer, usd: str, *, spent: str) -> None:
     """Report the spending of `one`, and limit its reservation from now on."""
-    holding = DollarHolding(reservation="one", day=DAY, held_usd=Decimal(usd), spent_usd=Decimal(spent))
-    await server.reserve(holding, cap_usd=None)
+    await server.reserve("one", DAY, Decimal(usd), Decimal(spent), cap_usd=None)
 
 
 async def test_dollars_of_a_day_have_one_cap(server: SharedServer) -> None:

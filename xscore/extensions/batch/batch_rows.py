@@ -44,15 +44,10 @@ def read_batches(connection: sqlite3.Connection, job: str, *, only_open: bool = 
     return [Batch(*row) for row in rows.fetchall()]
 
 
-def next_number(connection: sqlite3.Connection, job: str) -> int:
-    """Return the number of the next batch of a job."""
-    row = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)).fetchone()
-    return int(row[0])
-
-
-def batch_mark(job: str, number: int) -> str:
-    """Name a batch: sent to the vendor, and the prefix of its custom_ids."""
-    return f"xs_{job.removeprefix('b_')}_{number}"
+def next_batch(connection: sqlite3.Connection, job: str) -> tuple[int, str]:
+    """Return the number of a job's next batch, and its mark: sent to the vendor, and the prefix of its custom_ids."""
+    (number,) = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)).fetchone()
+    return number, f"xs_{job.removeprefix('b_')}_{number}"
 
 
 CUSTOM_ID = re.compile(r"(xs_[0-9a-f]+_\d+)-q(\d{1,9})-a(\d{1,9})")

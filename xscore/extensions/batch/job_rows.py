@@ -244,15 +244,15 @@ def requests_of_batch(
     return set(rows.fetchall())
 
 
-def memories_answered(connection: sqlite3.Connection, job_id: str) -> Mapping[int, Set[str]]:
-    """Return the contents of whole memories in answered requests, by question. Raises StoreDamaged."""
-    rows = connection.execute("SELECT question, ask FROM job_request WHERE job = ? AND state = 'answered'", (job_id,))
-    answered = rows.fetchall()
-    asks = read_asks(connection, job_id, {ask for _, ask in answered})
-    found: dict[int, set[str]] = {}
-    for question, ask in answered:
-        found.setdefault(question, set()).update(piece.memory for piece in asks[ask].pieces)
-    return found
+def memories_in_state(connection: sqlite3.Connection, job_id: str, state: str) -> dict[tuple[int, str], str]:
+    """Return the contents of whole memories in requests of this state: question and content -> cause.
+
+    Raises StoreDamaged.
+    """
+    wanted = "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = ?"
+    requests = connection.execute(wanted, (job_id, state)).fetchall()
+    asks = read_asks(connection, job_id, {ask for _, ask, _ in requests})
+    return {(question, piece.memory): cause for question, ask, cause in requests for piece in asks[ask].pieces}
 
 
 UnderWay = Mapping[str, Mapping[str, Set[str]]]

@@ -31,7 +31,7 @@ from xscore.extensions.batch.ray_actor import ActorContext, ChunkJudge, ChunkRes
 from xscore.pipeline.judging import ENDS_ALL, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListProgress, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
-from xscore.pipeline.model_opening import prior_scores, with_probed_host
+from xscore.pipeline.model_opening import with_probed_host
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, list_caps_left, prepare_questions
 from xscore.pipeline.resources import TurnResources
@@ -41,7 +41,6 @@ from xscore.records.calls import Stage
 from xscore.records.judgment import UnjudgedCause
 from xscore.records.memory import Candidate, Layer
 from xscore.records.turn import Turn
-from xscore.scorer.packs import Pack, packs_to_send
 
 LOCAL = "local"
 CPUS = 0.25
@@ -208,10 +207,6 @@ async def judge_by_ray(
     return last
 
 
-def _best_first(packs: Iterable[Pack], guesses: Mapping[str, float]) -> list[Pack]:
-    return sorted(packs, key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
-
-
 class _RayRun(Struct):
     parts: PipelineParts
     job: str
@@ -263,9 +258,10 @@ class _RayRun(Struct):
             if not prepared.pool.misses:
                 continue
             turns[prepared.number], slots = (prepared.turn, prepared.key), factory.slots(prepared.pool)
-            guesses, remarks = await prior_scores(factory, resources, prepared.turn, prepared.pool)
+            guesses, remarks = await factory.priors(resources, prepared.turn, prepared.pool)
             self._remark(remarks)
-            packs = _best_first(packs_to_send(prepared.pool.misses, slots, factory.drafts.profile), guesses)
+            packs = factory.packs(prepared.pool)
+            packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
             for start in range(0, len(packs), CHUNK_CALLS):
                 members = [one.id for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
                 priors = array("d", [guesses.get(one, 0.0) for one in members])

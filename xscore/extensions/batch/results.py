@@ -257,26 +257,17 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, work: UncommittedWork, sco
 
 async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> RankedList:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
-    answered, lost = job_rows.memories_answered(parts.store.connection, job.id), _lost_by_job(parts, job)
+    answered = job_rows.memories_in_state(parts.store.connection, job.id, "answered")
+    lost: dict[tuple[int, str], Unjudged] = {}
+    with damage_if_invalid("what a job has lost"):
+        for pair, cause in job_rows.memories_in_state(parts.store.connection, job.id, "lost").items():
+            kind, _, why = cause.partition(": ")
+            lost[pair] = Unjudged(pair[1], UnjudgedCause(kind), why)
     detail = "it was not asked by this job, or has not come back yet"
 
     async def settle(prepared: PreparedQuestion) -> tuple[Sequence[Outcome], int]:
         settled = cached_outcomes(prepared, lost, UnjudgedCause.INTERRUPTED, detail)
-        asked = answered.get(prepared.number, frozenset())
-        return settled, sum(one.candidate.content_hash in asked for one in settled if isinstance(one.result, Judgment))
+        judged = (one.candidate.content_hash for one in settled if isinstance(one.result, Judgment))
+        return settled, sum((prepared.number, content) in answered for content in judged)
 
     return await rank_questions(parts, prepare_job_questions(parts, job), settle, out)
-
-
-def _lost_by_job(parts: PipelineParts, job: BatchJob) -> LostPairs:
-    rows = parts.store.connection.execute(
-        "SELECT question, ask, cause FROM job_request WHERE job = ? AND state = 'lost'", (job.id,)
-    ).fetchall()
-    asks = job_rows.read_asks(parts.store.connection, job.id, {ask for _, ask, _ in rows})
-    lost: dict[tuple[int, str], Unjudged] = {}
-    for question, ask, cause in rows:
-        with damage_if_invalid("what a job has lost"):
-            kind, _, detail = cause.partition(": ")
-            for piece in asks[ask].pieces:
-                lost[question, piece.memory] = Unjudged(piece.memory, UnjudgedCause(kind), detail)
-    return lost

@@ -215,8 +215,7 @@ class BatchSender:
         planned = self._not_judged(job_rows.planned_requests(context.connection, context.job.id))
         if not planned:
             return False
-        number = batch_rows.next_number(context.connection, context.job.id)
-        mark = batch_rows.batch_mark(context.job.id, number)
+        number, mark = batch_rows.next_batch(context.connection, context.job.id)
         with open_input_file(context.store) as lines:
             try:
                 filled = self._render(lines, planned, mark)

@@ -19,7 +19,6 @@ from msgspec import Struct, field
 from xscore.costs.caps import ZERO_USD
 from xscore.costs.reservation import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, Budget, Reservation
 from xscore.extensions.shared.link import ServerLink
-from xscore.extensions.shared.server import DollarHolding
 from xscore.platform.errors import BudgetExhausted, SharedUnavailable
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
@@ -117,9 +116,12 @@ class _ServerBackend(Struct):
     async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
         """Ask for this call and `ahead` more; return what the cap has room for after it; None: the server is away."""
         held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
-        holding = _holding(reservation, held, spent, lease_s=self.lease_s)
+        name, day = reservation.name, reservation.day
         unknown: Decimal | None = None
-        left = await self.link.ask(lambda server: server.reserve(holding, cap_usd=self.cap_usd), otherwise=unknown)
+        left = await self.link.ask(
+            lambda server: server.reserve(name, day, held, spent, cap_usd=self.cap_usd, lease_s=self.lease_s),
+            otherwise=unknown,
+        )
         if left is not None and left >= 0:
             reservation.held, reservation.reported, reservation.reserve_ahead = held, spent, usd * ahead
             reservation.leased_until = self.clock() + self.lease_s
@@ -145,18 +147,13 @@ class _ServerBackend(Struct):
             before, needed, spent = reservation.held, reservation.needed, reservation.spent
             if reservation.unreported or needed < before:
                 reservation.held = min(before, needed + reservation.unreported)  # so that no call takes what goes back
-                holding = _holding(reservation, needed, spent)
-                is_told = await self.link.tell(lambda server: server.reserve(holding, cap_usd=None))
+                is_told = await self.link.tell(
+                    lambda server: server.reserve(reservation.name, reservation.day, needed, spent, cap_usd=None)
+                )
                 reservation.held = needed if is_told else before
                 reservation.reported = spent if is_told else reservation.reported
             if not (reservation.calls_in_flight or reservation.held or reservation.unreported):
                 self.known.pop(reservation.name, None)
-
-
-def _holding(reservation: Reservation, held: Decimal, spent: Decimal, lease_s: float | None = None) -> DollarHolding:
-    return DollarHolding(
-        reservation=reservation.name, day=reservation.day, held_usd=held, spent_usd=spent, lease_s=lease_s
-    )
 
 
 class SharedRates:

@@ -15,8 +15,6 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from zlib import crc32
 
-from msgspec import Struct
-
 from xscore.cache.keys import JudgmentKey
 from xscore.platform.errors import SharedUnavailable, StoreDamaged, UsageError
 from xscore.platform.hashing import digest, judgment_checksums, turn_checksum
@@ -113,20 +111,6 @@ def bucket_capacity(per_minute: float) -> float:
     return max(1.0, per_minute / 60 * BURST_S)
 
 
-class DollarHolding(Struct, frozen=True, kw_only=True):
-    """Dollars that one reservation takes from the budget of a day."""
-
-    reservation: str
-    day: str
-    """UTC, as 2026-11-22."""
-    held_usd: Decimal
-    """Held for calls in flight, beside what was spent."""
-    spent_usd: Decimal
-    """Spent on this day in total, so that reporting it twice counts once."""
-    lease_s: float | None = None
-    """How long it is held from now on; None: as long as before."""
-
-
 class ServerDriver(Protocol):
     """One kind of server. Every method may raise SharedUnavailable."""
 
@@ -218,15 +202,25 @@ class SharedServer:
         terms = (list(amounts), list(map(float, amounts.values())), rates, list(map(bucket_capacity, rates)))
         return await self._asked(lambda answer: finite(answer[0]), "take", digest(bucket), *terms)
 
-    async def reserve(self, holding: DollarHolding, *, cap_usd: Decimal | None) -> Decimal:
-        """Replace what a reservation holds and has spent; return what the cap has room for after that.
+    async def reserve(
+        self,
+        name: str,
+        day: str,
+        held_usd: Decimal,
+        spent_usd: Decimal,
+        *,
+        cap_usd: Decimal | None,
+        lease_s: float | None = None,
+    ) -> Decimal:
+        """Replace what a reservation holds and has spent on a day (UTC, as 2026-11-22); return what the cap leaves.
 
-        Below zero it was refused, and nothing was changed. What is held counts until the lease is over, what was spent
-        counts for the whole day. Without a cap nothing is refused, and no more is held than before.
+        Below zero it was refused, and nothing was changed. held_usd: for calls in flight, until the lease is over.
+        spent_usd: in total, for the whole day, so that reporting it twice counts once. cap_usd: without one nothing is
+        refused, and no more is held than before. lease_s: from now on; None: as long as before.
         """
-        held, spent = (_nano(usd, ROUND_CEILING) for usd in (holding.held_usd, holding.spent_usd))
+        held, spent = (_nano(usd, ROUND_CEILING) for usd in (held_usd, spent_usd))
         cap = None if cap_usd is None else _nano(cap_usd, ROUND_FLOOR)
-        terms = (holding.day, holding.reservation, held, spent, cap, holding.lease_s)
+        terms = (day, name, held, spent, cap, lease_s)
         return await self._asked(lambda answer: Decimal(int(finite(answer[0]))) / NANO, "reserve", *terms)
 
     async def aclose(self) -> None:
