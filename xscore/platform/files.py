@@ -17,6 +17,7 @@ FINE_GRAIN_NS = 50_000_000
 COARSE_GRAIN_NS = 2_000_000_000
 """The same on one with whole-second timestamps."""
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
+_NOT_PRIVATE = "others may open it"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -57,21 +58,24 @@ def read_input_file(path: Path, *, max_bytes: int, hint: str, private: bool = Fa
     try:
         return read_named_file(path, max_bytes=max_bytes, follow=True, private=private)
     except FileRefused as error:
-        if str(error) == "not_private":
-            raise UsageError(f"{path} is private and others may open it", hint=f"Run `chmod 600 {path}`.") from error
+        if str(error) == _NOT_PRIVATE:
+            raise UsageError(f"{path} is private and {error}", hint=f"Run `chmod 600 {path}`.") from error
         why = "is no regular file" if str(error) == "not_a_file" else f"has more than {max_bytes:,} bytes"
         raise UsageError(f"{path} {why}", hint=hint) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
 
 
-def _whole(descriptor: int, max_bytes: int, *, private: bool = False) -> bytes:
+def _whole(descriptor: int, max_bytes: int, *, private: bool = False, own: bool = False) -> bytes:
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
+        status = os.fstat(descriptor)
+        is_file = stat.S_ISREG(status.st_mode)
+        if own and not (is_file and status.st_uid == os.geteuid()):
+            raise FileRefused("it is not a file of yours")
+        if not is_file:
             raise FileRefused("not_a_file")
-        if private and mode & 0o077:
-            raise FileRefused("not_private")
+        if private and status.st_mode & 0o077:
+            raise FileRefused(_NOT_PRIVATE)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
     finally:
@@ -138,15 +142,6 @@ def unwritable_file(path: Path, why: str | None) -> UsageError:
 def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:
     """Read a file that must be private to this user (0600); None if it is missing. Raises FileRefused, OSError."""
     try:
-        descriptor = os.open(path, _READ_FLAGS)
+        return _whole(os.open(path, _READ_FLAGS), max_bytes, private=True, own=True)
     except FileNotFoundError:
         return None
-    status, reason = os.fstat(descriptor), ""
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        reason = "it is not a file of yours"
-    elif status.st_mode & 0o077:
-        reason = "others may open it"
-    if reason:
-        os.close(descriptor)
-        raise FileRefused(reason)
-    return _whole(descriptor, max_bytes)

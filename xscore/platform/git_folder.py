@@ -29,22 +29,23 @@ _WORKTREE = r'(?mi)^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$'
 
 def claims_git(root: Path) -> bool:
     """Whether a folder has a `.git` that looks like one of git's, wherever it leads."""
-    return os.path.lexists(root / ".git" / "HEAD") or _pointed_to(root) is not None
+    return _stated_folder(root) is not None
 
 
 def git_folder(root: Path) -> Path | None:
     """Return the git folder of a root if git may be asked there; None if there is none, or it leads elsewhere."""
     root = Path(os.path.realpath(root))
-    is_folder = os.path.lexists(root / ".git" / "HEAD")
-    found = Path(os.path.realpath(root / ".git")) if is_folder else _pointed_to(root)
+    found = _stated_folder(root)
     home = _home_of(found, root) if found is not None else None
     if found is None or home is None or not (found / "HEAD").is_file():
         return None
     return found if _stays_within(home, found, *map(_changed_at, (home, found, home / "objects"))) else None
 
 
-def _pointed_to(root: Path) -> Path | None:
-    """Return the folder that a `.git` file names."""
+def _stated_folder(root: Path) -> Path | None:
+    """Return what is at `.git`: git's folder, or the one that a file there names."""
+    if os.path.lexists(root / ".git" / "HEAD"):
+        return Path(os.path.realpath(root / ".git"))
     first = _own_text(root, ".git").split("\n", 1)[0]
     if not first.startswith("gitdir:") or "\0" in first:
         return None
@@ -137,7 +138,7 @@ def _own_home(root: Path) -> Path | None:
 
 def _stated_home(root: Path) -> Path | None:
     """Return the home of a root's git folder as both state it, without looking at its objects: git is not run there."""
-    folder = Path(os.path.realpath(root / ".git")) if os.path.lexists(root / ".git" / "HEAD") else _pointed_to(root)
+    folder = _stated_folder(root)
     return None if folder is None else _home_of(folder, root)
 
 

@@ -19,15 +19,8 @@ MIXED = 3.7
 REPLY_FRAME = 12
 """Typical tokens of a judging reply besides its scores and reasons: braces and names."""
 
-_BY_LANGUAGE = {
-    "python": PYTHON,
-    "markdown": PROSE,
-    "javascript": SCRIPT,
-    "typescript": SCRIPT,
-    "tsx": SCRIPT,
-    "jsx": SCRIPT,
-    "json": SCRIPT,
-}
+_SCRIPTS = ("javascript", "typescript", "tsx", "jsx", "json")
+_BY_LANGUAGE = {"python": PYTHON, "markdown": PROSE} | dict.fromkeys(_SCRIPTS, SCRIPT)
 _CODE_KINDS = frozenset({"", "function", "method", "class", "test", "block", "config", "text"})
 
 
@@ -38,10 +31,7 @@ def size(*texts: str) -> int:
 
 def chars_per_token(kind: str, language: str = "") -> float:
     """Return the expected characters per token of a memory of this kind (`records.Kind`) and language."""
-    known = _BY_LANGUAGE.get(language)
-    if known is not None:
-        return known
-    return OTHER if kind in _CODE_KINDS else PROSE
+    return _BY_LANGUAGE.get(language, OTHER if kind in _CODE_KINDS else PROSE)
 
 
 def estimate(chars: int, *, kind: str = "", language: str = "") -> int:
