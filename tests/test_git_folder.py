@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from tests.indexer.conftest import RunIndex, connection, run_index
+from tests.indexer.conftest import Index, connection, index
 from xscore.indexer.discovery import discover_files
 from xscore.platform.git import recent_commits, run_git, working_diff
 from xscore.platform.git_folder import (
@@ -22,7 +22,7 @@ from xscore.platform.git_folder import (
 )
 from xscore.platform.paths import find_root
 
-__all__ = ["connection", "run_index"]
+__all__ = ["connection", "index"]
 
 PRIVATE = "a phrase of the private repository"
 
@@ -95,15 +95,13 @@ REDIRECTIONS: dict[str, Callable[[Path, Path], None]] = {
 
 
 @pytest.mark.parametrize("way", REDIRECTIONS)
-def test_a_git_folder_that_leads_elsewhere_is_not_asked(
-    crafted: Path, private: Path, way: str, run_index: RunIndex
-) -> None:
+def test_a_git_folder_that_leads_elsewhere_is_not_asked(crafted: Path, private: Path, way: str, index: Index) -> None:
     """The folder is read as a plain one, with a note; nothing of the other repository is read."""
     REDIRECTIONS[way](crafted, private)
     root = find_root(crafted)
     assert (root.path, root.is_git, root.git_dir) == (crafted, False, None)
     assert run_git(crafted, "ls-files") is None and working_diff(crafted) == "" and recent_commits(crafted) == ()
-    report = run_index(crafted)
+    report = index.run(crafted)
     assert report.files.indexed >= 1
     assert any("leads out of this folder" in note for note in report.notes)
     assert not {".git", "b.py"} & set(discover_files(root).paths)

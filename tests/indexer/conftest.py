@@ -2,12 +2,13 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import MakeRepo
 from xscore.indexer import index_repository
 from xscore.indexer.embedded import CELL, MARKDOWN_CELL
 from xscore.indexer.memories import cut_file, source_file
@@ -42,17 +43,38 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     opened.close()
 
 
-RunIndex = Callable[..., IndexReport]
+class Index:
+    """A repository to make, and a store to index it in."""
+
+    def __init__(self, connection: sqlite3.Connection, make: MakeRepo) -> None:
+        self.connection, self.make = connection, make
+
+    def run(self, root: Path, **settings: Any) -> IndexReport:
+        """Index a folder, an hour from now, so that no file stamp is too recent to trust."""
+        return index_repository(self.connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
+
+    def of(self, files: Mapping[str, str]) -> Path:
+        """Make a repository of these files and index it."""
+        root = self.make(files)
+        self.run(root)
+        return root
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """Return all rows of a query."""
+        return rows(self.connection, query)
+
+    def edges(self, relation: str) -> set[tuple[str, str]]:
+        """Return the edges with readable ends."""
+        found = self.connection.execute("SELECT id, path, entity FROM memory").fetchall()
+        names = {id_: f"{path.rpartition('/')[2]}:{entity}" for id_, path, entity in found}
+        ends = self.connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,))
+        return {(names.get(a, a), names.get(b, b)) for a, b in ends}
 
 
 @pytest.fixture
-def run_index(connection: sqlite3.Connection) -> RunIndex:
-    """Index a folder, an hour from now, so that no file stamp is too recent to trust."""
-
-    def run(root: Path, **settings: Any) -> IndexReport:
-        return index_repository(connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
-
-    return run
+def index(connection: sqlite3.Connection, make_repo: MakeRepo) -> Index:
+    """An empty store, and no repository yet."""
+    return Index(connection, make_repo)
 
 
 def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, MemoryDraft]:

@@ -1,13 +1,12 @@
 """Languages recognised by their first lines, scripts inside pages, and notebook cells."""
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.indexer.conftest import RunIndex, pieces_of, unseen_lines
+from tests.indexer.conftest import Index, pieces_of, unseen_lines
 from xscore.indexer.languages import language_of
 from xscore.records.memory import Kind
 from xscore.store.file_bodies import read_with_bodies
@@ -186,9 +185,7 @@ def _notebook() -> dict[str, Any]:
     }
 
 
-def test_a_notebook_is_its_cells_without_outputs(
-    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_a_notebook_is_its_cells_without_outputs(tmp_path: Path, index: Index) -> None:
     """Sources keep their line numbers in the file; an image in an output excludes nothing."""
     cells = _notebook()
     text = json.dumps(cells, indent=1, sort_keys=True) + "\n"
@@ -196,9 +193,9 @@ def test_a_notebook_is_its_cells_without_outputs(
     whole = {**cells, "cells": [{**cell, "source": "".join(cell["source"])} for cell in cells["cells"]]}
     (tmp_path / "packed.ipynb").write_text(json.dumps(whole))
     (tmp_path / "broken.ipynb").write_text("{")
-    report = run_index(tmp_path)
+    report = index.run(tmp_path)
     assert report.files.excluded.by_reason == {"data": 1}
-    found = list(read_with_bodies(connection, "path, entity, start_line", "true"))
+    found = list(read_with_bodies(index.connection, "path, entity, start_line", "true"))
     by_file = {path: [row[1:] for row in found if row[0] == path] for path, *_ in found}
     spans = {entity: start for entity, start, *_ in by_file["paid.ipynb"]}
     lines = text.split("\n")

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
-from tests.indexer.conftest import FILES, RunIndex, rows
+from tests.indexer.conftest import FILES, Index, rows
 from xscore.indexer import changes, index_repository
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
@@ -66,29 +65,25 @@ def test_large_runs_parse_in_processes_with_the_same_result(
     other.close()
 
 
-def test_large_files_are_parsed_apart(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
+def test_large_files_are_parsed_apart(index: Index) -> None:
     """A large file is parsed in a separate process, and an excessively nested one is in the report."""
     functions = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(3000))
-    root = make_repo({"large.py": functions, "deep.json": "[" * 300 + "]" * 300, "small.py": "def g():\n    pass\n"})
-    report = run_index(root)
+    root = index.make({"large.py": functions, "deep.json": "[" * 300 + "]" * 300, "small.py": "def g():\n    pass\n"})
+    report = index.run(root)
     assert report.memories.by_kind == {"function": 3001, "text": 1}
     assert report.notes == ("deep.json: it nests more than 200 deep; cut into windows of lines",)
 
 
-def test_after_a_crash_files_are_parsed_apart(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_after_a_crash_files_are_parsed_apart(index: Index) -> None:
     """A run that died while parsing leaves a mark; the next parses in processes and removes it."""
-    root = make_repo(FILES)
-    connection.execute("INSERT INTO meta VALUES ('index_parsing', '1')")
-    assert run_index(root).memories.total == 7
-    assert rows(connection, "SELECT * FROM meta WHERE key = 'index_parsing'") == []
+    root = index.make(FILES)
+    index.connection.execute("INSERT INTO meta VALUES ('index_parsing', '1')")
+    assert index.run(root).memories.total == 7
+    assert index.rows("SELECT * FROM meta WHERE key = 'index_parsing'") == []
 
 
 @pytest.mark.verify
-def test_a_killed_run_is_taken_up_where_it_stopped(
-    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_a_killed_run_is_taken_up_where_it_stopped(tmp_path: Path, index: Index) -> None:
     """A run killed at any time leaves an intact store; the next indexes only the rest and links everything."""
     root = tmp_path / "many"
     root.mkdir()
@@ -96,19 +91,19 @@ def test_a_killed_run_is_taken_up_where_it_stopped(
     database = tmp_path / "store" / "memory.db"
     child = subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)])
     give_up = time.monotonic() + 60
-    while not connection.execute("SELECT 1 FROM file").fetchone() and time.monotonic() < give_up:
+    while not index.connection.execute("SELECT 1 FROM file").fetchone() and time.monotonic() < give_up:
         time.sleep(0.002)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    kept = int(str(rows(connection, "SELECT count(*) FROM file")[0][0]))
-    assert rows(connection, "PRAGMA integrity_check") == [("ok",)]
-    report = run_index(root)
+    kept = int(str(index.rows("SELECT count(*) FROM file")[0][0]))
+    assert index.rows("PRAGMA integrity_check") == [("ok",)]
+    report = index.run(root)
     assert kept > 0
     assert (report.files.unchanged, report.files.indexed, report.edges["calls"]) == (kept, 390 - kept, 390)
 
 
 @pytest.mark.verify
-def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, run_index: RunIndex) -> None:
+def test_two_runs_at_once_agree(tmp_path: Path, index: Index) -> None:
     """Two concurrent runs over one store both succeed, and the store equals that of a single run."""
     root = tmp_path / "many"
     root.mkdir()
@@ -116,32 +111,29 @@ def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, 
     database = tmp_path / "store" / "memory.db"
     children = [subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)]) for _ in "12"]
     assert [child.wait(60) for child in children] == [0, 0]
-    report = run_index(root)
+    report = index.run(root)
     assert (report.files.unchanged, report.memories.total, report.edges["calls"]) == (200, 200, 200)
 
 
-def test_a_folder_swapped_for_a_link_leads_nowhere(make_repo: MakeRepo, run_index: RunIndex, tmp_path: Path) -> None:
+def test_a_folder_swapped_for_a_link_leads_nowhere(index: Index, tmp_path: Path) -> None:
     """A tracked file whose folder has become a link to elsewhere is not read, and the run continues."""
-    root = make_repo({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
+    root = index.make({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.py").write_text("stolen = 1\n")
     (root / "d" / "a.py").unlink()
     (root / "d").rmdir()
     (root / "d").symlink_to(tmp_path / "elsewhere")
-    report = run_index(root)
+    report = index.run(root)
     assert report.files.indexed == 1
     assert report.files.excluded.by_reason == {"symlink": 1, "unreadable": 1}
 
 
-def test_totals_that_make_no_sense_are_damage(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_totals_that_make_no_sense_are_damage(index: Index) -> None:
     """Totals are kept between runs; damaged ones are recomputed."""
-    root = make_repo({"a.py": "a = 1\n"})
-    run_index(root)
-    connection.execute("UPDATE meta SET value = '[{' WHERE key = 'index_totals'")
+    root = index.of({"a.py": "a = 1\n"})
+    index.connection.execute("UPDATE meta SET value = '[{' WHERE key = 'index_totals'")
     with pytest.raises(StoreDamaged, match="a total is invalid"):
-        run_index(root)
+        index.run(root)
 
 
 MEASURED = (

@@ -1,9 +1,6 @@
 """Edges between entities and files, in small whole repositories."""
 
-import sqlite3
-
-from tests.conftest import MakeRepo
-from tests.indexer.conftest import RunIndex
+from tests.indexer.conftest import Index
 from xscore.store.graph import LinkGraph
 
 PYTHON = {
@@ -28,22 +25,10 @@ PYTHON = {
 }
 
 
-def edges(connection: sqlite3.Connection, relation: str) -> set[tuple[str, str]]:
-    """Return the edges with readable ends."""
-    names = {
-        row[0]: f"{row[1].rpartition('/')[2]}:{row[2]}"
-        for row in connection.execute("SELECT id, path, entity FROM memory")
-    }
-    rows = connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,))
-    return {(names.get(a, a), names.get(b, b)) for a, b in rows}
-
-
-def test_calls_go_to_resolved_targets_only(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_calls_go_to_resolved_targets_only(index: Index) -> None:
     """X29: same file, imports (aliases and re-exports followed), own and inherited methods, unique names; no others."""
-    run_index(make_repo(PYTHON))
-    assert edges(connection, "calls") == {
+    index.of(PYTHON)
+    assert index.edges("calls") == {
         ("core.py:Engine.start", "core.py:Engine.check"),
         ("core.py:Engine.start", "util.py:clean"),
         ("core.py:Engine.start", "util.py:report"),
@@ -59,11 +44,9 @@ def test_calls_go_to_resolved_targets_only(
     }
 
 
-def test_renamed_reexports_and_inherited_methods_are_followed(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_renamed_reexports_and_inherited_methods_are_followed(index: Index) -> None:
     """`from .a import x as y` exports `x`; `self.save()` finds the nearest base with it, `super()` one above."""
-    root = make_repo(
+    root = index.make(
         {
             "pkg/__init__.py": "from .impl import real as public\nfrom .models import Base as Root\n",
             "pkg/impl.py": "def real():\n    return 1\n",
@@ -81,7 +64,7 @@ def test_renamed_reexports_and_inherited_methods_are_followed(
             "web/use.js": "import { shown } from './index.js'\nexport function go() {\n  shown()\n}\n",
         }
     )
-    run_index(root)
+    index.run(root)
     expected = {
         ("use.py:Middle.save", "models.py:Base.save"),
         ("use.py:Middle.save", "impl.py:real"),
@@ -89,10 +72,10 @@ def test_renamed_reexports_and_inherited_methods_are_followed(
         ("use.py:Leaf.run", "models.py:Base.load"),
         ("use.js:go", "a.js:real"),
     }
-    assert edges(connection, "calls") == expected
+    assert index.edges("calls") == expected
     (root / "pkg/__init__.py").write_text("from .fake import real as public\nfrom .models import Base as Root\n")
-    run_index(root)
-    assert edges(connection, "calls") == expected - {("use.py:Middle.save", "impl.py:real")} | {
+    index.run(root)
+    assert index.edges("calls") == expected - {("use.py:Middle.save", "impl.py:real")} | {
         ("use.py:Middle.save", "fake.py:real")
     }
 
@@ -116,15 +99,13 @@ TYPED = {
 }
 
 
-def test_the_stated_class_of_a_variable_decides_whose_method_is_called(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_the_stated_class_of_a_variable_decides_whose_method_is_called(index: Index) -> None:
     """Names shared by several classes are followed only if a declaration says which is meant.
 
     A method that overrides another may be a foreign class's too, so a call on an unknown object is not taken for it.
     """
-    run_index(make_repo(TYPED))
-    assert edges(connection, "calls") == {
+    index.of(TYPED)
+    assert index.edges("calls") == {
         ("use.py:settle", "base.py:Base.get"),
         ("use.py:settle", "cart.py:Cart.close"),
         ("Box.java:Box.settle", "Cart.java:Till.close"),
@@ -145,28 +126,24 @@ NAMESPACED = {
 }
 
 
-def test_namespaces_and_static_calls_lead_to_their_classes(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_namespaces_and_static_calls_lead_to_their_classes(index: Index) -> None:
     """The vendor's part of a namespace is no folder; a class in the same namespace is called without an import.
 
     What implements an interface is affected by it.
     """
-    run_index(make_repo(NAMESPACED))
-    assert edges(connection, "calls") == {
+    index.of(NAMESPACED)
+    assert index.edges("calls") == {
         ("Client.php:Client.send", "Jar.php:Jar"),
         ("Client.php:Client.send", "Stack.php:Stack.create"),
     }
-    assert edges(connection, "imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
-    assert [one.path for one in LinkGraph(connection).affected_files("src/Sends.php")] == ["src/Client.php"]
+    assert index.edges("imports") == {("f_src/Client.php", "f_src/Cookie/Jar.php")}
+    assert [one.path for one in LinkGraph(index.connection).affected_files("src/Sends.php")] == ["src/Client.php"]
 
 
-def test_tests_are_tied_to_what_they_test(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_tests_are_tied_to_what_they_test(index: Index) -> None:
     """X22: a test's calls into the code are `tests` edges, and its file is linked to the file it is named after."""
-    run_index(make_repo(PYTHON))
-    assert edges(connection, "tests") == {
+    index.of(PYTHON)
+    assert index.edges("tests") == {
         ("test_core.py:make", "core.py:helper"),
         ("test_core.py:test_start", "core.py:Engine"),
         ("test_core.py:test_start", "core.py:Engine.start"),
@@ -174,12 +151,10 @@ def test_tests_are_tied_to_what_they_test(
     }
 
 
-def test_imports_belonging_and_references(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_imports_belonging_and_references(index: Index) -> None:
     """Files import files, members belong to classes and classes to files, docs refer to what they name."""
-    run_index(make_repo(PYTHON))
-    assert edges(connection, "imports") == {
+    index.of(PYTHON)
+    assert index.edges("imports") == {
         ("f_src/pkg/__init__.py", "f_src/pkg/core.py"),
         ("f_src/pkg/__init__.py", "f_src/pkg/util.py"),
         ("f_src/pkg/core.py", "f_src/pkg/util.py"),
@@ -187,9 +162,9 @@ def test_imports_belonging_and_references(
         ("f_src/other.py", "f_src/pkg/util.py"),
         ("f_tests/test_core.py", "f_src/pkg/core.py"),
     }
-    assert ("core.py:Engine.start", "core.py:Engine") in edges(connection, "belongs_to")
-    assert ("core.py:Engine", "f_src/pkg/core.py") in edges(connection, "belongs_to")
-    assert edges(connection, "references") == {
+    assert ("core.py:Engine.start", "core.py:Engine") in index.edges("belongs_to")
+    assert ("core.py:Engine", "f_src/pkg/core.py") in index.edges("belongs_to")
+    assert index.edges("references") == {
         ("core.py:Engine", "core.py:Base"),
         ("guide.md:Engine", "core.py:Engine.start"),
         ("guide.md:Engine", "util.py:report"),
@@ -197,7 +172,7 @@ def test_imports_belonging_and_references(
     }
 
 
-def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
+def test_scripts(index: Index) -> None:
     """Required, imported and default-exported names resolve across JavaScript and TypeScript."""
     files = {
         "lib/app.js": (
@@ -217,8 +192,8 @@ def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.C
         "other/open.ts": "export function open(x: string) {\n  return x\n}\n",
         "use.ts": 'import { open } from "./store"\n\nexport function reads() {\n  return open(1)\n}\n',
     }
-    run_index(make_repo(files))
-    assert edges(connection, "calls") == {
+    index.of(files)
+    assert index.edges("calls") == {
         ("app.js:run", "view.js:render"),
         ("app.js:run", "pick.ts:pick"),
         ("app.js:run", "u.js:trim2"),
@@ -270,12 +245,10 @@ VALUES = {
 }
 
 
-def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(index: Index) -> None:
     """Bare or behind its module, re-exported or renamed; not if bound again, only called, or only said."""
-    run_index(make_repo(VALUES))
-    assert edges(connection, "references") == {
+    index.of(VALUES)
+    assert index.edges("references") == {
         ("use.py:bare", "conf.py:module:LIMIT"),
         ("use.py:qualified", "conf.py:module:LIMIT"),
         ("use.py:chained", "conf.py:module:console"),
@@ -289,7 +262,7 @@ def test_a_use_of_an_imported_value_leads_to_the_block_that_defines_it(
         ("pay.rs:path", "conf.rs:module:LIMIT"),
         ("pay.rs:top", "lib.rs:module:TOP"),
     }
-    users = LinkGraph(connection).affected_files("conf.py::LIMIT")
+    users = LinkGraph(index.connection).affected_files("conf.py::LIMIT")
     assert [one.entity for one in users] == ["bare", "qualified"]
 
 
@@ -309,19 +282,17 @@ CRATE = {
 }
 
 
-def test_paths_of_rust_lead_through_its_modules(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_paths_of_rust_lead_through_its_modules(index: Index) -> None:
     """`walk::lonely()` is followed if `walk` is declared or imported; a variable `walk` is no module."""
-    run_index(make_repo(CRATE))
-    assert edges(connection, "calls") == {
+    index.of(CRATE)
+    assert index.edges("calls") == {
         ("main.rs:main", "walk.rs:lonely"),
         ("main.rs:main", "deep.rs:dig"),
         ("output.rs:print_entry", "walk.rs:lonely"),
         ("output.rs:print_entry", "walk.rs:Walker.new"),
         ("walk.rs:lonely", "output.rs:print_entry"),
     }
-    assert edges(connection, "imports") == {
+    assert index.edges("imports") == {
         ("f_src/main.rs", "f_src/walk.rs"),
         ("f_src/main.rs", "f_src/output.rs"),
         ("f_src/output.rs", "f_src/walk.rs"),
@@ -346,19 +317,17 @@ NAMED_CRATES = {
 }
 
 
-def test_a_crate_is_known_by_the_name_in_its_manifest(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_a_crate_is_known_by_the_name_in_its_manifest(index: Index) -> None:
     """Tests, binaries and other members of a workspace reach a crate's files by its name, `-` written as `_`."""
-    run_index(make_repo(NAMED_CRATES))
-    assert edges(connection, "tests") >= {
+    index.of(NAMED_CRATES)
+    assert index.edges("tests") >= {
         ("it.rs:walks", "deep.rs:dig"),
         ("it.rs:walks", "deep.rs:fill"),
         ("it.rs:walks", "deep.rs:Walker.new"),
         ("it.rs:walks", "lib.rs:run"),
     }
-    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= edges(connection, "calls")
-    assert ("f_walk-files/tests/it.rs", "f_walk-files/src/deep.rs") in edges(connection, "imports")
+    assert {("main.rs:main", "lib.rs:dig"), ("lib.rs:dig", "deep.rs:dig")} <= index.edges("calls")
+    assert ("f_walk-files/tests/it.rs", "f_walk-files/src/deep.rs") in index.edges("imports")
 
 
 GO_MODULE = {
@@ -379,23 +348,20 @@ GO_MODULE = {
 }
 
 
-def test_packages_of_go_are_found_by_the_module_of_go_mod(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
-) -> None:
+def test_packages_of_go_are_found_by_the_module_of_go_mod(index: Index) -> None:
     """The root package and its subpackages are followed to the defining files; library packages are not.
 
     A name that a package has once for each platform means all of these. A module renamed is another one at once.
     """
-    root = make_repo(GO_MODULE)
-    run_index(root)
+    root = index.of(GO_MODULE)
     inside = {
         ("shop.go:Open", "size_linux.go:size"),
         ("shop.go:Open", "size_windows.go:size"),
         ("sum.go:Sum", "sum.go:size"),
     }
-    assert edges(connection, "calls") == inside | {("run.go:main", "shop.go:Open"), ("run.go:main", "sum.go:Sum")}
-    assert edges(connection, "imports") == {("f_cmd/run.go", "f_shop.go"), ("f_cmd/run.go", "f_pay/sum.go")}
-    assert "cmd/run.go" in [one.path for one in LinkGraph(connection).affected_files("shop.go")]
+    assert index.edges("calls") == inside | {("run.go:main", "shop.go:Open"), ("run.go:main", "sum.go:Sum")}
+    assert index.edges("imports") == {("f_cmd/run.go", "f_shop.go"), ("f_cmd/run.go", "f_pay/sum.go")}
+    assert "cmd/run.go" in [one.path for one in LinkGraph(index.connection).affected_files("shop.go")]
     (root / "go.mod").write_text("module example.com/other\n")
-    run_index(root)
-    assert edges(connection, "calls") == inside
+    index.run(root)
+    assert index.edges("calls") == inside

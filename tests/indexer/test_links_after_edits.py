@@ -1,27 +1,31 @@
 """Edges after an edit: linking what changed gives the edges of a fresh index."""
 
-import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
-from tests.indexer.conftest import RunIndex
+from tests.indexer.conftest import Index, rows
 from tests.indexer.test_links import PYTHON, VALUES
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 from xscore.store.opening import connect_store
 
+EDGES = "SELECT source, target, relation, path FROM edge ORDER BY 1, 2, 3"
 
-def test_incremental_edges_equal_fresh_ones(
-    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
-) -> None:
+
+def fresh_edges(root: Path, folder: Path) -> list[tuple[object, ...]]:
+    """Index a repository in a store of its own and return its edges."""
+    with closing(connect_store(folder / "memory.db")) as fresh:
+        index_repository(fresh, find_root(root), IndexSettings(), now=time.time() + 3600)
+        return rows(fresh, EDGES)
+
+
+def test_incremental_edges_equal_fresh_ones(index: Index, tmp_path: Path) -> None:
     """After any sequence of edits, the edges equal those of a fresh index."""
-    root = make_repo(PYTHON)
-    run_index(root)
+    root = index.of(PYTHON)
     edits = [
         ("src/pkg/util.py", "def clean(x):\n    return x\n"),
         ("src/pkg/extra.py", "def report():\n    return 1\n"),
@@ -30,17 +34,13 @@ def test_incremental_edges_equal_fresh_ones(
         ("src/pkg/core.py", PYTHON["src/pkg/core.py"]),
         ("src/pkg/util.py", PYTHON["src/pkg/util.py"]),
     ]
-    for name, text in edits:
+    for number, (name, text) in enumerate(edits):
         if text is None:
             (root / name).unlink()
         else:
             (root / name).write_text(text)
-        run_index(root)
-        incremental = set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
-        run_index(root, window_lines=61)
-        connection.execute("DELETE FROM edge")
-        run_index(root, window_lines=60)
-        assert incremental == set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
+        index.run(root)
+        assert index.rows(EDGES) == fresh_edges(root, tmp_path / f"fresh{number}")
 
 
 TO = {"web/use.ts": "import { go } from './index'\nexport function use() {\n  go()\n}\n"}
@@ -54,7 +54,6 @@ HEIR = {"pkg/heir.py": "from pkg.base import Base\n\n\nclass Heir(Base):\n    de
 ROOTS = "class One:\n    def run(self):\n        pass\n\n\nclass Two:\n    def run(self):\n        pass\n\n\n"
 CALLER = {"p/Use.java": "package p;\nclass Use {\n  void use() { thing.spin(); }\n}\n"}
 TURN = "package p;\nclass Box {\n  void spin() { }\n}\n"
-EDGES = "SELECT source, target, relation, path FROM edge ORDER BY 1, 2, 3"
 REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "an imported file comes": ({"web/a.ts": "import { SIZE } from './b'\n"}, {"web/b.ts": "export const SIZE = 1\n"}),
     "a tested file comes": ({"tests/test_a.py": "def test_it():\n    pass\n"}, {"pkg/a.py": "X = 1\n"}),
@@ -99,19 +98,13 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", REACHED_ANEW)
-def test_what_others_reach_through_an_edit(
-    name: str, make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
-) -> None:
+def test_what_others_reach_through_an_edit(name: str, index: Index, tmp_path: Path) -> None:
     """A file is linked again if its mentions resolve elsewhere, even if none of their names came or went."""
     before, edit = REACHED_ANEW[name]
-    root = make_repo(before)
-    run_index(root)
-    first = connection.execute(EDGES).fetchall()
+    root = index.of(before)
+    first = index.rows(EDGES)
     for path, text in edit.items():
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
-    run_index(root)
-    with closing(connect_store(tmp_path / "fresh" / "memory.db")) as fresh:
-        index_repository(fresh, find_root(root), IndexSettings(), now=time.time() + 3600)
-        expected = fresh.execute(EDGES).fetchall()
-    assert connection.execute(EDGES).fetchall() == expected != first
+    index.run(root)
+    assert index.rows(EDGES) == fresh_edges(root, tmp_path / "fresh") != first
