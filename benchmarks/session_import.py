@@ -163,7 +163,7 @@ def write_file(path: Path, lines: Iterator[str], size: int, is_array: bool) -> i
 def import_here(home: Path, root: Path) -> None:
     """In the child: import, and print what it took."""
     from xscore.extensions.sessions.importing import import_sessions
-    from xscore.extensions.sessions.session_format import AgentFolders
+    from xscore.extensions.sessions.session_reader import AgentFolders
     from xscore.platform.paths import find_root
     from xscore.store.store import Store
 

@@ -18,8 +18,8 @@ from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.aider import AiderReader
 from xscore.extensions.sessions.claude_code import ClaudeCodeReader
 from xscore.extensions.sessions.codex import CodexReader
-from xscore.extensions.sessions.session_format import ImportedExchange, SessionFile, UnreadableSession
-from xscore.extensions.sessions.session_reader import SessionReader
+from xscore.extensions.sessions.session_lines import UnreadableSession
+from xscore.extensions.sessions.session_reader import ImportedExchange, SessionFile, SessionReader
 from xscore.indexer.admission import decode_text
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused

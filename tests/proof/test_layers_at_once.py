@@ -15,7 +15,7 @@ from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Say
 from tests.statements import list_decisions
 from tests.waiting import rows_of_file
 from xscore.extensions.sessions.importing import import_sessions
-from xscore.extensions.sessions.session_format import AgentFolders
+from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.pipeline.build import Pipeline
 from xscore.records.memory import Kind, Layer
 from xscore.records.turn import Turn

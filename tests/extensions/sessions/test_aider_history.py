@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import git
 from tests.extensions.sessions.session_writers import AIDER, Import, Past, words_of
 from xscore.extensions.sessions.importing import import_sessions
-from xscore.extensions.sessions.session_format import AgentFolders
+from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.paths import find_root
 from xscore.store.store import Store
 

@@ -12,8 +12,8 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Impor
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
 from xscore.extensions.recovery import rebuild
-from xscore.extensions.sessions.importing import import_sessions
-from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.extensions.sessions.importing import SessionImportReport, import_sessions
+from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.errors import XscoreError
 from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, Memory

@@ -11,14 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from xscore.extensions.sessions.session_format import (
-    AgentFolders,
-    ImportedExchange,
-    SessionFile,
-    SessionLine,
-    UnreadableSession,
-)
-from xscore.extensions.sessions.session_reader import SessionReader
+from xscore.extensions.sessions.session_lines import SessionLine, UnreadableSession
+from xscore.extensions.sessions.session_reader import AgentFolders, ImportedExchange, SessionFile, SessionReader
 from xscore.platform.git import run_git
 from xscore.platform.hashing import digest
 

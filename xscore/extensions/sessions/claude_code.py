@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from xscore.extensions.sessions.session_format import AgentFolders, SessionFile, SessionLine, UnreadableSession
 from xscore.extensions.sessions.session_lines import (
+    SessionLine,
+    UnreadableSession,
     message_text,
     object_field,
     object_list,
@@ -19,7 +20,7 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import LOG_ENDINGS, SessionReader, entries
+from xscore.extensions.sessions.session_reader import LOG_ENDINGS, AgentFolders, SessionFile, SessionReader, entries
 
 _OTHER_TYPES = frozenset({"summary", "system", "file-history-snapshot", "queue-operation", "progress", "attachment"})
 _EDITS = {"Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from xscore.extensions.sessions import session_lines
-from xscore.extensions.sessions.session_format import AgentFolders, SessionFile, SessionLine, UnreadableSession
 from xscore.extensions.sessions.session_lines import (
+    SessionLine,
+    UnreadableSession,
     parse_object,
     parse_record,
     required_text,
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import SessionReader, entries
+from xscore.extensions.sessions.session_reader import AgentFolders, SessionFile, SessionReader, entries
 
 FILE = "ui_messages.json"
 EXTENSION = "User/globalStorage/saoudrizwan.claude-dev"

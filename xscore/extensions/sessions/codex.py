@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from xscore.extensions.sessions.session_format import AgentFolders, SessionFile, SessionLine, UnreadableSession
 from xscore.extensions.sessions.session_lines import (
+    SessionLine,
+    UnreadableSession,
     message_text,
     object_field,
     object_list,
@@ -22,7 +23,7 @@ from xscore.extensions.sessions.session_lines import (
     required_time,
     text_field,
 )
-from xscore.extensions.sessions.session_reader import LOG_ENDINGS, SessionReader, entries
+from xscore.extensions.sessions.session_reader import LOG_ENDINGS, AgentFolders, SessionFile, SessionReader, entries
 from xscore.platform.hashing import digest
 
 _WIRE, _EVENTS, _ITEMS = "wire", "events", "items"

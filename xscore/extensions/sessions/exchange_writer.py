@@ -19,7 +19,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
+from xscore.extensions.sessions.session_reader import FailedCommand, ImportedExchange
 from xscore.platform import database
 from xscore.platform.files import changed_ns
 from xscore.platform.hashing import digest, integer_id

@@ -35,15 +35,8 @@ from xscore.extensions.sessions.exchange_writer import (
     is_in_repository,
     load_read_file,
 )
-from xscore.extensions.sessions.session_format import (
-    AgentFolders,
-    ImportedExchange,
-    RefusedFile,
-    SessionFile,
-    SessionImportReport,
-    UnreadableSession,
-)
-from xscore.extensions.sessions.session_reader import SessionReader
+from xscore.extensions.sessions.session_lines import UnreadableSession
+from xscore.extensions.sessions.session_reader import AgentFolders, ImportedExchange, SessionFile, SessionReader
 from xscore.platform.errors import NothingMatched
 from xscore.platform.figures import format_bytes
 from xscore.platform.files import settled_ns
@@ -107,6 +100,45 @@ def imported_ids(
         {"session": session, "origin": origin, "before": before},
     )
     return [id_ for (id_,) in rows]
+
+
+class RefusedFile(Struct, frozen=True):
+    """A file that could not be read."""
+
+    path: str
+    origin: str
+    reason: str
+    """Names the line and what was expected there."""
+
+
+class SessionImportReport(Struct, frozen=True, kw_only=True):
+    """The result of one import."""
+
+    dry_run: bool
+    files: int
+    """Files of this repository."""
+    unchanged: int
+    """Of these, already imported and not opened."""
+    bytes_read: int
+    exchanges: int
+    """Exchanges read; the sum of the next five."""
+    added: int
+    updated: int
+    """Known, and continued since."""
+    known: int
+    forgotten: int
+    """Erased by the user, so not imported again."""
+    elsewhere: int
+    """Of other folders, or older than `--since`."""
+    failures: int
+    """Failing commands that became failures of the project."""
+    links: int
+    """Edges to code that exchanges name."""
+    secrets_redacted: int
+    by_origin: dict[str, int]
+    """Exchanges added or updated."""
+    refused: tuple[RefusedFile, ...]
+    notes: tuple[str, ...]
 
 
 FORMATS: dict[str, type[SessionReader]] = {

@@ -6,21 +6,14 @@ name it in `importing.FORMATS`. Trade-offs: a command counts as failed by its la
 a time, so copies across files are recognised by identity alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.extensions.sessions.session_format import (
-    AgentFolders,
-    FailedCommand,
-    ImportedExchange,
-    SessionFile,
-    SessionLine,
-    UnreadableSession,
-)
-from xscore.extensions.sessions.session_lines import parse_record
+from xscore.extensions.sessions.session_lines import SessionLine, UnreadableSession, parse_record
 from xscore.prompts.injected_text import cleaned_text, spoken_text, without_recall
 
 LOG_ENDINGS = (".jsonl", ".jsonl.zst")
@@ -30,6 +23,62 @@ MAX_CALLS = 200
 """Commands that have not ended."""
 OUTPUT_CHARS = 32_000
 """Of a failed command's output, its end; the memory keeps less."""
+
+
+class FailedCommand(Struct, frozen=True):
+    """A command that failed during an exchange."""
+
+    command: str
+    output: str
+    """The end of its output."""
+    passed_later: bool = False
+    """Whether the same command succeeded later in the exchange."""
+
+
+class ImportedExchange(Struct, frozen=True, kw_only=True):
+    """One task of a past session and its answer."""
+
+    origin: str
+    """Name of the format: `claude-code`, `codex`, `aider`, `cline`."""
+    session: str
+    """The agent's name for the session."""
+    identity: str
+    """Stable across copies and repeated reads."""
+    asked: str
+    """What the person typed, without injected text."""
+    answered: str
+    """The agent's last words."""
+    at: float
+    """Unix seconds of the question."""
+    ended_at: float
+    """Unix seconds of the last record."""
+    cwd: str
+    """The agent's working directory."""
+    paths: tuple[str, ...] = ()
+    """Changed files as the agent wrote them, in order of the first change."""
+    failures: tuple[FailedCommand, ...] = ()
+
+
+class AgentFolders(Struct, frozen=True):
+    """Where agents keep their sessions."""
+
+    home: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    root: Path = Path()
+    """The repository to import for; absolute, symlinks resolved."""
+
+
+class SessionFile(Struct, frozen=True):
+    """A file that may hold exchanges of this repository."""
+
+    path: Path
+    is_in_repository: bool = False
+    """Its location proves that it belongs to the repository; otherwise its recorded folder decides."""
+    is_json_array: bool = False
+    cwd: str = ""
+    """The folder it belongs to, when its records do not name one."""
+    skip_reason: str = ""
+    """Why the file is skipped; empty to read it."""
 
 
 class SessionReader:
