@@ -65,10 +65,10 @@ Remember
     resume      cli.session:resume_thread  Continue another session.
     fresh       cli.session:begin_fresh  Begin a new session on this branch.
     close       extensions.learning.commands:close_sessions  End a session and keep what it learned.
-    save        extensions.exchange.checkpoint_commands:save_checkpoint  Save a checkpoint.
-    load        extensions.exchange.checkpoint_commands:show_checkpoint  Show a checkpoint.
-    checkpoints extensions.exchange.checkpoint_commands:list_checkpoints  List the checkpoints.
-    delete      extensions.exchange.checkpoint_commands:delete_checkpoint  Erase a checkpoint for good.
+    save        extensions.exchange.checkpoints:save_session  Save a checkpoint.
+    load        extensions.exchange.checkpoints:show_checkpoint  Show a checkpoint.
+    checkpoints extensions.exchange.checkpoints:print_checkpoints  List the checkpoints.
+    delete      extensions.exchange.checkpoints:delete_checkpoint  Erase a checkpoint for good.
   history   - Past turns: list, show, delete.
     list   cli.history:list_history  Past turns, newest first.
     show   cli.history:show_turn  Print a past turn again, from its receipt.

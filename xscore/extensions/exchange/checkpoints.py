@@ -1,20 +1,29 @@
-"""Checkpoints: a working session saved under a name, with its goals, names and open tasks, for any later turn.
+"""`xscore session save | load | checkpoints | delete`: a working session under a name, for any later turn.
 
 A row holds what was extracted from the session's turns, one entry for each exchange, and names memories by id; no text
-of a memory is copied. So erasing an exchange removes its entry and leaves the rest. Trade-off: a checkpoint shows the
-session as it was when it was saved, except for what was erased since.
+of a memory is copied. So erasing an exchange removes its entry and leaves the rest. No model is asked.
+`ask --checkpoint NAME` continues from one. Trade-off: a checkpoint shows the session as it was when it was saved,
+except for what was erased since.
 """
 
 import sqlite3
 import unicodedata
 from collections.abc import Sequence
 
+import click
 import msgspec
 from msgspec import Struct
 
+from xscore.cli.opening import opened_store, read_settings
+from xscore.cli.options import DRY_RUN, Flags, command
+from xscore.cli.phrases import format_age, format_branch
+from xscore.cli.session import current_session
+from xscore.pipeline.json_form import record_json
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.near_names import did_you_mean, nearest_names
+from xscore.platform.text import counted, escape_controls, one_line
+from xscore.prompts.answer import render_checkpoint
 from xscore.records.turn import Checkpoint, SessionEntry
 from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
@@ -26,6 +35,10 @@ from xscore.store.working_session import load_session
 NAME_CHARS = 64
 NOTE_CHARS = 2_000
 MOST_NOTES = 20
+CHECKPOINT_NOT_VERIFIED = 6
+_NOT_CLEAN = (
+    "not clean yet: another process reads the store and keeps its journal; end it, then run any command that erases"
+)
 _FORGET_NAME = (
     "DELETE FROM checkpoint WHERE name = ?",
     "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE json_extract(context, '$.checkpoint') = ?",
@@ -106,7 +119,7 @@ def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
         return [_checkpoint(*row) for row in rows.fetchall()]
 
 
-def erase_checkpoint(store: Store, name: str, *, timeout_s: float = 5.0) -> bool:
+def erase_checkpoint(store: Store, name: str) -> bool:
     """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
 
     Raises NothingMatched if there is none.
@@ -116,7 +129,7 @@ def erase_checkpoint(store: Store, name: str, *, timeout_s: float = 5.0) -> bool
         for sql in _FORGET_NAME:
             store.connection.execute(sql, (gone.name,))
         mark_for_scrubbing(store.connection)
-    return scrub_database(store.connection, timeout_s=timeout_s)
+    return scrub_database(store.connection, timeout_s=5.0)
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
@@ -159,3 +172,74 @@ def _kept(text: str, what: str) -> str:
     if len(said) > NOTE_CHARS:
         raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
     return said
+
+
+@command()
+@click.argument("name")
+@click.option("--note", "notes", metavar="TEXT", multiple=True, help="Something to remember with it. Repeatable.")
+@click.option("--goal", "goals", metavar="TEXT", multiple=True, help="Its goal, where no task names it. Repeatable.")
+@click.option("--replace", is_flag=True, help="Replace an existing checkpoint.")
+def save_session(name: str, notes: tuple[str, ...], goals: tuple[str, ...], replace: bool, flags: Flags) -> None:
+    """Save this branch's session as checkpoint NAME: goals, open tasks, names, files, and results."""
+    with opened_store(flags) as store:
+        found = current_session(store)
+        if found is None:
+            raise NothingMatched("there is no session on this branch to keep", hint='`xscore ask "…"` begins one.')
+        saved = save_checkpoint(
+            store.connection,
+            name,
+            thread=found.thread,
+            notes=notes,
+            goals=goals,
+            persona=read_settings(flags).settings.session.persona,
+            replace=replace,
+            now=store.clock(),
+        )
+    line = f"saved {one_line(saved.name)}: {counted(len(saved.entries), 'task')}, {len(saved.pending)} left to do"
+    flags.terminal.print_result(_checkpoint_json(saved), line)
+
+
+@command()
+@click.argument("name")
+def show_checkpoint(name: str, flags: Flags) -> None:
+    """Show checkpoint NAME as `ask --checkpoint NAME` uses it."""
+    with opened_store(flags, make=False) as store:
+        found = load_checkpoint(store.connection, name)
+    flags.terminal.print_result(_checkpoint_json(found), escape_controls(render_checkpoint(found)))
+
+
+@command()
+def print_checkpoints(flags: Flags) -> None:
+    """List the checkpoints of this repository, newest first."""
+    with opened_store(flags, make=False) as store:
+        known, now = list_checkpoints(store.connection), store.clock()
+    body = {"checkpoints": [_checkpoint_json(one) for one in known]}
+    lines = "\n".join(_checkpoint_line(one, now=now) for one in known)
+    flags.terminal.print_result(body, lines, none="There is no checkpoint yet.")
+
+
+@command(DRY_RUN)
+@click.argument("name")
+def delete_checkpoint(name: str, flags: Flags) -> int:
+    """Erase checkpoint NAME for good: nothing of it stays in the files. The session itself stays."""
+    with opened_store(flags) as store:
+        found, now = load_checkpoint(store.connection, name), store.clock()
+        is_clean = flags.dry_run or erase_checkpoint(store, found.name)
+    verb = "would erase" if flags.dry_run else "erased"
+    body = {"name": found.name, "dry_run": flags.dry_run, "is_clean": is_clean}
+    flags.terminal.print_result(body, f"{verb} {_checkpoint_line(found, now=now)}")
+    if is_clean:
+        return 0
+    flags.terminal.note(_NOT_CLEAN)
+    return CHECKPOINT_NOT_VERIFIED
+
+
+def _checkpoint_json(found: Checkpoint) -> dict[str, object]:
+    return {name: value for name, value in record_json(found).items() if name != "entries"}
+
+
+def _checkpoint_line(found: Checkpoint, *, now: float) -> str:
+    work = f"{counted(len(found.entries), 'task')}, {len(found.pending)} left to do"
+    goals = f"  {'; '.join(found.goals)}" if found.goals else ""
+    age = format_age(found.created_at, now)
+    return escape_controls(one_line(f"{found.name}  {format_branch(found.branch)}{age}, {work}{goals}"))
