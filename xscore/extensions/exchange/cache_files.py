@@ -12,8 +12,8 @@ removes them.
 import hashlib
 import hmac
 import re
-import secrets
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from sqlite3 import Connection
@@ -62,11 +62,6 @@ class ExchangeKey(Struct, frozen=True):
     def id(self) -> str:
         """Name the key in 16 hex characters that reveal nothing of it."""
         return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
-
-
-def new_exchange_key() -> str:
-    """Return a new key as text."""
-    return secrets.token_hex(KEY_BYTES)
 
 
 def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
@@ -213,7 +208,7 @@ def export_judgments(
     key: ExchangeKey,
     *,
     judges: Sequence[str] = (),
-    since: float | None = None,
+    since: float = 0.0,
     reasons: bool = True,
 ) -> CacheExport:
     """Write the file, readable only by the user; replace only an earlier export.
@@ -243,12 +238,12 @@ def export_judgments(
 
 
 def _rows(
-    connection: Connection, found: CacheExport, *, judges: Sequence[str], since: float | None, reasons: bool
+    connection: Connection, found: CacheExport, *, judges: Sequence[str], since: float, reasons: bool
 ) -> Iterator[ExchangeRow]:
     """Yield the wanted rows that match their checksum, and count them."""
     names, keys = judge_names(connection), find_judge_keys(connection, judges)
     for turn in judged_turns(connection):
-        if (since is not None and (turn.used_at or 0.0) < since) or (judges and turn.judge not in keys):
+        if (turn.used_at or 0.0) < since or (judges and turn.judge not in keys):
             continue
         before, begun = found.judgments, turn_checksum(turn.turn_key, turn.judge, turn.sample)
         of_turn = (turn.turn_key, turn.judge, names.get(turn.judge, ""), turn.sample)
@@ -283,8 +278,8 @@ def import_judgments(
         insert_judgments(connection, judgments, names)
         return len(rows)
 
-    body, found = read_signed(path, key), CacheImport(key=key.id)
-    return _import_rows(connection, _Body(body, path, MAX_ROWS), found, keep, dry_run=dry_run)
+    rows = partial(_read_rows, read_signed(path, key), path, MAX_ROWS)
+    return _import_rows(connection, rows, CacheImport(key=key.id), keep, dry_run=dry_run)
 
 
 def import_untrusted(connection: Connection, path: Path, *, dry_run: bool = False) -> CacheImport:
@@ -293,59 +288,54 @@ def import_untrusted(connection: Connection, path: Path, *, dry_run: bool = Fals
     def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
         return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
 
-    body = _Body(read_unsigned(path), path, MAX_UNTRUSTED_ROWS)
-    return _import_rows(connection, body, CacheImport(believed=False), keep, dry_run=dry_run)
+    rows = partial(_read_rows, read_unsigned(path), path, MAX_UNTRUSTED_ROWS)
+    return _import_rows(connection, rows, CacheImport(believed=False), keep, dry_run=dry_run)
 
 
-class _Body(Struct, frozen=True):
-    """The compressed lines of a file; each pass decompresses them again, so that little is held in memory."""
+def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
+    """Yield the rows, each checked. Raises UsageError for a value that no judgment has."""
+    decoder, number = msgspec.json.Decoder(ExchangeRow), 0
+    try:
+        for line in _unpacked_lines(data):
+            if number == max_rows:
+                hint = "Have less exported at a time: `xscore store export --since 30d`."
+                raise UsageError(f"{path} holds more than {max_rows:,} judgments", hint=hint)
+            row = decoder.decode(line)
+            number += 1
+            yield row
+    except (ValueError, zstandard.ZstdError) as error:
+        reason = f"{path} is no export of a cache: judgment {number + 1:,}: {str(error)[:200]}"
+        raise UsageError(reason, hint=EXPORT_HINT) from error
 
-    data: bytes
-    path: Path
-    max_rows: int
 
-    def rows(self) -> Iterator[ExchangeRow]:
-        """Yield the rows, each checked. Raises UsageError for a value that no judgment has."""
-        decoder, number = msgspec.json.Decoder(ExchangeRow), 0
-        try:
-            for line in self._lines():
-                if number == self.max_rows:
-                    hint = "Have less exported at a time: `xscore store export --since 30d`."
-                    raise UsageError(f"{self.path} holds more than {self.max_rows:,} judgments", hint=hint)
-                found = decoder.decode(line)
-                number += 1
-                yield found
-        except (ValueError, zstandard.ZstdError) as error:
-            reason = f"{self.path} is no export of a cache: judgment {number + 1:,}: {str(error)[:200]}"
-            raise UsageError(reason, hint=EXPORT_HINT) from error
-
-    def _lines(self) -> Iterator[bytes]:
-        """Yield the unpacked lines. Raises ValueError for a file that is cut short or goes on after its end."""
-        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
-        begun, at = b"", 0
-        while at < len(self.data) and not unpacker.eof:
-            *whole, begun = (begun + unpacker.decompress(self.data[at : at + _PIECE_BYTES])).split(b"\n")
-            at += _PIECE_BYTES
-            if len(begun) > _MAX_LINE_BYTES:
-                raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
-            yield from whole
-        if not unpacker.eof:
-            raise ValueError("the file ends in the middle: it is cut short")
-        if begun or unpacker.unused_data or at < len(self.data):
-            raise ValueError("the file continues past its end")
+def _unpacked_lines(data: bytes) -> Iterator[bytes]:
+    """Yield the unpacked lines. Raises ValueError for a file that is cut short or goes on after its end."""
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+    begun, at = b"", 0
+    while at < len(data) and not unpacker.eof:
+        *whole, begun = (begun + unpacker.decompress(data[at : at + _PIECE_BYTES])).split(b"\n")
+        at += _PIECE_BYTES
+        if len(begun) > _MAX_LINE_BYTES:
+            raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
+        yield from whole
+    if not unpacker.eof:
+        raise ValueError("the file ends in the middle: it is cut short")
+    if begun or unpacker.unused_data or at < len(data):
+        raise ValueError("the file continues past its end")
 
 
 def _import_rows(
     connection: Connection,
-    body: _Body,
+    rows_of: Callable[[], Iterator[ExchangeRow]],
     found: CacheImport,
     keep: Callable[[JudgmentKey, Sequence[ExchangeRow]], int],
     *,
     dry_run: bool,
 ) -> CacheImport:
-    for _ in body.rows():  # every row is checked before the first is written
+    """Import the rows. rows_of: decompresses them again at each call, so that little is held in memory."""
+    for _ in rows_of():  # every row is checked before the first is written
         pass
-    latest, rows = None, body.rows()
+    latest, rows = None, rows_of()
     while group := list(islice(rows, GROUP_ROWS)):
         with database.read_snapshot(connection) if dry_run else database.transaction(connection):
             for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):

@@ -4,6 +4,7 @@ Memories travel as lines of JSON or as one snapshot, judgments as a signed file.
 `cache_files` decide what is trusted. A file of memories is private to the user, and written whole or not at all.
 """
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,10 @@ from xscore.cli.options import DRY_RUN, FILE, YES, Flags, PeriodType, command, o
 from xscore.cli.terminal import Terminal, print_json
 from xscore.extensions.exchange import cache_files
 from xscore.extensions.exchange.cache_files import (
+    KEY_BYTES,
     NEW_KEY_HINT,
     ExchangeKey,
     exchange_key,
-    new_exchange_key,
     parse_exchange_key,
 )
 from xscore.extensions.exchange.memory_lines import MAX_IMPORT_BYTES, exported_memories, import_lines
@@ -57,7 +58,7 @@ def print_new_key(flags: Flags) -> None:
 
     Anyone with it can make every machine that holds it believe any score.
     """
-    made = new_exchange_key()
+    made = secrets.token_hex(KEY_BYTES)
     name = parse_exchange_key(made, where="the new key").id
     flags.terminal.print_result({"key": made, "id": name}, made)
     flags.terminal.note(f"a new key, {name}; it is stored nowhere: put it into XSCORE_CACHE_KEY on each machine")
@@ -91,7 +92,7 @@ def export_judgments(
         question = "The store is encrypted and an export is not. Write it?"
         if not flags.terminal.confirm(question, yes=plain, otherwise="nothing was written"):
             return
-        start = None if since is None else store.clock() - since
+        start = 0.0 if since is None else store.clock() - since
         done = cache_files.export_judgments(
             store.connection, file, key, judges=judges, since=start, reasons=not no_reasons
         )

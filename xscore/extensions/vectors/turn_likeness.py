@@ -260,16 +260,16 @@ async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str,
     return dict(nearest(store.vectors(embedder.name), query.astype("float32"), NEAREST))
 
 
-async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, limit: int | None = None) -> int:
-    """Embed memories of the pool without a vector of this embedder, at most `limit`; return how many there were.
+async def embed_missing(connection: sqlite3.Connection, embedder: Embedder) -> None:
+    """Embed memories of the pool without a vector of this embedder.
 
     Short ones first, so that those of a batch are of one length. Each batch is committed by itself: an end in between
     loses one batch. Raises what the embedder raises.
     """
     found = connection.execute(
         "SELECT id FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
-        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY text_tokens, id LIMIT ?",
-        (embedder.name, -1 if limit is None else limit),
+        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY text_tokens, id",
+        (embedder.name,),
     )
     missing = [row[0] for row in found.fetchall()]
     for start in range(0, len(missing), TEXTS_A_CALL):
@@ -285,7 +285,6 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, l
                     for row, one in zip(made, part, strict=True)
                 ],
             )
-    return len(missing)
 
 
 def nearest(vectors: Iterable[tuple[str, bytes]], query: "NDArray[np.float32]", k: int) -> list[tuple[str, float]]:
