@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from xscore.cache.capabilities import delete_capability, read_capability, write_capability, write_host_limits
+from xscore.cache.capabilities import amend_capability, delete_capability, read_capability, write_capability
 from xscore.records.calls import Capability, RateLimits, ReplyForm
 
 NAMES = {"provider": "openai", "host": "127.0.0.1:11434", "model": "gpt-oss:20b"}
@@ -49,12 +49,12 @@ def test_the_latest_finding_holds(connection: Connection) -> None:
 def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
     """Limits learned while judging are stored with a probe's findings, or alone if the host was never probed."""
     limits = RateLimits(50, 50_000)
-    write_host_limits(connection, **NAMES, limits=limits, at=1.0)
+    amend_capability(connection, **NAMES, limits=limits, at=1.0)
     alone = read_capability(connection, **NAMES)
     assert alone is not None
     assert (alone.probed_at, alone.limits, alone.reply_form) == (0.0, limits, ReplyForm.JSON_SCHEMA)
     write_capability(connection, FOUND, at=2.0)
-    write_host_limits(connection, **NAMES, limits=limits, at=3.0)
+    amend_capability(connection, **NAMES, limits=limits, at=3.0)
     assert read_capability(connection, **NAMES) == replace(FOUND, limits=limits)
 
 

@@ -37,7 +37,7 @@ def test_a_span_that_moved_is_followed(store: Store) -> None:
     file = write(store)
     memory = decide(store, "a.py:4-5")
     file.write_text("# a\n# b\n" + CODE)
-    assert refresh(store) == EvidenceRefresh(moved=1, files_read=1)
+    assert refresh(store) == EvidenceRefresh(files_read=1)
     assert lines(store, memory) == [(6, 7, False)]
 
 

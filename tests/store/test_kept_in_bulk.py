@@ -23,7 +23,8 @@ from xscore.store import failures, memory_writer, turn_history
 from xscore.store.events import EventName
 from xscore.store.evidence import parse_citation, refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
-from xscore.store.remembering import redact_statement, remember, remember_within
+from xscore.store.personal_data import redact_said
+from xscore.store.remembering import remember, remember_within
 from xscore.store.store import Store
 
 NOW = 1_000.0
@@ -77,7 +78,7 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         assert len(import_lines(third, "\n".join(lines).encode(), now=NOW).added) == len(lines)
         back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())}
         for line in map(json.loads, lines):
-            shown = redact_statement(line["text"], allow_pii=False)
+            shown = redact_said(line["text"]).text
             assert back[line["id"]]["text"] == shown
             assert back[line["id"]].get("particulars") == line.get("particulars")
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from tests.store.planted import ASSIGNMENTS, Forge, provider_keys
-from xscore.store.literal_search import find_literals
-from xscore.store.redaction import is_secret_file, redact
+from xscore.store.redaction import find_literals, is_secret_file, redact
 
 SEEDS = range(20)
 

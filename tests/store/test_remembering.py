@@ -19,11 +19,11 @@ from xscore.settings import MemorySettings
 from xscore.store.events import EventName
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.memory_writer import DETAIL_CHARS, LINE_CHARS, STATEMENT_CHARS
+from xscore.store.personal_data import redact_said
 from xscore.store.remembering import (
     MemoryChange,
     memory_from_statement,
     merge_particulars,
-    redact_statement,
     remember,
     statement_text,
     update_memory,
@@ -273,14 +273,12 @@ def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternat
     memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     said = memory.particulars
     parts = (memory.text, said.rationale, *said.alternatives)
-    assert [part for part in parts if redact_statement(part, allow_pii=False) != part] == []
+    assert [part for part in parts if redact_said(part).text != part] == []
     for part in statement.text, statement.because, *statement.alternatives:
-        lone = redact_statement(part.strip(), allow_pii=False)
+        lone = redact_said(part.strip()).text
         assert lone == part.strip() or part.strip() not in memory.text
     if memory.particulars.rationale or memory.particulars.alternatives:
-        assert statement_text(memory) == redact_statement(
-            words.strip().encode("utf-8", "replace").decode(), allow_pii=False
-        )
+        assert statement_text(memory) == redact_said(words.strip().encode("utf-8", "replace").decode()).text
 
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:

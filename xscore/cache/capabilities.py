@@ -11,16 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from xscore.platform import database
-from xscore.records.calls import Capability, RateLimits
+from xscore.records.calls import Capability
 
 CAPABILITY_VERSION = 1
 """Version of the probe: with another one, hosts are probed again."""
 
 _READ = "SELECT body FROM capability WHERE provider = ? AND host = ? AND model = ?"
-_WRITE = """
-    INSERT INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (provider, host, model) DO UPDATE SET body = excluded.body, at = excluded.at
-"""
+_WRITE = "INSERT OR REPLACE INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM capability WHERE provider = ? AND host = ? AND model = ?"
 _Body = tuple[Literal[1], Capability]
 """CAPABILITY_VERSION and the capability."""
@@ -49,20 +46,12 @@ def delete_capability(connection: sqlite3.Connection, *, provider: str, host: st
         connection.execute(_DELETE, (provider, host, model))
 
 
-def write_host_limits(
-    connection: sqlite3.Connection, *, provider: str, host: str, model: str, limits: RateLimits, at: float
+def amend_capability(
+    connection: sqlite3.Connection, *, provider: str, host: str, model: str, at: float, **learned: object
 ) -> None:
-    """Store the limits that a host stated in replies; other fields stay. at: Unix seconds."""
+    """Store fields that ordinary replies have shown; other fields stay. at: Unix seconds of now."""
     known = read_capability(connection, provider=provider, host=host, model=model)
     before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
-    if before.limits != limits:
-        write_capability(connection, replace(before, limits=limits), at=at)
-
-
-def write_shared_form_failed(
-    connection: sqlite3.Connection, *, provider: str, host: str, model: str, at: float
-) -> None:
-    """Store that a model gave no usable score to prompts that questions share; other fields stay. at: Unix seconds."""
-    known = read_capability(connection, provider=provider, host=host, model=model)
-    before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
-    write_capability(connection, replace(before, shared_form_failed_at=at), at=at)
+    after = replace(before, **learned)
+    if after != before:
+        write_capability(connection, after, at=at)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection, Error
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from xscore.cache.judgments import find_query, read_judgments
 from xscore.cache.keys import FIRST_DRAW, JudgmentKey, judge_key
@@ -60,6 +60,7 @@ _KEEP_UNTRUSTED = """
 _SETTLE_UNTRUSTED = (
     f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
 )
+_SETTLE_CLAIMS = "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))"
 WriteJudgments = Callable[[Sequence[Judgment]], Awaitable[None]]
 """Returns once these judgments are committed and their claims removed."""
 
@@ -109,8 +110,7 @@ class StoredJudgments:
         names = (turn_key, judge_key(judge), sample)
 
         def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
-            judgments = [judgment for batch in batches for judgment in batch]
-            settle_claims(connection, insert_judgments(connection, judgments, names))
+            insert_judgments(connection, [judgment for batch in batches for judgment in batch], names)
 
         async def write(judgments: Sequence[Judgment]) -> None:
             if judgments:
@@ -121,15 +121,6 @@ class StoredJudgments:
     def claims(self, turn_key: str, judge: JudgeIdentity, sample: int = FIRST_DRAW) -> Claims:
         """Return the claims that keep other processes from judging the same contents of a turn."""
         return StoredClaims(self._commits, turn_key=turn_key, judge=judge, sample=sample, clock=self._clock)
-
-
-class WrittenJudgments(NamedTuple):
-    """Judgments just written."""
-
-    query: int
-    """Row id of turn and judge (`find_or_add_query`)."""
-    hashes: str
-    """Their content hashes as a JSON array, built once."""
 
 
 def add_reasons(connection: Connection, names: JudgmentKey, reasons: Mapping[str, str]) -> None:
@@ -149,8 +140,8 @@ def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
         return int(find_query(connection, names))  # type: ignore[arg-type]  # TypeError for None is caught as damage
 
 
-def insert_judgments(connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey) -> WrittenJudgments:
-    """Write judgments in an open transaction; delete quarantined scores of these contents."""
+def insert_judgments(connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey) -> None:
+    """Write judgments in an open transaction; delete the claims on these contents and their quarantined scores."""
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
@@ -164,7 +155,7 @@ def insert_judgments(connection: Connection, judgments: Sequence[Judgment], name
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
     if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # rarely true; saves a statement per write
         connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
-    return WrittenJudgments(query, hashes)
+    connection.execute(_SETTLE_CLAIMS, (query, hashes))
 
 
 def take_over_judgments(
@@ -205,14 +196,6 @@ def count_untrusted(connection: Connection) -> int:
 def drop_untrusted(connection: Connection) -> int:
     """Empty the quarantine; return the number of rows. Within an open transaction."""
     return connection.execute("DELETE FROM untrusted_score").rowcount
-
-
-def settle_claims(connection: Connection, kept: WrittenJudgments) -> None:
-    """Remove all claims on contents that are now judged. Within an open transaction."""
-    connection.execute(
-        "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))",
-        (kept.query, kept.hashes),
-    )
 
 
 class StoredClaims:

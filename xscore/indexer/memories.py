@@ -19,8 +19,7 @@ from xscore.platform.hashing import file_id
 from xscore.records.memory import FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
-from xscore.store.literal_search import find_literals
-from xscore.store.redaction import is_safe_name
+from xscore.store.redaction import find_literals, is_safe_name
 
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 

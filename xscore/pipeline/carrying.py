@@ -22,7 +22,7 @@ from xscore.records.judgment import JudgeIdentity, Judgment, Origin, Outcome, Un
 from xscore.records.receipt import CarriedFrom, CarriedOver
 from xscore.records.turn import Turn
 from xscore.store.store import Store
-from xscore.store.threads import Wording, shown_in_turn, wordings_of_thread
+from xscore.store.turns import Wording, shown_in_turn, wordings_of_thread
 
 if TYPE_CHECKING:
     from xscore.pipeline.turn import TurnRun

@@ -35,7 +35,6 @@ from xscore.records.turn import ChangedFile, Turn
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
 from xscore.store.naming import name_forms, unknown_name
-from xscore.store.threads import past_wordings
 from xscore.store.turn_history import PastTurn, find_turn_id, past_turn
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _carried_words(shown: Selected, connection: sqlite3.Connection) -> str:
     """Say under which wording it was judged, if under another; one that was erased is not quoted."""
     if not shown.carried_from:
         return ""
-    wording = past_wordings(connection, [shown.carried_from]).get(shown.carried_from)
+    wording = turns.past_wordings(connection, [shown.carried_from]).get(shown.carried_from)
     quoted = f": judged under “{one_line(wording.task)}”" if wording and wording.task else ""
     return f" It was carried from turn {shown.carried_from}{quoted}."
 
@@ -194,7 +193,7 @@ def _not_chosen(shown: Selected, place: int, judged: int, receipt: Answer) -> tu
 def _carried_judgments(parts: PipelineParts, past: PastTurn, receipt: Answer) -> Mapping[str, tuple[Judgment, str]]:
     """Return the judgments that a turn could carry over, each with the turn that they came from."""
     found: dict[str, tuple[Judgment, str]] = {}
-    named = past_wordings(parts.store.connection, [one.turn_id for one in receipt.carried_over.under])
+    named = turns.past_wordings(parts.store.connection, [one.turn_id for one in receipt.carried_over.under])
     for turn_id, wording in named.items():
         if wording.key != past.turn_key:
             known = pool.known_judgments(parts.store, wording.key, past.judge)

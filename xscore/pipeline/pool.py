@@ -20,7 +20,7 @@ from xscore.records.turn import Scope
 from xscore.store.store import Store
 
 if TYPE_CHECKING:
-    from xscore.store.threads import Wording
+    from xscore.store.turns import Wording
 
 
 class ThreadPlan(Struct, frozen=True, kw_only=True):

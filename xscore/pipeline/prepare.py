@@ -36,7 +36,7 @@ from xscore.records.turn import BundlePlan, Checkpoint, LayerReport, Routing, Se
 from xscore.settings import BundleSettings, RoutingSettings
 from xscore.store import turns
 from xscore.store.memory_rows import WithoutExchanges
-from xscore.store.working_session import resume_session, session_of_branch
+from xscore.store.working_session import resume_session, session_of_branch, thread_of_latest_turn
 
 if TYPE_CHECKING:
     from xscore.pipeline.lexical_factory import LexicalJudgeFactory
@@ -176,8 +176,6 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
     renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
     thread = turn.thread
     if turn.follows_latest and not thread:
-        from xscore.store.threads import thread_of_latest_turn
-
         thread = thread_of_latest_turn(parts.store.connection, place)
     if takes_up:
         session = resume_session(

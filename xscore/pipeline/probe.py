@@ -137,7 +137,7 @@ def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> No
         if learned != known:
             capabilities.write_capability(connection, learned, at=at)
     elif learned.limits:
-        capabilities.write_host_limits(
+        capabilities.amend_capability(
             connection,
             provider=provider.name,
             host=provider.host,

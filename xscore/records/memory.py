@@ -126,6 +126,10 @@ class MemoryDetails(Struct, frozen=True, kw_only=True):
     """Who decided or said it, as git or `--by` names them; empty: unknown."""
 
 
+NOTHING_STATED = MemoryDetails()
+"""The details of a memory about which nothing is stated."""
+
+
 class Citation(Struct, frozen=True):
     """A span of code that a memory rests on."""
 

@@ -218,8 +218,6 @@ class EvidenceRefresh(Struct, frozen=True):
     """Memories that became stale just now, by id."""
     active: tuple[str, ...] = ()
     """Memories whose code came back, by id."""
-    moved: int = 0
-    """Spans whose lines were updated."""
     files_read: int = 0
 
 
@@ -256,7 +254,7 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
     """
     doubtful = _doubtful(connection, root)
     seen = dict(_look(root, doubtful, now=now)) if doubtful else {}
-    updates, moved = [], 0
+    updates = []
     for path, memory, hash_, first, last, *known in connection.execute(
         "SELECT path, memory_id, span_hash, start_line, end_line, changed, size, mtime_ns FROM evidence"
         f" WHERE path {memory_rows.IN_JSON_LIST}",
@@ -267,7 +265,6 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
         lines = there or (first, last)  # a span that is not found keeps its last known lines
         if (*lines, there is None, *stamp) != (first, last, *known):
             updates.append((*lines, there is None, *stamp, memory, path, hash_))
-            moved += lines != (first, last)
     if not (updates or _ids(connection, _BROKEN) or _ids(connection, _MENDED)):
         return EvidenceRefresh(files_read=len(seen))
     with transaction(connection):
@@ -276,7 +273,7 @@ def refresh_evidence(connection: sqlite3.Connection, root: RepositoryRoot, *, no
         active = _restate(connection, _ids(connection, _MENDED), MemoryStatus.ACTIVE)
         if stale or active:
             emit_event(connection, EventName.UPDATED, at=now, payload={"stale": len(stale), "active": len(active)})
-    return EvidenceRefresh(stale, active, moved, len(seen))
+    return EvidenceRefresh(stale, active, len(seen))
 
 
 def _doubtful(connection: sqlite3.Connection, root: RepositoryRoot) -> list[str]:
@@ -329,11 +326,8 @@ def _ids(connection: sqlite3.Connection, query: str) -> list[str]:
 
 def _restate(connection: sqlite3.Connection, ids: Sequence[str], status: MemoryStatus) -> tuple[str, ...]:
     """Rewrite memories with another status, the latest last: of two with one key, the latest survives."""
-    asked = (json.dumps(ids),)
-    threads = dict(
-        connection.execute(f"SELECT id, thread FROM memory WHERE id {memory_rows.IN_JSON_LIST}", asked).fetchall()
-    )
-    found = memory_rows.select_memories(connection, f"id {memory_rows.IN_JSON_LIST}", asked)
-    for memory in sorted(found, key=lambda one: (one.updated_at, one.id)):
-        memory_writer.put_memories(connection, [memory_writer.with_status(memory, status)], thread=threads[memory.id])
+    threads = f"SELECT id, thread FROM memory WHERE id {memory_rows.IN_JSON_LIST}"
+    thread_of = dict(connection.execute(threads, (json.dumps(ids),)).fetchall())
+    for memory in sorted(memory_rows.memories_with_ids(connection, ids), key=lambda one: (one.updated_at, one.id)):
+        memory_writer.put_memories(connection, [memory_writer.with_status(memory, status)], thread=thread_of[memory.id])
     return tuple(sorted(ids))

@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest, integer_id, memory_id
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
+from xscore.records.memory import NOTHING_STATED, Kind, Layer, Memory, MemoryDetails, MemorySource, MemoryStatus
 from xscore.records.statement import IMPORTANCE_BY_KIND, Failure
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.lookup import memory_by_id
 from xscore.store.memory_writer import write_memory
-from xscore.store.remembering import compose_text, first_line_title, normalise_text, redact_statement, statement_text
+from xscore.store.personal_data import redact_said
+from xscore.store.remembering import compose_text, first_line_title, normalise_text, statement_text
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -36,7 +37,6 @@ _DETAIL_CHARS = 20_000
 """Longest cause or fix."""
 _KEYS = {Kind.FAILURE: "failure:", Kind.PATTERN: "failure_pattern:"}
 """Prefixes of the keys of a failure and of its pattern; the signature follows."""
-_NO_DETAILS = MemoryDetails()
 _NOISE = (
     (r"\x1b\[[0-9;?]*[ -/]*[@-~]", ""),
     (r"\b0x[0-9a-fA-F]+\b", "<address>"),
@@ -63,7 +63,7 @@ class Occurrence(Struct, frozen=True, kw_only=True):
 
     text: str
     """The error as it was shown."""
-    details: MemoryDetails = _NO_DETAILS
+    details: MemoryDetails = NOTHING_STATED
     """`rationale` says why it happened, `resolution` what fixed it."""
     seen_at: float
     """Unix seconds."""
@@ -77,7 +77,7 @@ def record_failure(
     store: "Store",
     *,
     text: str,
-    details: MemoryDetails = _NO_DETAILS,
+    details: MemoryDetails = NOTHING_STATED,
     seen_at: float | None = None,
     occurrence: str = "",
 ) -> Failure:
@@ -101,7 +101,7 @@ def record_failure_within(
     link: link it to the code it names; bulk writers link later, all at once. Raises UsageError for a text without
     words.
     """
-    words = redact_statement(normalise_text(met.text), allow_pii=allow_pii)
+    words = redact_said(normalise_text(met.text), allow_pii=allow_pii).text  # the signature depends on no secret
     if not words:
         raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
     name = failure_signature(words)
@@ -109,7 +109,7 @@ def record_failure_within(
         met.details,
         rationale=_clean_detail(met.details.rationale, allow_pii=allow_pii),
         resolution=_clean_detail(met.details.resolution, allow_pii=allow_pii),
-        paths=tuple(redact_statement(path, allow_pii=allow_pii) for path in met.details.paths),
+        paths=tuple(redact_said(path, allow_pii=allow_pii).text for path in met.details.paths),
         occurrences=1,
     )
     before = _by_name(connection, Kind.FAILURE, name)
@@ -147,7 +147,7 @@ def resolve_failure(store: "Store", identifier: str, resolution: str, *, now: fl
             raise UsageError("the resolution is empty", hint="Say what fixed it.")
         memory = _with_details(before, replace(before.particulars, resolution=fixed), now=moment)
         write_memory(connection, memory, before=before, now=moment)
-        name = _name(before)
+        name = before.key.removeprefix(_KEYS[Kind.FAILURE])
         pattern, _ = _update_pattern(connection, memory, name, pattern_at=inf, now=moment)
     return Failure(memory=memory, signature=name, is_counted=False, pattern=pattern)
 
@@ -233,15 +233,11 @@ def _update_pattern(
 def _by_name(connection: sqlite3.Connection, kind: Kind, name: str) -> Memory | None:
     """Return the memory of a failure or pattern, in any status."""
     identifier = memory_id(Layer.PROJECT, "", kind, "", integer_id("failure", _KEYS[kind] + name))
-    return next(iter(memory_rows.select_memories(connection, "id = ?", (identifier,))), None)
-
-
-def _name(memory: Memory) -> str:
-    return memory.key.removeprefix(_KEYS[memory.kind])
+    return memory_rows.memory_with_id(connection, identifier)
 
 
 def _clean_detail(text: str, *, allow_pii: bool) -> str:
-    return memory_writer.truncate(redact_statement(normalise_text(text), allow_pii=allow_pii), _DETAIL_CHARS)
+    return memory_writer.truncate(redact_said(normalise_text(text), allow_pii=allow_pii).text, _DETAIL_CHARS)
 
 
 def _last_line(words: str) -> str:

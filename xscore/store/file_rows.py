@@ -62,10 +62,6 @@ def change_totals(connection: sqlite3.Connection, changes: TotalChanges) -> None
     index_rows.write_meta(connection, index_rows.TOTALS, msgspec.json.encode(totals).decode())
 
 
-def _imported_words(imports: Iterable[tuple[str, str]]) -> set[str]:
-    return {word for name, hint in imports for word in (name, hint.partition("#")[2]) if word}
-
-
 class _StoredMemory(NamedTuple):
     """The columns of a memory that tell what a change of it affects."""
 
@@ -98,11 +94,13 @@ class _Replacing(Struct):
         self.connection.execute(_PUT_BODY, (path, file.body))
         self.count(known.values(), new.values())
         changes.removed += len(gone)
-        changes.added += sum(id_ not in known for id_ in new)
-        changes.changed += sum(id_ in known and known[id_].text_hash != one.text_hash for id_, one in new.items())
         due.names.update(last_name(known[id_].entity) for id_ in gone)
-        due.names.update(last_name(one.entity) for id_, one in new.items() if id_ not in known)
-        due.names.update(last_name(one.entity) for id_, one in new.items() if _is_changed(known.get(id_), one))
+        for id_, one in new.items():
+            before = known.get(id_)
+            changes.added += before is None
+            changes.changed += before is not None and before.text_hash != one.text_hash
+            if before is None or before.overrides != one.overrides:  # others that call it by its name may mean it now
+                due.names.add(last_name(one.entity))
         due.names.update(self.changed_mentions(file))
         due.everything |= stamp is None and _is_crate_root(path)
         if stamp is None or _default_export(known) != _default_export(new):
@@ -117,7 +115,8 @@ class _Replacing(Struct):
         before = link_rows.file_mentions(self.connection, file.stamp.path)
         changed = set(before.imports) ^ set(file.imports)
         self.due.everything |= _names_module(changed)
-        names = _imported_words(changed) | {name for _, name in _defined(before.defines) ^ _defined(file.defines)}
+        names = {word for name, hint in changed for word in (name, hint.partition("#")[2]) if word}
+        names |= {name for _, name in _defined(before.defines) ^ _defined(file.defines)}
         if "*" in names:
             names |= file_names(file.stamp.path)
         if before.bases or before.imports or before.uses:
@@ -172,11 +171,6 @@ _STORED_COLUMNS = tuple(map(ROW_COLUMNS.index, _StoredMemory._fields))
 _PUT_BODY = """
     INSERT INTO file_body (path, memories) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET memories = excluded.memories
 """
-
-
-def _is_changed(before: _StoredMemory | None, after: _StoredMemory) -> bool:
-    """Whether others that call it by its name alone may mean it now, or no longer."""
-    return before is not None and before.overrides != after.overrides
 
 
 def _defined(defines: Mapping[str, Iterable[str]]) -> set[tuple[str, str]]:

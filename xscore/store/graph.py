@@ -16,6 +16,7 @@ from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Relation
 from xscore.store import naming
+from xscore.store.memory_rows import IN_JSON_LIST
 
 FILE = "file"
 """The kind of a node that is a file."""
@@ -162,7 +163,7 @@ class LinkGraph:
         places = {id_: (id_.removeprefix(prefix), "", FILE) for id_ in ids if id_.startswith(prefix)}
         rows = self._connection.execute(
             "SELECT id, path, CASE WHEN source = 'index' THEN entity ELSE title END, kind FROM memory"
-            " WHERE id IN (SELECT value FROM json_each(?))",
+            f" WHERE id {IN_JSON_LIST}",
             (json.dumps([id_ for id_ in ids if id_ not in places]),),
         )
         return places | {id_: (path, entity, kind) for id_, path, entity, kind in rows.fetchall()}

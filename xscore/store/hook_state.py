@@ -56,14 +56,14 @@ def read_hook_state(path: Path) -> HookState:
 
 def was_given(state: HookState, session: str, text: str) -> bool:
     """Return whether exactly this text was already added to the session."""
-    return _name_of(text) in state.given.get(session, ())
+    return digest("given", text) in state.given.get(session, ())
 
 
 def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text: str = "") -> None:
     """Store how a hook ended. text: what it added and must not add to this session again; empty if nothing."""
     with _locked(path):
         known = read_hook_state(path)
-        given = _with_given(known.given, session, _name_of(text)) if session and text else known.given
+        given = _with_given(known.given, session, digest("given", text)) if session and text else known.given
         changed = replace(known, failure=failure, given=given)
         if changed != known:
             _write(path, changed)
@@ -71,8 +71,9 @@ def note_end(path: Path, *, failure: HookFailure | None, session: str = "", text
 
 def describe_failure(event: str, error: BaseException | str, *, at: float) -> HookFailure:
     """Return the record of a failure, redacted and shortened. at: Unix seconds."""
-    said = error if isinstance(error, str) else _words_of(error)
-    return HookFailure(at, event[:PROBLEM_CHARS], redact(" ".join(said.split())).text[:PROBLEM_CHARS])
+    if isinstance(error, BaseException):
+        error = error.message if isinstance(error, XscoreError) else f"{type(error).__name__}: {error}"
+    return HookFailure(at, event[:PROBLEM_CHARS], redact(" ".join(error.split())).text[:PROBLEM_CHARS])
 
 
 def forget_session(path: Path, session: str) -> None:
@@ -111,14 +112,6 @@ def _with_given(given: dict[str, list[str]], session: str, name: str) -> dict[st
     before = [one for one in given.get(session, []) if one != name]
     others = [(other, names) for other, names in given.items() if other != session]
     return dict(others[-MOST_SESSIONS + 1 :]) | {session: [*before, name][-MOST_GIVEN:]}
-
-
-def _name_of(text: str) -> str:
-    return digest("given", text)
-
-
-def _words_of(error: BaseException) -> str:
-    return error.message if isinstance(error, XscoreError) else f"{type(error).__name__}: {error}"
 
 
 def _write(path: Path, state: HookState) -> None:

@@ -22,7 +22,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest
 from xscore.records.memory import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LayerStats, Observation
-from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids, select_memories
 
 if TYPE_CHECKING:
     from xscore.store.store import Store
@@ -103,9 +103,7 @@ def memories_by_id(store: "Store", ids: Iterable[str]) -> list[Memory]:
     """Return the memories with exactly these ids, in this order. Raises NothingMatched if one is missing."""
     wanted = list(dict.fromkeys(ids))
     found = {
-        memory.id: memory
-        for connection in store.connections()
-        for memory in select_memories(connection, f"id {IN_JSON_LIST}", (json.dumps(wanted),))
+        memory.id: memory for connection in store.connections() for memory in memories_with_ids(connection, wanted)
     }
     missing = [identifier for identifier in wanted if identifier not in found]
     if missing:

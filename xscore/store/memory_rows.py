@@ -82,6 +82,16 @@ def select_memories(connection: sqlite3.Connection, where: str, parameters: Iter
     return [memory_from_row(row) for row in found]
 
 
+def memories_with_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> list[Memory]:
+    """Read the memories with these ids, ordered by path and line; unknown ids are missing."""
+    return select_memories(connection, f"id {IN_JSON_LIST}", (json.dumps(list(ids)),))
+
+
+def memory_with_id(connection: sqlite3.Connection, identifier: str) -> Memory | None:
+    """Read one memory; None if it is not there."""
+    return next(iter(select_memories(connection, "id = ?", (identifier,))), None)
+
+
 def stale_memory_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids of all stale memories."""
     found = connection.execute(f"SELECT id FROM memory WHERE layer IN {ALL_LAYERS} AND status = 'stale'")

@@ -16,7 +16,17 @@ from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import content_hash, memory_id
-from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    NOTHING_STATED,
+    CodeFacts,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.store import memory_rows, written_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.personal_data import redact_said
@@ -75,9 +85,6 @@ _OUTDATED = """
 """
 
 
-_NOTHING_SAID = MemoryDetails()
-
-
 class MemoryFields(TypedDict, total=False):
     """Raw parts of a memory; missing ones have the default of `Memory`."""
 
@@ -115,7 +122,7 @@ def make_memory(
 
     ordinal: distinguishes memories of one file with equal kind and entity; it must not depend on line numbers.
     allow_pii: keep personal data, which are otherwise redacted in configuration and in text not from files.
-    known: what `literal_search.find_literals` found in all these parts; None: they are searched.
+    known: what `redaction.find_literals` found in all these parts; None: they are searched.
     """
     is_code = parts.get("source") is MemorySource.INDEX and parts["kind"] is not Kind.CONFIG
     if is_code and known is not None and known.is_clean:  # nearly always; the rest would take twice as long
@@ -260,7 +267,7 @@ class _Redactor:
 
     def redact_particulars(self, said: MemoryDetails) -> MemoryDetails:
         """Redact the stated details."""
-        if said == _NOTHING_SAID:
+        if said == NOTHING_STATED:
             return said
         return replace(
             said,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xscore.platform.hashing import file_id
 from xscore.records.memory import Kind, Memory, Mention, Relation
-from xscore.store.link_rows import EntityRow, insert_mentions
+from xscore.store.link_rows import EntityRow, entity_rows, insert_mentions
 from xscore.store.memory_rows import IN_JSON_LIST, select_memories
 
 MOST_NAMES = 50
@@ -108,13 +108,8 @@ class _Known:
         for (path,) in connection.execute(f"SELECT path FROM file WHERE excluded = ''{_holding('path', few)}", few):
             self._files.setdefault(path.rpartition("/")[2], []).append(path)
         # The index of names is a tenth of the table, so search it first.
-        among = f" AND rowid IN (SELECT rowid FROM memory WHERE 1{_holding('entity', few)})" if few else ""
-        for id_, path, entity, kind, language in connection.execute(
-            "SELECT id, path, entity, kind, language FROM memory"
-            f" WHERE layer = 'graph'{among} ORDER BY status, kind, start_line, length(entity), entity",
-            few,
-        ):
-            row = EntityRow(id_, path, entity, Kind(kind), language)
+        among = f"WHERE rowid IN (SELECT rowid FROM memory WHERE 1{_holding('entity', few)})" if few else ""
+        for row in entity_rows(connection, among, *few):
             self._entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
         ids = json.dumps([part for part in parts if _MEMORY.fullmatch(part)])
         self._memories = {

@@ -6,7 +6,6 @@ for `src/cache.py`). Nothing is ranked here: several memories may bear one name.
 the names of all memories.
 """
 
-import json
 import os
 import re
 import sqlite3
@@ -86,7 +85,7 @@ def find_named(connection: sqlite3.Connection, name: str, *, inside: bool = Fals
 
 def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") -> list[str]:
     """Return the ids of the blocks of module-level code that define a value, in one file or in any."""
-    from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+    from xscore.store.memory_rows import memories_with_ids
     from xscore.store.term_vectors import TERM_ENTRY, WHOLE_NAME, split_word
 
     ids = list[str]()
@@ -94,7 +93,7 @@ def _blocks_defining(connection: sqlite3.Connection, name: str, path: str = "") 
         for id_, terms in connection.execute(_LIKELY_BLOCKS, (term.to_bytes(4, "little"),)):
             if any(one == term and fields & WHOLE_NAME for one, _, fields in TERM_ENTRY.iter_unpack(terms)):
                 ids.append(id_)
-    found = select_memories(connection, f"id {IN_JSON_LIST}", (json.dumps(ids),))
+    found = memories_with_ids(connection, ids)
     return [one.id for one in found if name in one.facts.defines and path in ("", one.path)]
 
 

@@ -3,8 +3,9 @@
 The rules are data (`secrets.toml`). Each starts with a literal found by plain search; a bounded pattern is tried only
 there, so clean text costs a few searches. In code an unquoted word is mostly a variable, so it stays; in prose and
 configuration it is redacted beside a secret-looking name. PEM bodies are found whole, escaped into one line, or
-truncated. The number of lines never changes, and redacting twice changes nothing. Trade-offs: random-looking strings
-without a prefix or name are missed; when in doubt, a literal beside a secret-looking name is redacted.
+truncated. The number of lines never changes, and redacting twice changes nothing. Of many texts, nearly none holds a
+literal: `find_literals` searches them at once. Trade-offs: random-looking strings without a prefix or name are missed;
+when in doubt, a literal beside a secret-looking name is redacted.
 """
 
 import re
@@ -15,7 +16,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from xscore.store.secret_rules import CHECKS, SecretName, Shape, compile_rule, secret_rules, shapes_by_literal
+from xscore.store.secret_rules import CHECKS, SecretName, Shape, compile_rule, secret_rules
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may match."""
@@ -40,25 +41,22 @@ class FoundLiterals(Struct, frozen=True):
 
 
 @cache
-def all_literals() -> FoundLiterals:
+def _all_literals() -> FoundLiterals:
     """Return every literal of the rules."""
-    return FoundLiterals(
-        tuple((literal, minds_case, shapes) for (literal, minds_case), shapes in shapes_by_literal().items()),
-        tuple((word, name) for name in secret_rules().name for word in name.words),
-    )
+    shapes: dict[tuple[str, bool], tuple[Shape, ...]] = {}  # so that each text is searched once for a literal
+    for shape in secret_rules().shape:
+        for literal in shape.literals:
+            shapes[literal, shape.case] = (*shapes.get((literal, shape.case), ()), shape)
+    names = tuple((word, name) for name in secret_rules().name for word in name.words)
+    return FoundLiterals(tuple((*literal, tried) for literal, tried in shapes.items()), names)
 
 
-def lower_in_place(text: str) -> str:
+def _lower_in_place(text: str) -> str:
     """Return the text in lower case, each character at its place."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
     return lowered
-
-
-def holds_secret(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> bool:
-    """Whether a text has a secret that begins with one of these literals, or a key's body."""
-    return bool(_fence().search(text) or next(_rule_matches(text, lowered, known, prose=prose), None))
 
 
 def _rule_matches(text: str, lowered: str, known: FoundLiterals, *, prose: bool) -> Iterator[SecretSpan]:
@@ -194,20 +192,20 @@ def redact(text: str, *, prose: bool = False, known: FoundLiterals | None = None
     """Replace every secret by `<SECRET:type>`. Linear time; nearly free if no literal of a rule occurs.
 
     prose: the text was said by people or is configuration; an unquoted word after a secret-looking name is a value.
-    known: what `literal_search.find_literals` found in texts of which this one is a part.
+    known: what `find_literals` found in texts of which this one is a part.
     """
     count, types = 0, set[str]()
-    known = known or all_literals()
+    known = known or _all_literals()
     for _ in range(0 if known.is_clean else MAX_PASSES):
         searched = _without_fences(text)
-        found = _disjoint([*_rule_matches(searched, lower_in_place(searched), known, prose=prose), *_pem_bodies(text)])
+        found = _disjoint([*_rule_matches(searched, _lower_in_place(searched), known, prose=prose), *_pem_bodies(text)])
         if not found:
             break
         marks = [match.span() for match in _MARK.finditer(text)]
         fresh = _outside(marks, found)
         if not fresh:
             break
-        text, known = _replace(text, fresh), all_literals()  # the text may hold another literal now
+        text, known = _replace(text, fresh), _all_literals()  # the text may hold another literal now
         count += len(fresh)
         types.update(finding.type for finding in fresh)
     return Redacted(text, count, tuple(sorted(types)))
@@ -263,3 +261,57 @@ def _file_patterns() -> tuple[re.Pattern[str], tuple[str, ...]]:
     names = [translate(glob) for glob in known.globs if "/" not in glob]
     endings = tuple(glob for glob in known.globs if "/" in glob)
     return re.compile("|".join([*names, rf"(?:{known.ssh})\Z"])), endings
+
+
+_WORD_RUN = re.compile(r"[A-Za-z0-9_]+")
+_SPACED = bytes(byte if _WORD_RUN.match(chr(byte)) else 32 for byte in range(256))
+"""Turns every byte that is in no word of ASCII into a space."""
+_KELVIN = "\u212a"
+"""The one character outside ASCII whose lower case is a letter of ASCII, the k."""
+_MOST_RUNS, _MOST_RUN_BYTES = 1 << 16, 64
+_clean_runs: set[bytes] = set()
+"""Runs of word characters in which no core was found. Code repeats itself: few runs of a file are new."""
+
+
+def find_literals(texts: Iterable[str], *, prose: bool) -> FoundLiterals:
+    """Search many texts at once, which is several times faster than each alone. prose: see `redact`; true if any is.
+
+    Every rule stays within the text around its literal, in which a text's end and a line break are the same to it, so
+    what is clean together is clean in parts.
+    """
+    text = "\n".join(texts)
+    lowered, cores, among = _lower_in_place(text), _cores_in(text), _all_literals()
+    known = FoundLiterals(
+        tuple([one for one in among.shapes if _core(one[0]) in cores and one[0] in (text if one[1] else lowered)]),
+        tuple([one for one in among.names if one[0] in cores]),
+    )
+    holds_secret = _fence().search(text) or next(_rule_matches(text, lowered, known, prose=prose), None)
+    return known if holds_secret else FoundLiterals((), (), is_clean=True)
+
+
+def _cores_in(text: str) -> set[str]:
+    """Return which cores of literals occur in a text, the empty one included."""
+    runs = set(text.replace(_KELVIN, "k").encode("utf-8", "replace").translate(_SPACED).split()) - _clean_runs
+    together = b" ".join(runs).decode()
+    lowered = together.lower()
+    found = [(core, minds_case) for core, minds_case in _all_cores() if core in (together if minds_case else lowered)]
+    said = [core.lower().encode() for core, _ in found if core]
+    if len(_clean_runs) > _MOST_RUNS:
+        _clean_runs.clear()
+    _clean_runs.update(
+        run for run in runs if len(run) <= _MOST_RUN_BYTES and not any(map(run.lower().__contains__, said))
+    )
+    return {core for core, _ in found}
+
+
+@cache
+def _core(literal: str) -> str:
+    """Return the longest run of word characters of a literal; empty if that is a single character."""
+    core = max(_WORD_RUN.findall(literal), key=len, default="")
+    return core if len(core) > 1 else ""
+
+
+@cache
+def _all_cores() -> frozenset[tuple[str, bool]]:
+    shapes = {(_core(literal), minds_case) for literal, minds_case, _ in _all_literals().shapes}
+    return frozenset(shapes | {(word, False) for word, _ in _all_literals().names})

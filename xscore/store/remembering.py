@@ -20,7 +20,17 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.git import git_user
 from xscore.platform.hashing import integer_id
-from xscore.records.memory import Citation, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.records.memory import (
+    NOTHING_STATED,
+    Citation,
+    Kind,
+    Layer,
+    Memory,
+    MemoryDetails,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+)
 from xscore.records.statement import LAYERS_BY_KIND, Statement, StatementEffect, StoredStatement
 from xscore.store import evidence, memory_writer
 from xscore.store.lookup import memories_starting_with, memory_by_id
@@ -30,7 +40,6 @@ from xscore.store.personal_data import redact_said
 if TYPE_CHECKING:
     from xscore.store.store import Store
 
-_NOTHING_KNOWN = MemoryDetails()
 _KEPT = ("id", "created_at", "accessed_at", "access_count")
 
 
@@ -99,7 +108,7 @@ def remember_within(
     *,
     now: float,
     citations: tuple[Citation, ...] = (),
-    known: MemoryDetails = _NOTHING_KNOWN,
+    known: MemoryDetails = NOTHING_STATED,
 ) -> StoredStatement:
     """Store a statement; call it inside a transaction of its layer's database.
 
@@ -345,11 +354,6 @@ def compose_text(words: str, said: MemoryDetails, *, allow_pii: bool) -> Compose
     if joined:
         told = replace(said, rationale="", alternatives=(), resolution="")
     return ComposedText(text if joined else words, text, told, found + joined)
-
-
-def redact_statement(text: str, *, allow_pii: bool) -> str:
-    """Return the redacted text; ids are derived from it, so that they depend on no secret."""
-    return redact_said(text, allow_pii=allow_pii).text
 
 
 def entity_for_key(layer: Layer, key: str) -> str:

@@ -12,23 +12,24 @@ from collections.abc import Collection, Iterable, Mapping
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.records.memory import Memory, MemorySource, MemoryStatus
-from xscore.store import memory_rows, memory_writer
+from xscore.store import memory_writer
 from xscore.store.events import EventName, emit_event
+from xscore.store.index_rows import read_meta, write_meta
+from xscore.store.memory_rows import IN_JSON_LIST, memories_with_ids
 from xscore.store.store import Store
 
 _SHARED_WITH = "shared_with"
 """Key in `meta`: names of the shared servers that judgments of this store went to, as a JSON list."""
-AMONG = "IN (SELECT value FROM json_each(?))"
-_UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
-_ENDS = f"IN (SELECT number FROM edge_end WHERE id {AMONG})"
+_UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {IN_JSON_LIST})"
+_ENDS = f"IN (SELECT number FROM edge_end WHERE id {IN_JSON_LIST})"
 _ROWS = (
-    ("vectors", "vec", f"memory_id {AMONG}"),
-    ("evidence", "evidence", f"memory_id {AMONG}"),
+    ("vectors", "vec", f"memory_id {IN_JSON_LIST}"),
+    ("evidence", "evidence", f"memory_id {IN_JSON_LIST}"),
     ("edges", "edge_row", f"source {_ENDS}"),
     ("edges", "edge_row", f"target {_ENDS}"),
-    ("", "pack_slot", f"memory_id {AMONG}"),
-    ("", "mention", f"source {AMONG}"),
-    ("memories", "memory", f"id {AMONG}"),
+    ("", "pack_slot", f"memory_id {IN_JSON_LIST}"),
+    ("", "mention", f"source {IN_JSON_LIST}"),
+    ("memories", "memory", f"id {IN_JSON_LIST}"),
 )
 """What a count of them is called (empty: not counted), table, and which rows are a memory's."""
 _UNTIED_FILES = """
@@ -36,7 +37,7 @@ _UNTIED_FILES = """
         SELECT source FROM edge_row UNION SELECT target FROM edge_row UNION SELECT file FROM edge_row)
 """
 """Names of files that are not indexed, once no edge needs them."""
-_OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
+_OCCURRENCES_IN = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {IN_JSON_LIST} GROUP BY memory_id"
 _COUNT_LESS = """
     UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
         evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
@@ -47,22 +48,20 @@ _COUNT_LESS = """
 
 def shared_servers(connection: sqlite3.Connection) -> tuple[str, ...]:
     """Return the names of the shared servers that judgments of this store went to."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_SHARED_WITH,)).fetchone()
     with database.damage_if_invalid("a list of shared servers"):
-        return tuple(map(str, json.loads(row[0]))) if row else ()
+        return tuple(map(str, json.loads(read_meta(connection, _SHARED_WITH) or "[]")))
 
 
 def note_shared_server(connection: sqlite3.Connection, name: str) -> None:
     """Remember that judgments go to this server, so that an erasure reaches it, or says that it did not."""
     if name not in shared_servers(connection):
         with database.transaction(connection):
-            known = json.dumps([*shared_servers(connection), name])
-            connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (_SHARED_WITH, known))
+            write_meta(connection, _SHARED_WITH, json.dumps([*shared_servers(connection), name]))
 
 
 def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
     """Return the memories with these ids. Raises UsageError if one comes from a file."""
-    found = memory_rows.select_memories(connection, f"id {AMONG}", (json.dumps(list(ids)),))
+    found = memories_with_ids(connection, ids)
     indexed = next((memory for memory in found if memory.source is MemorySource.INDEX), None)
     if indexed:
         raise UsageError(
@@ -93,7 +92,7 @@ def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Me
     del removed[""]
     occurrences = connection.execute(_OCCURRENCES_IN, (ids,)).fetchall()
     connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in occurrences])
-    connection.execute(f"DELETE FROM occurrence WHERE source_exchange {AMONG}", (ids,))
+    connection.execute(f"DELETE FROM occurrence WHERE source_exchange {IN_JSON_LIST}", (ids,))
     for id_ in sorted(memories):
         emit_event(connection, EventName.REMOVED, at=now, subject=id_)
     return removed + _remove_judgments(connection, all_hashes(memories.values()))
@@ -103,19 +102,20 @@ def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -
     """Remove the judgments of contents that no memory has any more."""
     among = (json.dumps(sorted(hashes)),)
     (shared,) = connection.execute(
-        f"SELECT count(*) FROM content WHERE memories > 0 AND hash {AMONG}", among
+        f"SELECT count(*) FROM content WHERE memories > 0 AND hash {IN_JSON_LIST}", among
     ).fetchone()
     reasons = connection.execute(
         "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
     ).rowcount
     by_key = "query_id IN (SELECT id FROM query)"  # lets SQLite use the primary key
     judgments = connection.execute(f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among).rowcount
-    connection.execute(f"DELETE FROM claim WHERE content {AMONG}", among)
+    connection.execute(f"DELETE FROM claim WHERE content {IN_JSON_LIST}", among)
     connection.execute(
-        f"DELETE FROM untrusted_score WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)",
+        f"DELETE FROM untrusted_score WHERE hash {IN_JSON_LIST}"
+        " AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)",
         among,
     )
-    connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {AMONG}", among)
+    connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {IN_JSON_LIST}", among)
     return Counter(shared=shared, judgments=judgments, reasons=reasons)
 
 
@@ -130,6 +130,6 @@ def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
             memories = read_removable(connection, ids)
             remove_memory_rows(connection, memories, now=now)
             origins = {memory.particulars.origin for memory in memories.values()} - {""}
-            connection.execute(f"DELETE FROM session_file WHERE origin {AMONG}", (json.dumps(sorted(origins)),))
+            connection.execute(f"DELETE FROM session_file WHERE origin {IN_JSON_LIST}", (json.dumps(sorted(origins)),))
             count += len(memories)
     return count

@@ -16,6 +16,7 @@ from pathlib import Path
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.store.file_bodies import read_with_bodies
+from xscore.store.index_rows import read_meta, write_meta
 from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
 
 _MARK = "unclean"
@@ -94,7 +95,7 @@ def scrub_database(connection: sqlite3.Connection, *, timeout_s: float) -> bool:
         if not truncate_journal(connection, timeout_s):
             return False
         with _busy_timeout(connection, timeout_s):
-            connection.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
+            write_meta(connection, _MARK, "")
         truncate_journal(connection, timeout_s)  # it holds the mark's page only, no erased text
     except StoreError as error:
         if database.is_busy(error):  # the rows are gone and the mark stays: the next call continues
@@ -105,12 +106,12 @@ def scrub_database(connection: sqlite3.Connection, *, timeout_s: float) -> bool:
 
 def needs_scrubbing(connection: sqlite3.Connection) -> bool:
     """Whether rows were erased and the files are not rewritten yet."""
-    return connection.execute("SELECT 1 FROM meta WHERE key = ?", (_MARK,)).fetchone() is not None
+    return bool(read_meta(connection, _MARK))
 
 
 def mark_for_scrubbing(connection: sqlite3.Connection) -> None:
     """Record in an open transaction that the files are to be rewritten."""
-    connection.execute("INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT (key) DO NOTHING", (_MARK,))
+    write_meta(connection, _MARK, "1")
 
 
 def truncate_journal(connection: sqlite3.Connection, timeout_s: float) -> bool:

@@ -102,16 +102,6 @@ def secret_rules() -> SecretRules:
 
 
 @cache
-def shapes_by_literal() -> dict[tuple[str, bool], tuple[Shape, ...]]:
-    """Literal and whether its case matters -> the shapes to try there, so that each text is searched once for it."""
-    found: dict[tuple[str, bool], tuple[Shape, ...]] = {}
-    for shape in secret_rules().shape:
-        for literal in shape.literals:
-            found[literal, shape.case] = (*found.get((literal, shape.case), ()), shape)
-    return found
-
-
-@cache
 def compile_rule(pattern: str, *, minds_case: bool = False) -> re.Pattern[str]:
     """Compile a pattern of the rules, with its parts filled in."""
     for name, part in secret_rules().parts.items():

@@ -27,6 +27,7 @@ from xscore.store.memory_rows import (
     TestView,
     WithoutExchanges,
     fetch_pool,
+    memories_with_ids,
     select_memories,
 )
 
@@ -237,12 +238,9 @@ class Store:
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; unknown ids are missing."""
-        among = (json.dumps(list(ids)),)
-        return {
-            memory.id: memory
-            for connection in self.connections_of_a_turn()
-            for memory in select_memories(connection, f"id {IN_JSON_LIST}", among)
-        }
+        wanted = list(ids)
+        found = (memories_with_ids(connection, wanted) for connection in self.connections_of_a_turn())
+        return {memory.id: memory for memories in found for memory in memories}
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and head."""
@@ -254,8 +252,8 @@ class Store:
         """Return the memories that a name stands for (`store.naming`), which may be several."""
         from xscore.store.naming import find_named  # a turn looks nothing up by name
 
-        ids = json.dumps(find_named(self.connection, name) or [name])
-        return [memory for each in self.connections() for memory in select_memories(each, f"id {IN_JSON_LIST}", (ids,))]
+        ids = find_named(self.connection, name) or [name]
+        return [memory for each in self.connections() for memory in memories_with_ids(each, ids)]
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the sorted edges with one of these memories or files at either end."""

@@ -1,13 +1,14 @@
-"""Turns: their start, their receipt and figures, and the exchange that an answered turn becomes.
+"""Turns: their start, their receipt and figures, the exchange that an answered turn becomes, a thread's wordings.
 
 A turn with an answer becomes one session-layer memory, named by its turn key, so that asking again updates it. User
-input is redacted here; the receipt's body arrives redacted. Trade-off: the current file and the diff are not stored, so
-a turn continued later sees the current ones.
+input is redacted here; the receipt's body arrives redacted. Trade-offs: the current file and the diff are not stored,
+so a turn continued later sees the current ones; turns are ordered by their start time, so after the clock is set back,
+an earlier wording can count as the newest until the clock has caught up.
 """
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -196,7 +197,7 @@ def finish_turn(connection: sqlite3.Connection, turn_id: str, end: TurnEnd, *, n
             from xscore.store.memory_writer import write_memory  # a turn without an answer writes none
 
             exchange = _exchange(turn_key, task, clean, context, now=now)
-            before = next(iter(memory_rows.select_memories(connection, "id = ?", (exchange.id,))), None)
+            before = memory_rows.memory_with_id(connection, exchange.id)
             write_memory(connection, exchange, before=before, now=now, thread=thread)
         save_session_summary(connection, thread)
 
@@ -299,3 +300,51 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
 def latest_turn_id(connection: sqlite3.Connection) -> str:
     """Return the id of the turn begun last, even after a clock was set back; empty if there is none."""
     return str(connection.execute(_LATEST).fetchone()[0])
+
+
+MOST_WORDINGS, MOST_TURNS = 8, 100
+"""How many different questions of its thread, and how many turns, a follow-up looks at."""
+_ASKED = """
+    SELECT id, turn_key, task FROM turn WHERE thread = ? AND judge = ? AND turn_key <> ? AND task <> ''
+    ORDER BY started_at DESC, id DESC LIMIT ?
+"""
+_SHOWN = """
+    SELECT json_extract(value, '$.id') FROM receipt, json_each(body, ?) WHERE turn_id = ? AND json_valid(body)
+"""
+
+
+class Wording(Struct, frozen=True):
+    """An earlier question of a thread."""
+
+    turn_id: str
+    key: str
+    """Turn key; with the judge's key it finds the judgments."""
+    task: str
+    """As stored: redacted."""
+
+
+def wordings_of_thread(
+    connection: sqlite3.Connection, thread: str, *, judge: str, other_than: str
+) -> Sequence[Wording]:
+    """Return the questions that a judge was asked in a thread, newest first, each once.
+
+    judge: the judge's key. other_than: the turn key of the current question. Turns that were cut short or killed are
+    included: what they judged is in the cache.
+    """
+    found = dict[str, Wording]()
+    for turn_id, key, task in connection.execute(_ASKED, (thread, judge, other_than, MOST_TURNS)):
+        found.setdefault(key, Wording(turn_id, key, task))
+    return list(found.values())[:MOST_WORDINGS]
+
+
+def shown_in_turn(connection: sqlite3.Connection, turn_id: str) -> list[str]:
+    """Return the ids of the memories that a turn kept and of its near misses, best first; none without a receipt."""
+    parts = ("$.selected", "$.near_misses")
+    return [str(id_) for part in parts for (id_,) in connection.execute(_SHOWN, (part, turn_id)) if id_]
+
+
+def past_wordings(connection: sqlite3.Connection, turns: Iterable[str]) -> Mapping[str, Wording]:
+    """Return these turns by id, newest first; the task of an erased turn is empty."""
+    named = f"SELECT id, turn_key, task FROM turn WHERE id {memory_rows.IN_JSON_LIST} ORDER BY started_at DESC, id DESC"
+    found = connection.execute(named, (json.dumps(list(turns)),))
+    return {turn_id: Wording(turn_id, key, task) for turn_id, key, task in found.fetchall()}

@@ -16,6 +16,7 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest
 from xscore.platform.processes import is_alive, random_hex
 from xscore.records.turn import SessionInfo, WorkingSession
+from xscore.store.index_rows import read_meta
 from xscore.store.redaction import redact
 from xscore.store.session_summary import MOST_FILES, TurnContext
 
@@ -31,6 +32,10 @@ _COLUMNS = (
     " coalesce((SELECT carried FROM turn JOIN turn_figures ON turn_id = id WHERE turn.thread = session.thread"
     " ORDER BY started_at DESC, id DESC LIMIT 1), 0)"
 )
+_OF_BRANCH = """
+    SELECT thread FROM session WHERE branch = ? AND EXISTS (SELECT 1 FROM turn WHERE turn.thread = session.thread)
+    ORDER BY last_updated DESC, thread LIMIT 1
+"""
 _GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
 
 
@@ -120,6 +125,12 @@ def session_of_branch(
     return next((found for name in names for found in _sessions(connection, _GOES_ON, name)), None)
 
 
+def thread_of_latest_turn(connection: sqlite3.Connection, branch: str) -> str:
+    """Return the thread of the latest turn on this branch; empty if there was none."""
+    row = connection.execute(_OF_BRANCH, (redact(branch).text,)).fetchone()
+    return str(row[0]) if row else ""
+
+
 def load_sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[WorkingSession]:
     """Return the sessions of all branches, most recent work first."""
     return _sessions(connection, "1 ORDER BY last_updated DESC, thread LIMIT ?", limit)
@@ -165,8 +176,7 @@ def _adopt(connection: sqlite3.Connection, branch: str, renamed_from: Sequence[s
 
 def _open(connection: sqlite3.Connection, branch: str, thread: str, *, now: float) -> WorkingSession:
     """Open a session. The first of a branch is named by it, to find its exchanges if the table is lost."""
-    (store_id,) = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
-    first = "s_" + digest("thread", store_id, branch)[:16]
+    first = "s_" + digest("thread", read_meta(connection, "store_id"), branch)[:16]
     name = thread or (first if load_session(connection, first) is None else "s_" + random_hex(8))
     _insert(connection, name, branch=branch, now=now, current_at=0.0 if thread else _next_moment(connection, now))
     return _sessions(connection, "thread = ?", name)[0]

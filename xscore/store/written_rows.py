@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from xscore.platform import tokens
-from xscore.records.memory import CodeFacts, Kind, Layer, Memory, MemoryDetails
+from xscore.records.memory import NOTHING_STATED, CodeFacts, Kind, Layer, Memory, MemoryDetails
 from xscore.store.file_bodies import Body
 from xscore.store.memory_rows import HEAD_COLUMNS, MEMORY_COLUMNS, SqlRow
 
@@ -88,9 +88,6 @@ def name_crc(name: str) -> int:
 def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     """Return facts and particulars as JSON for the column `attrs`, without empty values."""
     values = asdict(facts)
-    if particulars != _NOTHING_STATED:
+    if particulars != NOTHING_STATED:
         values |= asdict(particulars)
     return msgspec.json.encode({name: value for name, value in values.items() if value}).decode()
-
-
-_NOTHING_STATED = MemoryDetails()

@@ -180,13 +180,14 @@ class _AskListRun(Struct):
 
     def _stop_sharing(self) -> None:
         """Ask from now on as `xscore ask` does, and remember it for later lists."""
-        judge = self.parts.judge.identity
-        capabilities.write_shared_form_failed(
+        judge, now = self.parts.judge.identity, self.parts.clock()
+        capabilities.amend_capability(
             self.parts.store.connection,
             provider=judge.provider,
             host=judge.host,
             model=judge.model,
-            at=self.parts.clock(),
+            at=now,
+            shared_form_failed_at=now,
         )
         self.turns.shares_prompts = False
         self.turns.parts = replace(self.turns.parts, judge=self.parts.judge)

@@ -16,7 +16,7 @@ from sqlite3 import Connection
 
 from msgspec import Struct, field
 
-from xscore.cache.judgment_store import insert_judgments, settle_claims
+from xscore.cache.judgment_store import insert_judgments
 from xscore.cache.judgments import read_judgments, read_reasons
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
@@ -231,7 +231,6 @@ class ResultCollector:
         return list(found.items())
 
     def _keep(self, connection: Connection, found: ReadResults, parts_of: Mapping[str, frozenset[str]]) -> None:
-        any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
         found.judged.sort(key=itemgetter(0))
         for question, group in groupby(found.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
@@ -244,9 +243,7 @@ class ResultCollector:
                 known = read_judgments(connection, names, hashes) | {one: now[one] for one in hashes if one in now}
                 if hashes and len(known) == len(hashes):
                     judgments.append(_joined(connection, memory, known, names))
-            kept = insert_judgments(connection, judgments, names)
-            if any_claim:
-                settle_claims(connection, kept)
+            insert_judgments(connection, judgments, names)
 
     @cached_property
     def _parts_of(self) -> Mapping[str, frozenset[str]]:

@@ -21,8 +21,8 @@ from xscore.extensions.lists.results import JudgedItem
 from xscore.platform.errors import SourceFailed, UsageError, require_kind
 from xscore.platform.hashing import content_hash
 from xscore.records.judgment import Judgment, Origin, Outcome, Unjudged, UnjudgedCause
-from xscore.store.literal_search import find_literals
 from xscore.store.personal_data import redact_said, rules_among
+from xscore.store.redaction import find_literals
 
 LONGEST_ITEM = 1_000_000
 """Characters; a longer item is not judged, since it would be thousands of questions."""

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct, field
 
 from xscore.records.memory import Kind, Memory
-from xscore.store import memory_rows
 from xscore.store.line_search import LineMatcher, searchable_lines
 from xscore.store.lookup import STATED_LAYERS
-from xscore.store.removal import AMONG, all_hashes, read_removable
+from xscore.store.memory_rows import IN_JSON_LIST, select_memories
+from xscore.store.removal import all_hashes, read_removable
 from xscore.store.scrubbing import lines_still_stored
 
 _USED = """
@@ -24,34 +24,37 @@ _USED = """
 """
 _TURNS_OF = f"""
     SELECT turn.id FROM turn JOIN memory ON memory.key = turn_key AND memory.kind = 'exchange'
-    WHERE memory.source <> 'import' AND memory.id {AMONG}
+    WHERE memory.source <> 'import' AND memory.id {IN_JSON_LIST}
 """
-_THREADS = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {AMONG}"
-_TURN_THREADS = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {AMONG}"
+_THREADS = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {IN_JSON_LIST}"
+_TURN_THREADS = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {IN_JSON_LIST}"
 _TURN_TEXTS = f"""
     SELECT task || char(10) || answer || char(10) || coalesce(json_extract(context, '$.errors'), '')
-    FROM turn WHERE id {AMONG}
+    FROM turn WHERE id {IN_JSON_LIST}
 """
 _ASKED_AGAIN = f"""
-    SELECT id FROM turn WHERE id {AMONG} AND EXISTS (
-        SELECT 1 FROM turn AS other WHERE other.turn_key = turn.turn_key AND other.task <> '' AND NOT other.id {AMONG}
+    SELECT id FROM turn WHERE id {IN_JSON_LIST} AND EXISTS (
+        SELECT 1 FROM turn AS other WHERE other.turn_key = turn.turn_key AND other.task <> ''
+        AND NOT other.id {IN_JSON_LIST}
     )
 """
 _ONLY_ASKED_THERE = f"""
-    SELECT turn_key FROM turn WHERE id {AMONG}
-    AND turn_key NOT IN (SELECT turn_key FROM turn WHERE task <> '' AND NOT id {AMONG})
+    SELECT turn_key FROM turn WHERE id {IN_JSON_LIST}
+    AND turn_key NOT IN (SELECT turn_key FROM turn WHERE task <> '' AND NOT id {IN_JSON_LIST})
 """
-_SUPERSEDED_BY = f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {AMONG}"
+_SUPERSEDED_BY = (
+    f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {IN_JSON_LIST}"
+)
 _OF_SESSIONS = "layer = 'session'"
 """Lets the index by layer find exchanges and summaries."""
 _SUMMARIES = f"""
-    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {AMONG}) OR thread {AMONG}
+    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {IN_JSON_LIST}) OR thread {IN_JSON_LIST}
 """
 _ONLY_THERE = f"""
-    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE source_exchange {AMONG}
+    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE source_exchange {IN_JSON_LIST}
     GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
     UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
-    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {AMONG}
+    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {IN_JSON_LIST}
 """
 
 
@@ -156,17 +159,16 @@ def _column(connection: sqlite3.Connection, sql: str, *ids: Iterable[str]) -> se
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
     """Return the exchanges that the answers of these turns became."""
-    where = (
-        f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND key IN (SELECT turn_key FROM turn WHERE id {AMONG})"
-    )
-    found = memory_rows.select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
+    of_turns = f"key IN (SELECT turn_key FROM turn WHERE id {IN_JSON_LIST})"
+    where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND {of_turns}"
+    found = select_memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
     return {memory.id: memory for memory in found}
 
 
 def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]) -> dict[str, Memory]:
     where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'index' AND ({_SUMMARIES})"
     among = (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads)))
-    return {memory.id: memory for memory in memory_rows.select_memories(connection, where, among)}
+    return {memory.id: memory for memory in select_memories(connection, where, among)}
 
 
 def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:

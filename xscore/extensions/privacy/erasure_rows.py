@@ -21,10 +21,11 @@ from xscore.platform import database
 from xscore.records.memory import MemorySource
 from xscore.records.reports import ErasureRequest, ServerErasure
 from xscore.settings import Settings
-from xscore.store.removal import AMONG, remove_memory_rows, shared_servers
+from xscore.store.memory_rows import IN_JSON_LIST
+from xscore.store.removal import remove_memory_rows, shared_servers
 from xscore.store.session_summary import save_session_summary
 
-_QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {AMONG}"
+_QUERIES = f"SELECT id, turn_key, judge, sample FROM query WHERE turn_key {IN_JSON_LIST}"
 _REASONS = """
     SELECT query_id, content_id, text, turn_key, judge, sample, hash FROM reason
     JOIN query ON query.id = query_id JOIN content ON content.id = content_id
@@ -45,7 +46,7 @@ def erase_rows(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float,
     done["reasons"] += _reasons(connection, plan)
     done["answers"] = _answers(connection, plan)
     done["receipts"] = connection.execute(
-        f"DELETE FROM receipt WHERE turn_id {AMONG}", (json.dumps(sorted(plan.deleted_turns)),)
+        f"DELETE FROM receipt WHERE turn_id {IN_JSON_LIST}", (json.dumps(sorted(plan.deleted_turns)),)
     ).rowcount
     done["receipts"] += _rewrite(connection, plan, ("receipt", "turn_id", "body"))
     done["sessions"] = _sessions(connection, plan)
@@ -100,7 +101,7 @@ def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
     """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as tombstones do."""
-    asked = f"SELECT id, task, context FROM turn WHERE id {AMONG}"
+    asked = f"SELECT id, task, context FROM turn WHERE id {IN_JSON_LIST}"
     for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
         context = json.loads(known)
         own = {context.get("file"), *context.get("recent", ())}
@@ -186,7 +187,7 @@ def _cleaner(plan: ErasurePlan, *, drops: bool) -> Callable[[Any], Any]:
 
 _OWED = "erase_at "
 """Start of the keys in `meta`, followed by the server's name."""
-_SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {AMONG}"
+_SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {IN_JSON_LIST}"
 LEFT_ON_PURPOSE = "left there, as --here-only says"
 
 

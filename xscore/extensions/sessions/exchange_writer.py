@@ -30,8 +30,9 @@ from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.memory_rows import IN_JSON_LIST
 from xscore.store.mention_links import link_mentions
+from xscore.store.personal_data import redact_said
 from xscore.store.redaction import redact
-from xscore.store.remembering import TITLE_CHARS, first_line_title, redact_statement
+from xscore.store.remembering import TITLE_CHARS, first_line_title
 from xscore.store.session_summary import exchange_text
 from xscore.store.store import Store
 
@@ -122,7 +123,7 @@ def _title(asked: str, *, allow_pii: bool) -> str:
     line = (asked.strip().splitlines() or [""])[0].strip()
     if len(line) <= TITLE_CHARS:
         return line
-    return first_line_title(redact_statement(line[: TITLE_CHARS + _SECRET_CHARS], allow_pii=allow_pii))
+    return first_line_title(redact_said(line[: TITLE_CHARS + _SECRET_CHARS], allow_pii=allow_pii).text)
 
 
 def _shorten(text: str, limit: int) -> str:
