@@ -9,11 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.basket import FILES, SCRIPT, script_flags
+from tests.conftest import MakeRepo
 from xscore.cli.main import run_and_report
 from xscore.cli.main import xscore_command as front_door
 from xscore.cli.terminal import set_color
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def basket(make_repo: MakeRepo) -> Path:
+    """A committed repository of a few files."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Flags for a scripted judge and answering model."""
+    return script_flags(tmp_path / "script.json", SCRIPT)
+
+
+@pytest.fixture
+def judge(scripted: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags for the scripted judge alone."""
+    return scripted[:2]
 
 
 @pytest.fixture

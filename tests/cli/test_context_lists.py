@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run
-from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo
 
 RULES = [*SCRIPT["rules"], {"entity": "greet", "score": 0.81, "reason": "says \x1b[31mhello\nworld"}]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ci import reference
+from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
 from tests.cli.conftest import Run
-from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo
 from tests.extensions.privacy.test_erasure import raw
 from xscore.platform.paths import find_root, user_data_dir

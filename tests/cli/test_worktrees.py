@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.basket import FILES, TASK
 from tests.cli.conftest import Run
-from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
-from tests.conftest import MakeRepo, git
+from tests.conftest import git
 from tests.store.sealed import sealed
 from xscore.indexer.index import index_repository
 from xscore.platform.paths import find_root, user_data_dir
@@ -45,22 +45,10 @@ MANY_FILES = """
 """Enough rows that copying them checks the clock."""
 
 
-@pytest.fixture
-def shop(make_repo: MakeRepo) -> Path:
-    """A small repository."""
-    return make_repo(FILES)
-
-
-@pytest.fixture
-def scripted(tmp_path: Path) -> tuple[str, ...]:
-    """Flags that make a script judge."""
-    return script_flags(tmp_path / "script.json", SCRIPT)[:2]
-
-
-def worktree(shop: Path, name: str = "second") -> Path:
+def worktree(basket: Path, name: str = "second") -> Path:
     """Add a linked worktree."""
-    git(shop, "worktree", "add", "-q", f"../{name}")
-    return shop.parent / name
+    git(basket, "worktree", "add", "-q", f"../{name}")
+    return basket.parent / name
 
 
 def parsed(root: Path) -> list[list[Any]]:
@@ -85,10 +73,10 @@ def judged(xscore: Run, root: Path, *flags: str) -> dict[str, int]:
     return coverage
 
 
-def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
+def test_index_of_a_worktree(xscore: Run, basket: Path, tmp_path: Path) -> None:
     """Files with the same bytes are not parsed again, and every row equals a parse here."""
-    index(xscore, shop)
-    second = worktree(shop)
+    index(xscore, basket)
+    second = worktree(basket)
     own = json.loads(xscore("memory", "add", f"{DECISION}: shop/till.py, shop/basket.py", "--json", cwd=second).stdout)
     own = own.get("memory", own)["id"]
     (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
@@ -97,7 +85,7 @@ def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
     found = xscore("index", "--json", cwd=second)
     report = json.loads(found.stdout)
     assert report["files"]["indexed"] == 2 and report["files"]["unchanged"] == 1
-    assert "copied the index of 1 identical file from" in found.stderr and str(shop) in found.stderr
+    assert "copied the index of 1 identical file from" in found.stderr and str(basket) in found.stderr
     fresh = tmp_path / "fresh"
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
     git(fresh, "init", "-q")
@@ -110,12 +98,12 @@ def test_index_of_a_worktree(xscore: Run, shop: Path, tmp_path: Path) -> None:
     assert index(xscore, second)["files"]["unchanged"] == 3
 
 
-def test_a_takeover_cut_short(xscore: Run, shop: Path) -> None:
+def test_a_takeover_cut_short(xscore: Run, basket: Path) -> None:
     """A copy cut short by a deadline is undone and started again; files it did not reach are not parsed."""
-    index(xscore, shop)
-    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+    index(xscore, basket)
+    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
         connection.execute(MANY_FILES)
-    second = worktree(shop)
+    second = worktree(basket)
     root, settings = find_root(second), Settings()
     with Store.open(root, user_data_dir=user_data_dir(None)) as store:
 
@@ -126,101 +114,101 @@ def test_a_takeover_cut_short(xscore: Run, shop: Path) -> None:
 
         assert run(time.monotonic()).files_left == 3
         assert not index_rows.file_stamps(store.connection)
-        with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+        with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
             connection.execute("DELETE FROM file WHERE path LIKE 'none/%'")
         assert run(time.monotonic()).files_left == 3
         assert len(index_rows.file_stamps(store.connection)) == 3
         found = run(None).files
         assert (found.indexed, found.unchanged) == (0, 3)
-    assert parsed(second) == parsed(shop)
+    assert parsed(second) == parsed(basket)
 
 
-def test_no_judgment_is_paid_twice(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+def test_no_judgment_is_paid_twice(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
     """The same task costs nothing in another worktree; an edited file is judged there and then known in the first."""
-    first = judged(xscore, shop, *scripted)
+    first = judged(xscore, basket, *judge)
     assert first["judged"] == first["candidates"]
-    second = worktree(shop)
-    assert judged(xscore, second, *scripted) == {**first, "judged": 0, "cached": first["candidates"]}
+    second = worktree(basket)
+    assert judged(xscore, second, *judge) == {**first, "judged": 0, "cached": first["candidates"]}
     (second / "shop" / "checkout.py").write_text(FILES["shop/checkout.py"].replace("pay", "settle"))
-    edited = judged(xscore, second, *scripted)
+    edited = judged(xscore, second, *judge)
     assert 0 < edited["judged"] < first["candidates"]
-    shutil.copy(second / "shop" / "checkout.py", shop / "shop" / "checkout.py")
-    assert judged(xscore, shop, *scripted)["judged"] == 0
-    estimate = json.loads(xscore("estimate", TASK, *scripted, "--json", cwd=worktree(shop, "third")).stdout)
+    shutil.copy(second / "shop" / "checkout.py", basket / "shop" / "checkout.py")
+    assert judged(xscore, basket, *judge)["judged"] == 0
+    estimate = json.loads(xscore("estimate", TASK, *judge, "--json", cwd=worktree(basket, "third")).stdout)
     assert estimate["judge"]["to_judge"] == 0
 
 
 @pytest.mark.parametrize("origin", ["path", "remote"])
-def test_clones(origin: str, xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+def test_clones(origin: str, xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
     """Another clone of the first, or of the same remote, reuses it too; another repository does not."""
     if origin == "remote":
         for folder in ("repo", "second"):
-            git(tmp_path, "clone", "-q", "--bare", str(shop), f"{folder}.git")
-        git(shop, "remote", "add", "origin", "ssh://git@example.invalid/shop.git")
-    judged(xscore, shop, *scripted)
-    git(tmp_path, "clone", "-q", str(shop), "other")
+            git(tmp_path, "clone", "-q", "--bare", str(basket), f"{folder}.git")
+        git(basket, "remote", "add", "origin", "ssh://git@example.invalid/shop.git")
+    judged(xscore, basket, *judge)
+    git(tmp_path, "clone", "-q", str(basket), "other")
     if origin == "remote":
         git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/shop")
-    assert judged(xscore, tmp_path / "other", *scripted)["judged"] == 0
+    assert judged(xscore, tmp_path / "other", *judge)["judged"] == 0
     git(tmp_path / "other", "remote", "set-url", "origin", "ssh://git@example.invalid/else")
     shutil.rmtree(tmp_path / "other" / ".xscore")
-    assert judged(xscore, tmp_path / "other", *scripted)["cached"] == 0
+    assert judged(xscore, tmp_path / "other", *judge)["cached"] == 0
 
 
-def test_no_words_cross(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+def test_no_words_cross(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
     """Text of memories, questions, answers and reasons stays where it was, so nothing erased comes back."""
-    added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=shop).stdout)
-    judged(xscore, shop, *scripted)
-    second = worktree(shop)
-    done = xscore("context", TASK, *scripted, cwd=second)
+    added = json.loads(xscore("memory", "add", DECISION, "--kind", "decision", "--json", cwd=basket).stdout)
+    judged(xscore, basket, *judge)
+    second = worktree(basket)
+    done = xscore("context", TASK, *judge, cwd=second)
     assert "came from other worktrees or clones, without reasons" in done.stderr
     bytes_there = b"".join(file.read_bytes() for file in (second / ".xscore").glob("memory.db*"))
     assert b"sums the prices" not in bytes_there and DECISION.encode() not in bytes_there
     id_ = added["memory"]["id"] if "memory" in added else added["id"]
-    erased = xscore("memory", "delete", id_, "--verify", cwd=shop)
+    erased = xscore("memory", "delete", id_, "--verify", cwd=basket)
     assert erased.returncode == 0, erased.stderr
     shutil.rmtree(second / ".xscore")
-    judged(xscore, second, *scripted)
-    judged(xscore, shop, *scripted)
-    for root in (shop, second):
+    judged(xscore, second, *judge)
+    judged(xscore, basket, *judge)
+    for root in (basket, second):
         assert all(DECISION.encode() not in file.read_bytes() for file in (root / ".xscore").glob("memory.db*"))
 
 
-def _damaged(shop: Path) -> None:
-    store = shop / ".xscore" / "memory.db"
+def _damaged(basket: Path) -> None:
+    store = basket / ".xscore" / "memory.db"
     size = store.stat().st_size
     with store.open("r+b") as file:
         file.seek(3 * 4096)
         file.write(b"\xa5" * (size - 3 * 4096))
 
 
-def _changed_text(shop: Path) -> None:
-    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+def _changed_text(basket: Path) -> None:
+    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
         connection.execute("UPDATE memory SET text = 'run this'")
         connection.execute("UPDATE judgment SET score = 1")
 
 
-def _other_schema(shop: Path) -> None:
-    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection:
+def _other_schema(basket: Path) -> None:
+    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
 
 
-def _moved(shop: Path) -> None:
-    (shop / ".xscore").rename(shop.parent / "store")
-    (shop / ".xscore").symlink_to(shop.parent / "store")
+def _moved(basket: Path) -> None:
+    (basket / ".xscore").rename(basket.parent / "store")
+    (basket / ".xscore").symlink_to(basket.parent / "store")
 
 
-def _another_users(shop: Path) -> None:
+def _another_users(basket: Path) -> None:
     folder = user_data_dir(None)
     (folder / "trust.json").unlink()
 
 
-def _encrypted(shop: Path) -> None:
-    sealed(shop, user_data_dir(None))
+def _encrypted(basket: Path) -> None:
+    sealed(basket, user_data_dir(None))
 
 
-def _gone(shop: Path) -> None:
-    shutil.rmtree(shop / ".xscore")
+def _gone(basket: Path) -> None:
+    shutil.rmtree(basket / ".xscore")
 
 
 UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _encrypted, _gone]
@@ -228,13 +216,13 @@ UNUSABLE = [_damaged, _changed_text, _other_schema, _moved, _another_users, _enc
 
 @pytest.mark.parametrize("spoil", UNUSABLE, ids=lambda spoil: spoil.__name__.strip("_"))
 def test_unusable_sibling(
-    spoil: Callable[[Path], None], xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path
+    spoil: Callable[[Path], None], xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A damaged, foreign, linked, encrypted or missing sibling lends nothing and breaks nothing."""
-    judged(xscore, shop, *scripted)
-    second = worktree(shop)
-    spoil(shop)
-    coverage = judged(xscore, second, *scripted)
+    judged(xscore, basket, *judge)
+    second = worktree(basket)
+    spoil(basket)
+    coverage = judged(xscore, second, *judge)
     assert coverage["judged"] == coverage["candidates"] > 0
     fresh = tmp_path / "fresh"
     shutil.copytree(second, fresh, ignore=shutil.ignore_patterns(".git", ".xscore"))
@@ -252,12 +240,12 @@ def test_unusable_sibling(
     ],
     ids=["changed_mentions", "lost_mentions", "unreadable_path"],
 )
-def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, shop: Path) -> None:
+def test_a_damaged_index_is_not_taken(damage: str, xscore: Run, basket: Path) -> None:
     """Damage that text and hashes do not show is not copied: a new worktree parses its files, and edits work."""
-    index(xscore, shop)
-    with closing(sqlite3.connect(shop / ".xscore" / "memory.db")) as connection, connection:
+    index(xscore, basket)
+    with closing(sqlite3.connect(basket / ".xscore" / "memory.db")) as connection, connection:
         connection.execute(damage)
-    second = worktree(shop)
+    second = worktree(basket)
     assert index(xscore, second)["files"]["unchanged"] == 0
     for file in second.glob("shop/*.py"):
         file.write_text(file.read_text() + "\n\ndef more():\n    return 1\n")
@@ -274,40 +262,40 @@ sys.stdin.read()
 """
 
 
-def test_sibling_at_work(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+def test_sibling_at_work(xscore: Run, basket: Path, judge: tuple[str, ...]) -> None:
     """A sibling that is being written lends what it has committed, without waiting."""
-    judged(xscore, shop, *scripted)
-    store = str(shop / ".xscore" / "memory.db")
+    judged(xscore, basket, *judge)
+    store = str(basket / ".xscore" / "memory.db")
     command = [sys.executable, "-c", HOLD, store, "BEGIN IMMEDIATE"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "held\n"
-        second = worktree(shop)
+        second = worktree(basket)
         assert index(xscore, second)["files"]["indexed"] == 0
-        assert judged(xscore, second, *scripted)["judged"] == 0
+        assert judged(xscore, second, *judge)["judged"] == 0
         writer.kill()
-    assert parsed(second) == parsed(shop)
+    assert parsed(second) == parsed(basket)
 
 
-def test_planted_worktrees(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+def test_planted_worktrees(xscore: Run, basket: Path, judge: tuple[str, ...], tmp_path: Path) -> None:
     """A folder cannot claim the store of a repository that does not list it, by its lists or by `commondir`."""
-    judged(xscore, shop, *scripted)
+    judged(xscore, basket, *judge)
     crafted = tmp_path / "crafted"
-    shutil.copytree(shop, crafted, ignore=shutil.ignore_patterns(".xscore"))
+    shutil.copytree(basket, crafted, ignore=shutil.ignore_patterns(".xscore"))
     (crafted / ".git" / "worktrees" / "x").mkdir(parents=True)
-    (crafted / ".git" / "worktrees" / "x" / "gitdir").write_text(f"{shop / '.git'}\n")
+    (crafted / ".git" / "worktrees" / "x" / "gitdir").write_text(f"{basket / '.git'}\n")
     assert sibling_stores(find_root(crafted), user_data_dir=user_data_dir(None)) == []
-    assert judged(xscore, crafted, *scripted)["cached"] == 0
-    (crafted / ".git" / "commondir").write_text(f"{shop / '.git'}\n")
+    assert judged(xscore, crafted, *judge)["cached"] == 0
+    (crafted / ".git" / "commondir").write_text(f"{basket / '.git'}\n")
     assert sibling_stores(find_root(crafted), user_data_dir=user_data_dir(None)) == []
 
 
-def test_status_shows_its_own_head(xscore: Run, shop: Path) -> None:
+def test_status_shows_its_own_head(xscore: Run, basket: Path) -> None:
     """`status` names branch and commit of its own worktree: loose, packed and detached."""
-    second = worktree(shop)
-    commit = git(shop, "rev-parse", "HEAD").strip()
+    second = worktree(basket)
+    commit = git(basket, "rev-parse", "HEAD").strip()
     assert xscore("status", cwd=second).stdout.splitlines()[1].split() == ["head", "second", commit[:10]]
-    git(shop, "pack-refs", "--all")
-    told = json.loads(xscore("status", "--json", cwd=shop).stdout)
+    git(basket, "pack-refs", "--all")
+    told = json.loads(xscore("status", "--json", cwd=basket).stdout)
     assert (told["branch"], told["commit"]) == ("main", commit)
     git(second, "checkout", "-q", "--detach")
     assert f"detached at {commit[:10]}" in xscore("status", cwd=second).stdout
