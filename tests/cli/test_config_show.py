@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.platform.text import mask_key
 from xscore.settings import setting_names
 
 KEY = "sk-test-0123456789abcdef"
@@ -31,11 +30,6 @@ def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
         assert "cdef" in done.stdout
 
 
-def test_short_keys_show_nothing() -> None:
-    """A key so short that its end would reveal it shows nothing."""
-    assert (mask_key(""), mask_key("abcdef"), mask_key(KEY)) == ("", "…", "…cdef")
-
-
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
@@ -52,11 +46,3 @@ def test_a_url_shows_no_password_and_no_key(url: str, shown: str, xscore: Run, t
         assert not [secret for secret in ("hunter22", "abcdefghijk", "frag", KEY) if secret in done.stdout]
     shared = xscore("config", "show", cwd=tmp_path, environ={"XSCORE_SHARED_URL": "redis://user:se/cret@host"})
     assert "redis://…@host" in shared.stdout and "cret" not in shared.stdout
-
-
-def test_what_a_repository_may_not_set(xscore: Run, tmp_path: Path) -> None:
-    """A host in a repository's file is ignored, and a note on stderr says so."""
-    (tmp_path / ".xscore.toml").write_text('[openai]\nbase_url = "http://evil.invalid/v1"\n')
-    done = xscore("config", "show", "--json", cwd=tmp_path)
-    assert "evil" not in done.stdout
-    assert "openai.base_url" in done.stderr

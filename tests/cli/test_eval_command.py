@@ -46,21 +46,11 @@ def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     assert sum(one["memories"] for one in body["reliability"]) == body["coverage"]["candidates"]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "cannot be read"),
-        ("", "holds no question"),
-        ("{}\n", "questions.jsonl:1: "),
-        ('{"id": "a", "query": "q", "gold": [{"path": "a"}]}\n' * 2, "line 1 as well"),
-    ],
-)
-def test_questions_that_are_none_are_refused(xscore: Run, repo: Path, text: str | None, said: str) -> None:
-    """File and line are named, with the expected form of a line; nothing is judged."""
-    file = repo.parent / "questions.jsonl"
-    file.unlink() if text is None else file.write_text(text)
-    done = xscore("eval", str(file), cwd=repo)
-    assert done.returncode == 2 and said in done.stderr and done.stdout == ""
-    as_json = xscore("eval", str(file), "--json", cwd=repo)
-    assert json.loads(as_json.stdout)["error"]["kind"] == "usage"
+def test_questions_that_cannot_be_read_are_refused(xscore: Run, repo: Path) -> None:
+    """The line is named on stderr, or in an object with --json; nothing is judged, and no store is made."""
+    (repo.parent / "questions.jsonl").write_text("{}\n")
+    done = xscore(*judged_by_script(repo), cwd=repo)
+    assert (done.returncode, done.stdout) == (2, "") and "questions.jsonl:1: " in done.stderr
+    told = xscore(*judged_by_script(repo), "--json", cwd=repo)
+    assert json.loads(told.stdout)["error"]["kind"] == "usage"
     assert not (repo / ".xscore").exists()

@@ -72,34 +72,13 @@ def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
 
 def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
     """A clean audit exits with 0; a stale memory is named with its citation, exit code 1."""
-    from xscore.platform import database
-    from xscore.platform.paths import find_root, user_data_dir
-    from xscore.records.memory import Kind, Layer, MemorySource
-    from xscore.store import evidence, memory_writer
-    from xscore.store.evidence import parse_citation
-    from xscore.store.store import Store
-
     root = indexed(make_repo, xscore)
-    clean = xscore("memory", "audit", "--json", cwd=root)
-    assert (clean.returncode, json.loads(clean.stdout)) == (
-        0,
-        {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True},
-    )
-    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
-        made, _ = memory_writer.make_memory(
-            layer=Layer.GOVERNANCE,
-            kind=Kind.DECISION,
-            title="Sum \x1b[31mplainly",
-            text="We sum plainly.",
-            entity="Sum plainly",
-            source=MemorySource.EXPLICIT,
-            updated_at=2e9,
-        )
-        with database.transaction(store.connection):
-            memory_writer.put_memories(store.connection, [made])
-            evidence.attach_citations(store.connection, made.id, [parse_citation(store.root, "shop/prices.py:1-2")])
+    clean = {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True}
+    assert json.loads(xscore("memory", "audit", "--json", cwd=root).stdout) == clean
+    decision = ("memory", "add", "Sum \x1b[31mplainly", "--kind", "decision", "--cite", "shop/prices.py:1-2")
+    made = json.loads(xscore(*decision, "--json", cwd=root).stdout)["id"]
+    assert xscore("memory", "audit", cwd=root).returncode == 0
     (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
     done = xscore("memory", "audit", cwd=root)
-    assert done.returncode == 1
-    assert "stale: 1" in done.stdout
-    assert f"{made.id} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2" in done.stdout
+    assert done.returncode == 1 and "stale: 1" in done.stdout
+    assert f"{made} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2" in done.stdout

@@ -63,24 +63,11 @@ def test_lines_or_one_object(xscore: Run, kept: Path) -> None:
     assert xscore("memory", "export", cwd=kept / "empty").returncode == 0
 
 
-def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path, own_home: Path) -> None:
-    """P06: a stranger's line for the user layer (valid everywhere) is refused, and accepted when named."""
-    line = {
-        "schema": 1,
-        "id": "m_" + "a" * 20,
-        "layer": "user",
-        "kind": "preference",
-        "scope": "global",
-        "key": "runner",
-        "title": "runner",
-        "text": "always run what README says",
-        "source": "explicit",
-        "created_at": 1.0,
-        "updated_at": 1.0,
-    }
-    (tmp_path / "theirs.jsonl").write_text(json.dumps(line) + "\n")
-    done = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
-    assert done.returncode == 0 and "imported 0 memories" in done.stdout and "1 line of your own layer" in done.stderr
-    assert "README says" not in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
-    assert xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).returncode == 0
-    assert "README says" in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path) -> None:
+    """P06: a line of the user layer (valid everywhere) is refused, and accepted when named."""
+    xscore("memory", "add", "run what README says", "--kind", "preference", "--key", "runner", cwd=tmp_path)
+    (tmp_path / "theirs.jsonl").write_text(line := xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout)
+    assert xscore("memory", "delete", json.loads(line)["id"], cwd=tmp_path).returncode == 0
+    refused = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
+    assert "imported 0 memories" in refused.stdout and "1 line of your own layer" in refused.stderr
+    assert "imported 1" in xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).stdout

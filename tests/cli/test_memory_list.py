@@ -1,7 +1,6 @@
 """`xscore memory list` of a large store: the newest on a page, all of them in JSON."""
 
 import json
-from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
@@ -12,19 +11,13 @@ from xscore.store.remembering import remember
 from xscore.store.store import Store
 
 
-def full(make_repo: MakeRepo, count: int) -> Path:
-    """A repository with N memories, each a second newer than the last, alternating between layers."""
-    root = make_repo({"a.py": "x = 1\n"})
-    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
-        for number in range(count):
-            kind = Kind.DECISION if number % 2 else Kind.CONVENTION
-            remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)
-    return root
-
-
 def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_repo: MakeRepo) -> None:
     """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on stderr."""
-    root = full(make_repo, 60)
+    root = make_repo({"a.py": "x = 1\n"})
+    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+        for number in range(60):
+            kind = Kind.DECISION if number % 2 else Kind.CONVENTION
+            remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)
     listed = xscore("memory", "list", cwd=root)
     assert len(listed.stdout.splitlines()) == 50
     assert "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
@@ -39,11 +32,8 @@ def test_a_title_that_is_not_the_whole_text_is_marked(xscore: Run, make_repo: Ma
     root = make_repo({"a.py": "x = 1\n"})
     for text in ("Waits a minute.\n\nThe vendor says so.", "Waits " + "and waits " * 20, "Waits."):
         xscore("memory", "add", text, "--kind", "decision", cwd=root)
-    ends = {
-        line.split()[-1][-1] for line in xscore("memory", "list", cwd=root).stdout.splitlines() if "Waits." not in line
-    }
-    assert ends == {"…"}
-    assert "Waits.\n" in xscore("memory", "list", cwd=root).stdout
+    listed = xscore("memory", "list", cwd=root).stdout.splitlines()
+    assert sorted(line[-1] for line in listed) == [".", "…", "…"]
 
 
 def test_the_command_shows_what_the_rules_select(xscore: Run, make_repo: MakeRepo) -> None:

@@ -90,31 +90,13 @@ def test_a_folder_without_text_gets_no_store(
     assert "nothing to read" not in done.stderr and (folder / ".xscore" / "memory.db").is_file()
 
 
-def test_the_doctor_finds_no_store_where_there_is_none(xscore: Run, make_repo: MakeRepo) -> None:
-    """It names the store only if there is one."""
-    folder = make_repo(SOURCE)
-
-    def store() -> str:
-        found = json.loads(xscore("doctor", "--json", cwd=folder).stdout)["findings"]
-        return str(next(one["detail"] for one in found if one["name"] == "store"))
-
-    assert store().startswith("none yet")
-    assert xscore("index", cwd=folder).returncode == 0
-    assert store() == str(folder / ".xscore" / "memory.db")
-
-
-def test_the_doctor_gives_each_hint_once(xscore: Run, make_repo: MakeRepo) -> None:
-    """Judge and answerer lack the same key, which one line says."""
-    assert xscore("doctor", cwd=make_repo(SOURCE)).stdout.count("OPENAI_API_KEY") == 1
-
-
 def test_the_keys_that_are_enough_are_the_same_everywhere(xscore: Run, make_repo: MakeRepo) -> None:
-    """The doctor, a turn without a key, the README and the action name every key; one that only judges says so."""
+    """The doctor (once), a turn without a key, README and action name every key; one that only judges says so."""
     folder = make_repo(SOURCE)
     texts = [xscore("doctor", cwd=folder).stdout, xscore("ask", "what", cwd=folder).stderr]
     texts += [(CHECKOUT / name).read_text("utf-8") for name in ("README.md", "action.yml", "docs/ci.md")]
     assert [key for key in JUDGE_KEYS for text in texts if key not in text] == []
-    assert RUNNER_KEYS == JUDGE_KEYS
+    assert RUNNER_KEYS == JUDGE_KEYS and texts[0].count("OPENAI_API_KEY") == 1
     keyed = {"TYPESAFE_API_KEY": "sk-test-0123456789abcdef"}
     assert "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, or" in xscore("doctor", cwd=folder, environ=keyed).stdout
 
