@@ -83,12 +83,14 @@ class Retrying(ProviderWrapper):
             self._tell(last)
             if isinstance(last, CallTimedOut) and self._is_local:  # a slow model, not a dead one: give it more time
                 request = replace(request, timeout_s=request.timeout_s * 2)
-            await self._sleep(self._wait_s(1 if isinstance(last, RateLimited) else failed, last))
+            await self._sleep(retry_wait_s(1 if isinstance(last, RateLimited) else failed, last, jitter=self._jitter))
 
-    def _wait_s(self, failed: int, error: ProviderError) -> float:
-        backoff = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
-        least = max(error.retry_after_s or 0.0, backoff)
-        return least + self._jitter() * max(FIRST_BACKOFF_S, JITTER_SHARE * least)
+
+def retry_wait_s(failed: int, error: ProviderError, *, jitter: Callable[[], float] = random.random) -> float:
+    """Return how long to wait before another attempt. failed: attempts so far."""
+    backoff = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
+    least = max(error.retry_after_s or 0.0, backoff)
+    return least + jitter() * max(FIRST_BACKOFF_S, JITTER_SHARE * least)
 
 
 def may_retry(error: BaseException) -> bool:

@@ -23,14 +23,14 @@ from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
-from xscore.extensions.batch.sending import BatchRenderer
+from xscore.extensions.batch.sending import BatchRenderer, parts_in_store
 from xscore.platform.errors import PromptCut, PromptTooLong, ProviderError, UnreadableResponse, UsageError
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
 from xscore.scorer.drafts import dealt_ids
 from xscore.scorer.giving_up import GiveUpRule
 from xscore.scorer.model_judge import ReplyFaults
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts
+from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
 from xscore.scorer.replies import parse_completion
 
 MAX_WITHOUT_SCORE = 8
@@ -250,14 +250,8 @@ class ResultCollector:
         """Memory too large for one prompt -> its parts. An edited memory has other parts, so it stays unjudged."""
         store, recipe = self._context.store, self._job.recipe
         large = [one for one in store.pool(tests=recipe.tests) if one.tokens > recipe.packs.tokens]
-        texts = store.texts(large, tests=recipe.tests)
-        return {
-            one.content_hash: frozenset(
-                part.content_hash for part in memory_parts(one, texts[one.id], max_tokens=recipe.packs.tokens)
-            )
-            for one in large
-            if one.id in texts
-        }
+        found = parts_in_store(store, recipe, large).items()
+        return {memory: frozenset(part.content_hash for part in parts) for memory, parts in found}
 
     def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
         if not found.asks:

@@ -186,31 +186,26 @@ class _ListRun(Struct):
 DAYS = 14
 MAX_TASKS = 100
 _RECENT = """
-    SELECT id, task, context, turn_key FROM turn
+    SELECT id, task, context, max(started_at) AS latest FROM turn
     WHERE thread <> '' AND task <> '' AND started_at <= :now
         AND (started_at >= :since OR thread IN (SELECT thread FROM session WHERE closed_at IS NULL))
         AND NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = turn.id AND command = 'eval')
-    ORDER BY started_at DESC, id
+    GROUP BY turn_key ORDER BY latest DESC, id
 """
 
 
 def recent_tasks(parts: PipelineParts) -> QuestionList:
     """Return the recently asked tasks, newest first, each once, and note how many they are."""
-    found: dict[str, Question] = {}
-    connection, now, beyond = parts.store.connection, parts.clock(), 0
+    connection, now = parts.store.connection, parts.clock()
     with lenient_text(connection):
-        for turn_id, task, context, key in connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}):
-            if key in found:
-                continue
-            if len(found) == MAX_TASKS:
-                beyond += 1
-                continue
-            found[key] = _task_question(str(turn_id), str(task), str(context), parts.root)
-    name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found.values()))
+        rows = connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}).fetchall()
+    found = [_task_question(*map(str, row[:3]), root=parts.root) for row in rows[:MAX_TASKS]]
+    beyond = len(rows) - len(found)
+    name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found))
     said = f"{counted(len(found), 'recent task')}: of open sessions, and of the last {DAYS} days"
     said += f"; {beyond} older ones are left out, the newest {MAX_TASKS} are taken" if beyond else ""
     parts.observer.note(said)
-    return QuestionList(tuple(found.values()), name)
+    return QuestionList(tuple(found), name)
 
 
 def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
@@ -230,7 +225,7 @@ def edited_files(parts: PipelineParts, *, since: str = "") -> frozenset[str]:
     return frozenset(map(portable_name, found))
 
 
-def _task_question(turn_id: str, task: str, context: str, root: RepositoryRoot) -> Question:
+def _task_question(turn_id: str, task: str, context: str, *, root: RepositoryRoot) -> Question:
     try:
         known = json.loads(context)
         file, errors = str(known.get("file", "")), str(known.get("errors", ""))

@@ -9,10 +9,10 @@ Trade-off: an input is rendered before its dollars are reserved, because its siz
 
 import io
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import IO
 
@@ -25,7 +25,7 @@ from xscore.costs.caps import describe_cap
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_context import JobContext
-from xscore.extensions.batch.job_rows import BatchJob, RequestName
+from xscore.extensions.batch.job_rows import BatchJob, JobRecipe, RequestName
 from xscore.extensions.batch.records import Batch, BatchLimits
 from xscore.extensions.batch.vendor_batches import CERTAINLY_NOT_CREATED
 from xscore.extensions.batch.vendor_calls import BatchHost
@@ -166,12 +166,8 @@ class BatchRenderer:
         """Return these asks with the texts of their pieces; a piece whose text is no longer stored is unchanged."""
         recipe, wanted = self._job.recipe, {piece.memory for ask in asks.values() for piece in ask.pieces}
         members = [self._candidates[memory] for memory in wanted if memory in self._candidates]
-        texts = self._store.texts(members, tests=recipe.tests)
-        there: dict[str, MemoryPart] = {}
-        for member in members:
-            if member.id in texts:
-                pieces = memory_parts(member, texts[member.id], max_tokens=recipe.packs.tokens)
-                there |= {piece.content_hash: piece for piece in pieces}
+        pieces = chain.from_iterable(parts_in_store(self._store, recipe, members).values())
+        there = {piece.content_hash: piece for piece in pieces}
         return {
             number: replace(ask, pieces=tuple([there.get(piece.content_hash, piece) for piece in ask.pieces]))
             for number, ask in asks.items()
@@ -186,6 +182,12 @@ class BatchRenderer:
     def _turns(self) -> Mapping[int, str]:
         found = job_rows.read_job_questions(self._store.connection, self._job.id).items()
         return {number: one.turn_text for number, one in found}
+
+
+def parts_in_store(store: Store, recipe: JobRecipe, members: Sequence[Candidate]) -> dict[str, tuple[MemoryPart, ...]]:
+    """Return each memory whose text is still stored, whole or in parts, by content hash."""
+    texts, most = store.texts(members, tests=recipe.tests), recipe.packs.tokens
+    return {one.content_hash: memory_parts(one, texts[one.id], max_tokens=most) for one in members if one.id in texts}
 
 
 LOST_TEXT = "unreadable: it left the store before it was judged"

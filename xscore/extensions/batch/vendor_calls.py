@@ -7,7 +7,6 @@ next pass reads it from the start and skips what was entered.
 
 import asyncio
 import json
-import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -25,8 +24,7 @@ from xscore.platform.errors import (
     RequestRejected,
     UnreadableResponse,
 )
-from xscore.providers.attempts import may_retry
-from xscore.providers.concurrency import FIRST_BACKOFF_S
+from xscore.providers.attempts import may_retry, retry_wait_s
 from xscore.providers.host_facts import json_object
 from xscore.providers.reply_bounds import MIB, expecting_tokens
 from xscore.providers.wire import WireProvider
@@ -83,17 +81,10 @@ class BatchHost(ABC):
     limits: BatchLimits
     path: str
 
-    def __init__(
-        self,
-        provider: WireProvider,
-        *,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
+    def __init__(self, provider: WireProvider, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
         self.host: str = provider.host
         self.is_vendors_own: bool = provider.is_vendors_own
-        self._provider = provider
-        self._sleep, self._jitter = sleep, jitter
+        self._provider, self._sleep = provider, sleep
 
     @abstractmethod
     def line(self, custom_id: str, request: Request) -> bytes:
@@ -208,8 +199,8 @@ class BatchHost(ABC):
                 failed += 1
                 if failed >= ATTEMPTS or not may_retry(error):
                     raise
-                least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
-            await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
+                wait_s = retry_wait_s(failed, error)
+            await self._sleep(wait_s)
 
     async def _listed(self, path: str, *, cursor: str) -> AsyncGenerator[Mapping[str, Any], None]:
         """Yield the entries of a list, newest first. cursor: field that asks for the page after an entry."""
