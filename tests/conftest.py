@@ -57,6 +57,13 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def write_files(root: Path, files: Mapping[str, str]) -> None:
+    """Write files of `path -> text`, with the folders that they need."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
 MakeRepo = Callable[[Mapping[str, str]], Path]
 
 
@@ -67,9 +74,7 @@ def make_repo(tmp_path: Path) -> MakeRepo:
     def make(files: Mapping[str, str]) -> Path:
         root = tmp_path / "repo"
         root.mkdir()
-        for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
+        write_files(root, files)
         git(root, "init", "-q")
         git(root, "add", "-A")
         git(root, "commit", "-qm", "start")

@@ -5,6 +5,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,19 @@ import pytest
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.store.opening import connect_store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the database is, or will be."""
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    """A new store."""
+    with closing(connect_store(path)) as opened:
+        yield opened
 
 
 def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
@@ -30,31 +45,25 @@ def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
+def test_every_connection_is_set_up_alike(connection: sqlite3.Connection, path: Path) -> None:
     """WAL, NORMAL, secure_delete, foreign keys and a busy timeout are set on every connection."""
-    for _ in range(2):
-        connection = connect_store(tmp_path / "memory.db")
-        found = [
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "busy_timeout")
-        ]
-        assert found == ["wal", 1, 1, 1, 30_000]
-        connection.close()
+    names = ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "busy_timeout")
+    with closing(connect_store(path)) as second:
+        for opened in (connection, second):
+            found = [opened.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+            assert found == ["wal", 1, 1, 1, 30_000]
 
 
-def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
+def test_a_deleted_text_leaves_the_file(connection: sqlite3.Connection, path: Path) -> None:
     """Deleted data is overwritten, not only unlinked."""
-    connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('k', 'planted-words-to-find')")
     connection.execute("DELETE FROM meta WHERE key = 'k'")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    assert b"planted-words" not in (tmp_path / "memory.db").read_bytes()
+    assert b"planted-words" not in path.read_bytes()
 
 
-def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+def test_a_transaction_is_all_or_nothing(connection: sqlite3.Connection) -> None:
     """An exception rolls everything back and leaves the connection usable."""
-    connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(KeyError), database.transaction(connection):
         connection.execute("INSERT INTO meta VALUES ('a', 'b')")
         raise KeyError("stop")
@@ -62,7 +71,6 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     with database.transaction(connection):
         connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     assert connection.execute("SELECT count(*) FROM meta").fetchone() == (1,)
-    connection.close()
 
 
 @pytest.mark.verify
@@ -81,60 +89,58 @@ def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"not a database at all, but long enough to be one" * 100, b"SQLite format 3\0junk" * 99]
 )
-def test_a_file_that_is_no_database_is_damage(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_damage(path: Path, content: bytes) -> None:
     """Foreign bytes are refused as damage, with a remedy."""
-    (tmp_path / "memory.db").write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(StoreDamaged) as caught:
-        connect_store(tmp_path / "memory.db")
+        connect_store(path)
     assert "store rebuild" in caught.value.hint
 
 
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+def test_another_programs_database_is_refused(path: Path) -> None:
     """Another program's database is not migrated."""
-    other = sqlite3.connect(tmp_path / "memory.db")
+    other = sqlite3.connect(path)
     other.execute("CREATE TABLE memory (a)")
     other.close()
     with pytest.raises(StoreDamaged, match="not a store"):
-        connect_store(tmp_path / "memory.db")
+        connect_store(path)
 
 
-def test_a_header_that_lost_its_version_is_damage(tmp_path: Path) -> None:
+def test_a_header_that_lost_its_version_is_damage(path: Path) -> None:
     """Tables without a schema version are not migrated."""
-    connection = connect_store(tmp_path / "memory.db")
+    connection = connect_store(path)
     for version in (0, -5):
         connection.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreDamaged, match="not a store"):
-            connect_store(tmp_path / "memory.db")
+            connect_store(path)
     connection.close()
 
 
-def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
+def test_a_file_format_from_nowhere_is_damage(path: Path) -> None:
     """SQLite's plain error for a byte of the header is damage to us."""
-    connect_store(tmp_path / "memory.db").close()
-    data = bytearray((tmp_path / "memory.db").read_bytes())
+    connect_store(path).close()
+    data = bytearray(path.read_bytes())
     data[44:48] = b"\0\0\0\x63"
-    (tmp_path / "memory.db").write_bytes(data)
+    path.write_bytes(data)
     with pytest.raises(StoreDamaged, match="unsupported file format"):
-        connect_store(tmp_path / "memory.db")
+        connect_store(path)
 
 
-def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
+def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -> None:
     """A statement of ours that does not match the schema means damage, in reading and in writing."""
-    connection = connect_store(tmp_path / "memory.db")
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
         with pytest.raises(StoreDamaged, match=r"no.* column"):
             connection.execute(statement)
-    connection.close()
 
 
-def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+def test_a_schema_that_is_no_text_is_damage(path: Path) -> None:
     """Non-UTF-8 bytes in SQLite's own message raise no Python error."""
-    connect_store(tmp_path / "memory.db").close()
-    data = (tmp_path / "memory.db").read_bytes()
-    (tmp_path / "memory.db").write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
+    connect_store(path).close()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
     with pytest.raises(StoreDamaged):
-        connect_store(tmp_path / "memory.db").execute("SELECT * FROM meta")
+        connect_store(path).execute("SELECT * FROM meta")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -156,9 +162,8 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere.db").exists()
 
 
-def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
+def test_damage_met_while_reading_is_damage(path: Path) -> None:
     """Pages overwritten behind an open store raise StoreDamaged from the cursor and return no rows."""
-    path = tmp_path / "memory.db"
     connection = connect_store(path)
     with database.transaction(connection):
         connection.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{i}", "v" * 500) for i in range(2000)])
@@ -170,18 +175,16 @@ def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
         connect_store(path).execute("SELECT key, value FROM meta").fetchall()
 
 
-def test_a_lost_table_is_damage(tmp_path: Path) -> None:
+def test_a_lost_table_is_damage(connection: sqlite3.Connection) -> None:
     """A schema with something dropped is damage, not a crash."""
-    connection = connect_store(tmp_path / "memory.db")
     connection.execute("DROP TABLE judgment")
     with pytest.raises(StoreDamaged):
         connection.execute("SELECT * FROM judgment")
-    connection.close()
 
 
-def test_a_lock_that_does_not_fall_says_so(tmp_path: Path) -> None:
+def test_a_lock_that_does_not_fall_says_so(path: Path) -> None:
     """A store locked by another process for too long is a StoreError that names the lock."""
-    first, second = (connect_store(tmp_path / "memory.db") for _ in range(2))
+    first, second = (connect_store(path) for _ in range(2))
     second.execute("PRAGMA busy_timeout = 20")
     with database.transaction(first), pytest.raises(StoreError, match="locked"), database.transaction(second):
         pass
@@ -196,29 +199,24 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
         connect_store(tmp_path / "file" / "memory.db")
 
 
-def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None:
+def test_a_row_in_the_way_of_a_tried_statement_is_damage(connection: sqlite3.Connection) -> None:
     """A constraint broken by our own statement ends like other damage, with a remedy, not as a bug."""
-    connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
         connection.execute("INSERT INTO meta VALUES ('a', 'c')")
     assert "`xscore store rebuild`" in caught.value.hint
-    connection.close()
 
 
-def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
+def test_our_own_mistakes_pass_through(connection: sqlite3.Connection) -> None:
     """An invalid statement, or a missing value, is our bug and is not reported as damage."""
-    connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(sqlite3.OperationalError):
         connection.execute("SELEC 1")
     with pytest.raises(sqlite3.ProgrammingError):
         connection.execute("SELECT ?")
-    connection.close()
 
 
-def test_peeking_leaves_the_store_as_it_is(tmp_path: Path) -> None:
+def test_peeking_leaves_the_store_as_it_is(path: Path) -> None:
     """Reading one value of an unknown store neither migrates nor writes it."""
-    path = tmp_path / "memory.db"
     connection = connect_store(path)
     connection.execute("INSERT INTO meta VALUES ('store_id', 'abc')")
     connection.close()

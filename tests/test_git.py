@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 
@@ -11,6 +12,14 @@ from tests.conftest import MakeRepo, git
 from xscore.indexer.discovery import discover_files
 from xscore.platform.git import TIMEOUT_S, kill_git, recent_commits, run_git, working_diff
 from xscore.platform.paths import find_root
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Iterator[Path]:
+    """A file that a program of the repository would make, if git ran it."""
+    place = tmp_path / "trap"
+    yield place
+    assert not place.exists()
 
 
 def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
@@ -24,10 +33,9 @@ def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
     assert "+two = 22" in diff
 
 
-def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, trap: Path) -> None:
     """A repository that brings its own .git/config cannot run code through us."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil diff=evil\n"})
-    trap = tmp_path / "trap"
     for key in ("filter.evil.clean", "filter.evil.process", "diff.evil.textconv", "diff.external", "core.fsmonitor"):
         git(root, "config", key, f"touch {trap}; cat")
     git(root, "config", "filter.evil.required", "true")
@@ -37,7 +45,6 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
     working_diff(root)
     run_git(root, "ls-files", "-co", "--exclude-standard", "-z")
     recent_commits(root)
-    assert not trap.exists()
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".mailmap", ".git/config", ".git/info/exclude"])
@@ -68,30 +75,26 @@ def test_a_command_that_hangs_can_be_ended(make_repo: MakeRepo) -> None:
 
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])
-def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, tmp_path: Path, name: bytes) -> None:
+def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, trap: Path, name: bytes) -> None:
     """A filter whose name cannot be passed on a command line stays off too."""
     root = make_repo({"a.py": "one = 1\n"})
-    trap = tmp_path / "trap"
     with (root / ".git" / "config").open("ab") as config:
         config.write(b'[filter "%b"]\n\tclean = touch %b; cat\n' % (name, bytes(trap)))
     (root / ".gitattributes").write_bytes(b"*.py filter=%b\n" % name)
     (root / "a.py").write_text("one = 3\n")
     working_diff(root)
-    assert not trap.exists()
 
 
-def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, trap: Path) -> None:
     """Git reads a second settings file that the first includes; its filters stay off too."""
     root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil\n"})
-    trap = tmp_path / "trap"
     git(root, "config", "extensions.worktreeConfig", "true")
     git(root, "config", "--worktree", "filter.evil.clean", f"touch {trap}; cat")
     (root / "a.py").write_text("one = 3\n")
     assert "+one = 3" in working_diff(root)
-    assert not trap.exists()
 
 
-def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
     """A submodule has its own settings; the diff does not enter it."""
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -102,7 +105,6 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
     root = make_repo({"a.py": "one = 1\n"})
     git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
     git(root, "commit", "-qm", "second")
-    trap = tmp_path / "trap"
     git(root, "config", "diff.submodule", "diff")
     git(root / "sub", "config", "diff.external", f"touch {trap}")
     git(root / "sub", "config", "filter.evil.clean", f"touch {trap}; cat")
@@ -110,13 +112,12 @@ def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path
     (root / "sub" / "b.py").write_text("two = 3\n")
     (root / "a.py").write_text("one = 3\n")
     assert "+one = 3" in working_diff(root)
-    assert not trap.exists()
 
 
-def test_signatures_are_not_checked_by_a_program_of_the_repository(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_signatures_are_not_checked_by_a_repositorys_program(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
     """`log.showSignature` would run the repository's `gpg.program` on a signed commit."""
     root = make_repo({"a.py": "one = 1\n"})
-    trap, program, commit = tmp_path / "trap", tmp_path / "evil.sh", tmp_path / "commit"
+    program, commit = tmp_path / "evil.sh", tmp_path / "commit"
     program.write_text(f"#!/bin/sh\ntouch {trap}\n")
     program.chmod(0o755)
     tree = git(root, "write-tree").strip()
@@ -127,13 +128,11 @@ def test_signatures_are_not_checked_by_a_program_of_the_repository(make_repo: Ma
     git(root, "config", "log.showSignature", "true")
     git(root, "config", "gpg.program", str(program))
     assert [path for _, path in recent_commits(root)] == ["a.py"]
-    assert not trap.exists()
 
 
-def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path, trap: Path) -> None:
     """A partial clone that allows every protocol makes git start no transport, which could be any program."""
     root = make_repo({"a.py": "one = 1\n"})
-    trap = tmp_path / "trap"
     blob = git(root, "rev-parse", "HEAD:a.py").strip()
     for key, value in (
         ("core.repositoryformatversion", "1"),
@@ -147,7 +146,6 @@ def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path) ->
     (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     (root / "a.py").write_text("one = 3\n")
     working_diff(root)
-    assert not trap.exists()
 
 
 def test_recent_commits_name_each_path_once_with_its_newest_time(make_repo: MakeRepo) -> None:

@@ -41,11 +41,7 @@ def run(root: Path, broken: str, *arguments: str) -> str:
     [
         (OTHER_VERSION, "the grammar does not load (ValueError: Incompatible Language version 99"),
         ("raise ImportError('no symbol: ts_x')\n", "the grammar does not load (ImportError: no symbol: ts_x)"),
-        ("made = 1\n", "the grammar does not load (AttributeError: "),
-        ("raise OSError('libc too old')\n", "the grammar does not load (OSError: libc too old)"),
-        ("raise RuntimeError('no CPU')\n", "the grammar does not load (RuntimeError: no CPU)"),
         ("raise SystemExit('bye')\n", "the grammar does not load (SystemExit: bye)"),
-        ("def (\n", "the grammar does not load (SyntaxError: "),
         ("made = '\0'\n", "the grammar does not load ("),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo, git
+from tests.conftest import MakeRepo, git, write_files
 from xscore.indexer import discovery
 from xscore.indexer.discovery import discover_files, walk_folder
 from xscore.platform.paths import find_root
@@ -34,9 +34,7 @@ SEEN = [".gitignore", "a.py", "deep/er/y.md", "sub/.gitignore", "sub/b.py", "sub
 
 def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
     """Outside git the walk reads .gitignore files, nested and negated ones included, as git does."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, FILES)
     plain = sorted(walk_folder(tmp_path).paths)
     assert plain == SEEN
     git(tmp_path, "init", "-q")
@@ -45,9 +43,8 @@ def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
 
 def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
     """Nested repositories, installed packages and caches are reported as excluded, and not entered."""
-    for name in ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
+    names = ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py")
+    write_files(tmp_path, dict.fromkeys(names, ""))
     listing = walk_folder(tmp_path)
     assert listing.paths == ["a.py"]
     assert sorted(listing.excluded, key=lambda e: e.path) == [
@@ -126,26 +123,14 @@ RULES = (
     ["***/x", "src/***"],
     ["[z-a]", "a\\", "!", "*.log"],
 )
-TREE = (
-    "a b",
-    "build/a.py",
-    "build/keep.py",
-    "keep/b.log",
-    "keep/x/y",
-    "src/a.py",
-    "src/x/a.log",
-    "s.py/x.py/b",
-    "x/y.log",
-)
+_PATHS = "build/a.py build/keep.py keep/b.log keep/x/y src/a.py src/x/a.log s.py/x.py/b x/y.log"
+TREE = ("a b", *_PATHS.split())
 
 
 @pytest.mark.parametrize("rules", RULES, ids=" ".join)
 def test_the_walk_lists_what_git_lists(make_repo: MakeRepo, rules: list[str]) -> None:
     """Negations inside and below ignored folders behave as in git."""
     root = make_repo({"a.py": ""})
-    for name in TREE:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("")
-    (root / ".gitignore").write_text("\n".join(rules))
+    write_files(root, {**dict.fromkeys(TREE, ""), ".gitignore": "\n".join(rules)})
     git(root, "rm", "-q", "--cached", "a.py")
     assert sorted(walk_folder(root).paths) == found(root)

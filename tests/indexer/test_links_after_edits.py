@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import write_files
 from tests.indexer.conftest import Index, rows
 from tests.indexer.test_links import PYTHON, VALUES
 from xscore.indexer import index_repository
@@ -103,8 +104,6 @@ def test_what_others_reach_through_an_edit(name: str, index: Index, tmp_path: Pa
     before, edit = REACHED_ANEW[name]
     root = index.of(before)
     first = index.rows(EDGES)
-    for path, text in edit.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
+    write_files(root, edit)
     index.run(root)
     assert index.rows(EDGES) == fresh_edges(root, tmp_path / "fresh") != first
