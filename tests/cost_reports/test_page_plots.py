@@ -135,11 +135,3 @@ def test_the_threshold_is_drawn_where_it_is() -> None:
 
     assert page.count('class="quiet"') == 7
     assert "threshold 0.35" in page
-
-
-def test_what_is_not_known_has_no_bar() -> None:
-    """A way with unknown dollars is labelled unknown, not drawn as zero."""
-    page = drawn(plots.counterfactual_plot(report_of(3, 0).comparison))
-
-    assert page.count("<rect") == 4
-    assert "unknown" in page

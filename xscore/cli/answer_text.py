@@ -5,7 +5,6 @@ It abridges the figures of `--json` and computes only sums.
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from itertools import islice
 
 from xscore.cli.phrases import describe_kept_out, describe_unjudged, quote_task
@@ -203,11 +202,10 @@ def render_cost_line(answer: Answer) -> str:
     """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
     all_stages = (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.reason_usage, answer.primary_usage)
-    stages = [stage for stage in all_stages if stage]
-    calls = sum(stage.calls for stage in stages)
-    if answer.judge.is_model or calls:
-        failed = sum(stage.attempts for stage in stages) - calls
-        parts.append(counted(calls, "call") + (f" ({counted(failed, 'attempt')} failed)" if failed else ""))
+    spent = sum(filter(None, all_stages), StageUsage())
+    if answer.judge.is_model or spent.calls:
+        failed = spent.attempts - spent.calls
+        parts.append(counted(spent.calls, "call") + (f" ({counted(failed, 'attempt')} failed)" if failed else ""))
         parts.append(f"{answer.coverage.cached:,} cached")
     if answer.coverage.carried:
         parts.append(f"{answer.coverage.carried:,} carried")
@@ -217,8 +215,8 @@ def render_cost_line(answer: Answer) -> str:
         parts.append("lexical, no model judged")
     elif answer.ranked_by:
         parts.append("ranked by words alone")
-    parts.extend(_tokens(stages))
-    cost = format_dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
+    parts.extend(_tokens(spent.usage))
+    cost = format_dollars(spent.cost_usd, estimated=spent.estimated)
     parts += [cost + _assumption(answer), _took(answer.latency), f"turn {answer.turn_id}"]
     return faint(" · ".join(parts))
 
@@ -237,8 +235,7 @@ def _took(latency: Latency) -> str:
     return f"index {format_seconds(latency.index)} + {format_seconds(max(0.0, latency.total - latency.index))}"
 
 
-def _tokens(stages: list[StageUsage]) -> list[str]:
-    used = sum((stage.usage for stage in stages), Usage())
+def _tokens(used: Usage) -> list[str]:
     if not used.input_tokens and not used.output_tokens:
         return []
     of_input = _parts((used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written"))
@@ -249,15 +246,6 @@ def _tokens(stages: list[StageUsage]) -> list[str]:
 def _parts(*counts: tuple[int, str]) -> str:
     shown = [f"{format_tokens(count)} {kind}" for count, kind in counts if count]
     return f" ({', '.join(shown)})" if shown else ""
-
-
-def _sum(stages: list[StageUsage]) -> Decimal | None:
-    total = Decimal(0)
-    for stage in stages:
-        if stage.cost_usd is None:
-            return None
-        total += stage.cost_usd
-    return total
 
 
 def _name(memory: Selected) -> str:

@@ -13,7 +13,7 @@ from xscore.cli.opening import read_settings, run_turn
 from xscore.cli.options import ANSWERER, THREAD, TURN_OPTIONS, Flags, command
 from xscore.cli.phrases import describe_binding_limit, describe_tokens, format_maximum, format_total
 from xscore.cli.terminal import stdout_columns
-from xscore.cli.text_layout import bold, render_facts, render_table
+from xscore.cli.text_layout import bold, most_first, render_facts, render_table
 from xscore.costs.caps import cap_left_rounded, describe_cap
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.paths import decode_path_argument
@@ -128,7 +128,7 @@ def _limits_reached(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ordered = most_first(counts)
     shown = [f"{one_line(name) or '.'} {format_tokens(count)}" for name, count in ordered[:FOLDERS_SHOWN] if count]
     rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
     return " · ".join([*shown, *([f"others {format_tokens(rest)}"] if rest else [])])

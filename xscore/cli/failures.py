@@ -7,6 +7,7 @@ stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import click
 
@@ -20,14 +21,53 @@ RUN_AGAIN = "Judgments already paid for are kept; run the same command again to 
 
 
 def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
-    """Print what a command raised, and return the exit code."""
-    report = _FailureReport(arguments)
+    """Print what a command raised, in the form the arguments ask for, and return the exit code.
+
+    The arguments are read without click, since they may be the error.
+    """
+    flags = list(takewhile(lambda word: word != "--", arguments))
+    as_json = "--json" in flags
+    verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
+    known = find_xscore_error(error)
+    if known is not None:
+        return _tell(known.exit_code, known.kind, known.message, known.hint, as_json=as_json)
     match error:
         case click.exceptions.Abort() | KeyboardInterrupt():
-            return report.tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
+            return _tell(ExitCode.INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN, as_json=as_json)
+        case click.exceptions.NoArgsIsHelpError() if not as_json:
+            write_stderr(error.format_message())
+            return error.exit_code
         case click.ClickException():
-            return report.click(error)
-    return report.error(error)
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            hint = f"See `{context.command_path} --help`." if context else ""
+            return _tell(error.exit_code, "usage", error.format_message(), hint, as_json=as_json)
+    if verbose:
+        import traceback
+
+        write_stderr(escape_controls("".join(traceback.format_exception(error))))
+    again = "Please report it with the lines above." if verbose else "Run again with --verbose and report it."
+    text = f"internal error: {type(error).__name__}: {error}"
+    return _tell(ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}", as_json=as_json)
+
+
+def _tell(code: int, kind: str, message: str, hint: str, *, as_json: bool) -> int:
+    """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the code."""
+    from xscore.pipeline.json_form import SCHEMA
+    from xscore.store.redaction import redact
+
+    message = redact(message).text  # it may repeat what was typed
+    if len(message) > MOST_CHARS:
+        message = f"{message[: MOST_CHARS // 2]} … {message[-MOST_CHARS // 2 :]}"
+    if as_json:
+        body = {"code": code, "kind": kind, "message": message, "hint": hint}
+        try:
+            print_json({"schema": SCHEMA, "error": body})
+        except (UsageError, BrokenPipeError):  # stdout cannot be written: a full disk, or a closed pipe
+            discard_stream(sys.stdout)
+        else:
+            return code
+    write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
+    return code
 
 
 def error_of(work: Callable[[], object]) -> BaseException | None:
@@ -37,60 +77,6 @@ def error_of(work: Callable[[], object]) -> BaseException | None:
     except BaseException as error:  # the edge of a hook, which must not stop the agent that runs it
         return error
     return None
-
-
-class _FailureReport:
-    """Reports an error in the form the arguments ask for; reads them without click, since they may be the error."""
-
-    def __init__(self, arguments: Sequence[str]) -> None:
-        words = list(arguments)
-        flags = words[: words.index("--")] if "--" in words else words
-        self.as_json = "--json" in flags
-        self.verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
-
-    def error(self, error: BaseException) -> int:
-        """Report an XscoreError by its own message, any other error as a bug."""
-        known = find_xscore_error(error)
-        if known is not None:
-            return self.tell(known.exit_code, known.kind, known.message, known.hint)
-        if self.verbose:
-            import traceback
-
-            write_stderr(escape_controls("".join(traceback.format_exception(error))))
-        again = "Please report it with the lines above." if self.verbose else "Run again with --verbose and report it."
-        text = f"internal error: {type(error).__name__}: {error}"
-        return self.tell(ExitCode.INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
-
-    def click(self, error: click.ClickException) -> int:
-        """Report a command line that click refused."""
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        if isinstance(error, click.exceptions.NoArgsIsHelpError) and not self.as_json:
-            write_stderr(error.format_message())
-            return error.exit_code
-        hint = f"See `{context.command_path} --help`." if context else ""
-        return self.tell(error.exit_code, "usage", error.format_message(), hint)
-
-    def tell(self, code: int, kind: str, message: str, hint: str) -> int:
-        """Write the error to stdout as JSON or to stderr as text, with secrets redacted; return the code."""
-        from xscore.pipeline.json_form import SCHEMA
-        from xscore.store.redaction import redact
-
-        message = _without_middle(redact(message).text)  # it may repeat what was typed
-        if self.as_json:
-            body = {"code": code, "kind": kind, "message": message, "hint": hint}
-            try:
-                print_json({"schema": SCHEMA, "error": body})
-            except (UsageError, BrokenPipeError):  # stdout cannot be written: a full disk, or a closed pipe
-                discard_stream(sys.stdout)
-            else:
-                return code
-        write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
-        return code
-
-
-def _without_middle(text: str) -> str:
-    """Leave the middle out of a message that repeats a very long argument."""
-    return text if len(text) <= MOST_CHARS else f"{text[: MOST_CHARS // 2]} … {text[-MOST_CHARS // 2 :]}"
 
 
 def find_xscore_error(error: BaseException) -> XscoreError | None:

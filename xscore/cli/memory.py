@@ -4,7 +4,6 @@ It turns options into a statement or a filter; the store decides what to keep. `
 project` mean the layers user and project; the other scopes say how far a memory reaches.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +19,13 @@ from xscore.cli.memory_text import (
     render_memory_line,
 )
 from xscore.cli.opening import opened_store
-from xscore.cli.options import COUNT, Flags, command, option
+from xscore.cli.options import COUNT, Flags, command, option, read_stdin
 from xscore.cli.phrases import format_age
 from xscore.cli.text_layout import render_table
 from xscore.pipeline.json_form import record_json
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.figures import format_bytes
+from xscore.platform.text import readable_text
 from xscore.records.memory import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.records.statement import LAYERS_BY_KIND, LayerStats, Statement
 from xscore.store import remembering
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 MEMORIES_SHOWN = 50
-_MOST_BYTES = 4_000_000
+_MOST_BYTES = 4 << 20
 """Limit on a text from standard input."""
 _LAYER_OF_SCOPE = {"user": Layer.USER, "project": Layer.PROJECT}
 SCOPES = [*map(str, MemoryScope), *_LAYER_OF_SCOPE]
@@ -107,12 +107,7 @@ def is_narrow(flags: Flags) -> bool:
 
 
 def _read_text(given: str) -> str:
-    if given != "-":
-        return given.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise UsageError("standard input is too long for a memory", hint="Sum it up in a few sentences.")
-    return data.decode("utf-8", "replace")
+    return readable_text(given) if given != "-" else read_stdin(_MOST_BYTES, hint="Sum it up in a few sentences.")
 
 
 def _read_citations(store: "Store", spans: Sequence[str]) -> "tuple[Citation, ...]":

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -76,7 +77,7 @@ class SharedOption(click.Option):
     sets: the settings it overrides, separated by spaces. advanced: help lists it under "Advanced".
     """
 
-    def __init__(self, names: Sequence[str], *, sets: str = "", advanced: bool = False, **attributes: Any) -> None:
+    def __init__(self, *names: str, sets: str = "", advanced: bool = False, **attributes: Any) -> None:
         super().__init__(names, **attributes)
         self.sets: list[str] = sets.split()
         self.advanced = advanced
@@ -100,15 +101,7 @@ class XscoreCommand(click.Command):
                     formatter.write_dl(records)
 
 
-def option(*names: str, **attributes: Any) -> SharedOption:
-    """Make an option that several commands share."""
-    return SharedOption(names, **attributes)
-
-
-def tuning(*names: str, **attributes: Any) -> SharedOption:
-    """Make an option of the "Advanced" section."""
-    return SharedOption(names, advanced=True, **attributes)
-
+option, tuning = SharedOption, partial(SharedOption, advanced=True)
 
 COUNT = click.IntRange(1, 1_000_000)
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -281,7 +274,7 @@ class Flags(Struct, frozen=True):
             raise UsageError("--thread and --continue both name a thread", hint="Give one of them.")
         is_fresh, goes_on = bool(self.given.get("fresh")), bool(thread) or follows
         return Turn(
-            task=_from_stdin() if task == "-" else readable_text(task),
+            task=read_stdin() if task == "-" else readable_text(task),
             errors="" if errors is None else _read_errors(errors),
             file=file,
             line=line,
@@ -330,11 +323,12 @@ def _file_and_line(given: str) -> tuple[str, int]:
 
 MAX_INPUT_BYTES = 64 << 20
 """Of a task or errors, which are shortened anyway: a device or a command may never end."""
+_LAST_PART = "Give only its last part."
 
 
 def _read_errors(given: str) -> str:
     if given == "-":
-        return _from_stdin()
+        return read_stdin()
     try:
         with Path(given).open("rb") as file:
             return _read_text(file, f"--errors: {given}")
@@ -344,12 +338,13 @@ def _read_errors(given: str) -> str:
         ) from error
 
 
-def _from_stdin() -> str:
-    return _read_text(sys.stdin.buffer, "standard input")
+def read_stdin(max_bytes: int = MAX_INPUT_BYTES, *, hint: str = _LAST_PART) -> str:
+    """Return what standard input holds. Raises UsageError if it is more than this."""
+    return _read_text(sys.stdin.buffer, "standard input", max_bytes, hint)
 
 
-def _read_text(file: IO[bytes], name: str) -> str:
-    data = file.read(MAX_INPUT_BYTES + 1)
-    if len(data) > MAX_INPUT_BYTES:
-        raise UsageError(f"{name} has more than {MAX_INPUT_BYTES >> 20} MiB", hint="Give only its last part.")
+def _read_text(file: IO[bytes], name: str, max_bytes: int = MAX_INPUT_BYTES, hint: str = _LAST_PART) -> str:
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UsageError(f"{name} has more than {max_bytes >> 20} MiB", hint=hint)
     return data.decode("utf-8", "replace")

@@ -6,6 +6,7 @@ Figures are rounded; the JSON has them exact. It prints nothing.
 from collections.abc import Mapping
 from decimal import Decimal
 
+from xscore.cli.text_layout import most_first
 from xscore.platform.figures import format_dollars, format_seconds, format_tokens
 from xscore.platform.text import counted, ellipsize, one_line
 from xscore.records.events import IndexProgress, JudgeEstimate, Progress
@@ -72,8 +73,7 @@ def describe_unjudged(coverage: Coverage, causes: Mapping[str, int]) -> str:
 
 def describe_kept_out(by_reason: Mapping[str, int]) -> str:
     """`572 kept out: 500 bundle, 72 lockfile; `xscore index -v` lists them`; empty if there are none."""
-    ordered = sorted(by_reason.items(), key=lambda item: (-item[1], item[0]))
-    why = ", ".join(f"{count:,} {reason}" for reason, count in ordered)
+    why = ", ".join(f"{count:,} {reason}" for reason, count in most_first(by_reason))
     return f"{sum(by_reason.values()):,} kept out: {why}; `xscore index -v` lists them" if why else ""
 
 

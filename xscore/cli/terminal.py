@@ -164,12 +164,10 @@ def discard_stream(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _color_allowed() -> bool:
-    return _color["mode"] == "always" or (_color["mode"] == "auto" and not os.environ.get("NO_COLOR"))
-
-
 def _shows_color(stream: TextIO) -> bool:
-    return _color_allowed() and (_color["mode"] == "always" or stream.isatty())
+    if _color["mode"] == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR")
+    return _color["mode"] == "always"
 
 
 def _write(text: str) -> None:

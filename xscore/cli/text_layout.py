@@ -5,7 +5,7 @@ more CPU than most commands; rich draws the live board and measures wide charact
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import click
 
@@ -75,10 +75,14 @@ def _fit(cell: str, size: int, *, is_figure: bool) -> str:
     return gap + cell if is_figure else cell + gap
 
 
-def render_counts(counts: dict[str, int]) -> str:
+def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return names and counts, the largest count first."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def render_counts(counts: Mapping[str, int]) -> str:
     """`812 function · 41 class`, most first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return " · ".join(f"{count:,} {one_line(name)}" for name, count in ordered) or "none"
+    return " · ".join(f"{count:,} {one_line(name)}" for name, count in most_first(counts)) or "none"
 
 
 def wrapped(text: str, width: int | None) -> str:

@@ -61,7 +61,6 @@ SCHEMA = 1
 MAX_BYTES = 1_000_000
 MAX_USD = Decimal(10**12)
 NAME_IT = "Name the file itself with --baseline."
-WRITE_IT = "Write one with --update-baseline, and commit it."
 NAME_ANOTHER = "Name the right file with --baseline, or remove this one and write a new one with --update-baseline."
 
 
@@ -206,15 +205,7 @@ def _floor(figure: Decimal) -> int:
     return int(figure.to_integral_value(ROUND_FLOOR))
 
 
-def read_baseline(path: Path) -> GateFigures:
-    """Read a baseline. Raises UsageError for anything else."""
-    found = read_baseline_if_present(path)
-    if found is None:
-        raise UsageError(f"there is no baseline at {path}", hint=WRITE_IT)
-    return found
-
-
-def read_baseline_if_present(path: Path) -> GateFigures | None:
+def read_baseline(path: Path) -> GateFigures | None:
     """Read a baseline; None if there is no file. Raises UsageError for a file that is not one."""
     try:
         data = read_named_file(path, max_bytes=MAX_BYTES, follow=False)
@@ -231,7 +222,7 @@ def read_baseline_if_present(path: Path) -> GateFigures | None:
 
 def write_baseline(path: Path, measured: GateFigures) -> None:
     """Write a baseline whole. Raises UsageError if it cannot be written, or would replace another file."""
-    read_baseline_if_present(path)
+    read_baseline(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

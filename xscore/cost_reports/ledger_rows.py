@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from xscore.cost_reports.records import OfflineTotals, ReportQuery
 from xscore.cost_reports.tables import LedgerTurn, TurnKey
-from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.platform.money import PER_DOLLAR
@@ -120,15 +119,15 @@ def _offline(row: Mapping[str, Any]) -> OfflineTotals:
 def _is_asked(job: str, at: float, asked: ReportQuery) -> bool:
     if asked.turn_id:
         return job == asked.turn_id
-    return (asked.since is None or at >= asked.since) and (asked.until is None or at < asked.until)
+    return asked.period is None or asked.period[0] <= at < asked.period[1]
 
 
 def _where(asked: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[object, ...]]:
     if asked.turn_id:
         return f"{identifier} = ?", (asked.turn_id,)
-    if asked.since is None and asked.until is None:
+    if asked.period is None:
         return "1", ()  # a row without a valid time belongs to no period; a report on everything counts it as damaged
-    return f"{at} >= ? AND {at} < ?", (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
+    return f"{at} >= ? AND {at} < ?", asked.period
 
 
 def _rows(connection: sqlite3.Connection, query: str, values: Sequence[object]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The plots of the page: cost, cache hits, latency, calls, scores by judge, and other ways to pay.
+"""The plots of the page: cost, cache hits, latency, calls, and scores by judge.
 
 This decides what a plot shows; `svg.html.j2` draws it. The numbers of a plot stand in a table below it. Plots along
 turns go from the oldest to the newest; many turns are averaged in at most `MAX_BUCKETS` groups. Trade-off: models past
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cost_reports.records import Comparison, CostReport, ScoreHistogram, Timing, TurnLine
-from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable, cost_alternatives
+from xscore.cost_reports.records import CostReport, ScoreHistogram, Timing, TurnLine
+from xscore.cost_reports.report_text import HISTOGRAMS_SHOWN, ReportTable
 from xscore.platform.clock import DAY_S
 from xscore.platform.figures import DASH, format_dollars, format_duration, format_mean, format_share, format_time
 from xscore.platform.text import counted, ellipsize
@@ -77,8 +77,6 @@ class Figure(Struct, frozen=True, kw_only=True):
     summary: str = ""
     panels: Sequence[Panel] = ()
     """One panel below the other."""
-    ways: Sequence[tuple[str, str, float]] = ()
-    """Horizontal bars: name, figure in words, length 0..1; 0: no bar."""
     legend: Sequence[tuple[str, str]] = ()
     """CSS classes of a mark (a colour, and a shape unless it is a bar), and its meaning."""
     numbers: ReportTable = ReportTable((), [], words=0)
@@ -132,7 +130,6 @@ def report_plots(report: CostReport) -> list[Figure]:
         latency_plot(report.timings),
         calls_plot(buckets),
         *(score_plot(one) for one in report.histograms[:HISTOGRAMS_SHOWN]),
-        counterfactual_plot(report.comparison),
     ]
 
 
@@ -303,20 +300,6 @@ def score_plot(of: ScoreHistogram) -> Figure:
         panels=[panel],
         legend=[("c1", "at or above the threshold"), ("quiet", "below")],
         numbers=ReportTable(("score", "candidates"), rows, words=1),
-    )
-
-
-def counterfactual_plot(comparison: Comparison) -> Figure:
-    """Show a bar for each way to pay for the same judgments and answers; an unknown one has none."""
-    title, ways = "What it would have cost otherwise", cost_alternatives(comparison)
-    most = max(way.usd for way in ways if way.usd is not None)
-    if most == 0:
-        return Figure(title=title, why_empty="nothing was paid, or no call has a known price")
-    return Figure(
-        title=title,
-        summary="What the same judgments and answers would have cost in other ways.",
-        ways=[(way.name, way.words, float((way.usd or ZERO) / most)) for way in ways],
-        numbers=ReportTable(("way", "dollars"), [(way.name, way.words) for way in ways], words=1),
     )
 
 

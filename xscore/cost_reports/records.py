@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.receipt import NOTHING_JUDGED, Coverage, Expected, Latency, Selected
 from xscore.records.reports import EvaluationLine
@@ -28,6 +29,13 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
     by: str = ""
     lines: int | None = None
     details: int = 0
+
+    @property
+    def period(self) -> tuple[float, float] | None:
+        """From when until when (excluded) the asked turns began; None: at any time, which need not be valid."""
+        if self.since is None and self.until is None:
+            return None
+        return self.since or 0.0, LATEST_TIMESTAMP if self.until is None else self.until
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -237,16 +245,16 @@ class GateFigures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class GateVerdict(StrEnum):
-    """The verdict on one figure."""
+    """The verdict on one figure, in the order a reader looks for them."""
 
-    HELD = "held"
-    BETTER = "better"
     FAILED = "failed"
     ALERT = "alert"
-    INCONCLUSIVE = "inconclusive"
-    """Missing on one side, or too few samples."""
+    BETTER = "better"
+    HELD = "held"
     INCOMPARABLE = "incomparable"
     """Another workload, or a damaged ledger."""
+    INCONCLUSIVE = "inconclusive"
+    """Missing on one side, or too few samples."""
 
 
 class GateLine(Struct, frozen=True):

@@ -14,14 +14,14 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
 from xscore.cli.terminal import Terminal, write_stderr
-from xscore.cost_reports import gate as baselines
-from xscore.cost_reports.gate import check_gates, measure_report
+from xscore.cost_reports.gate import check_gates, measure_report, read_baseline, write_baseline
 from xscore.cost_reports.records import (
     CostReport,
     Figure,
@@ -69,9 +69,7 @@ def report_csv(report: CostReport) -> str:
 
 def report_parquet(report: CostReport) -> bytes:
     """Return the table as Parquet."""
-    import io
-
-    whole = io.BytesIO()
+    whole = BytesIO()
     report_table(report).write_parquet(whole)
     return whole.getvalue()
 
@@ -126,7 +124,6 @@ def _schema() -> dict[str, Any]:
     return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
 
 
-BASELINE_OPTION = "--baseline"
 FORM_OF_SUFFIX = {".html": "html", ".htm": "html", ".csv": "csv", ".parquet": "parquet", ".md": "markdown"}
 _HEAD_BYTES = 4_096
 _EARLIER = {
@@ -148,29 +145,23 @@ def form_of_file(path: Path) -> str:
 
 def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
     """Raise UsageError if any of these files cannot be written, before the first is. writes: the baseline as well."""
-    named = [("--output", path) for path in outputs] + [(BASELINE_OPTION, baseline)] * (baseline is not None)
+    named = [*(("--output", path) for path in outputs), *([("--baseline", baseline)] if baseline else [])]
     taken: dict[Path, str] = {}
     for option, path in named:
-        assert path is not None
         if path in (Path(), Path("-")):
             raise UsageError(f"{option} names no file", hint="Name a file.")
         place = Path(os.path.realpath(path))  # a loop of links is left as it is
         if place in taken:
             raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
         taken[place] = option
-        if option != BASELINE_OPTION:
+        is_report = option == "--output"
+        if (is_report or writes) and STORE_DIR in place.parts:
+            raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
+        if is_report:
             _refuse_foreign_file(form_of_file(path), path, place)
-        elif writes:
-            _refuse_store_folder(path, place)
-
-
-def _refuse_store_folder(path: Path, place: Path) -> None:
-    if STORE_DIR in place.parts:
-        raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
 
 
 def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
-    _refuse_store_folder(path, place)
     if not place.parent.is_dir():
         raise unwritable_file(path, "there is no such folder")
     if not place.is_file():
@@ -220,20 +211,14 @@ def escape_markdown(text: str) -> str:
 
 SMALL = Decimal("0.001")
 """Smaller dollars are shown to the picodollar: a millionth would hide the failure."""
-VERDICT_ORDER = (
-    GateVerdict.FAILED,
-    GateVerdict.ALERT,
-    GateVerdict.BETTER,
-    GateVerdict.HELD,
-    GateVerdict.INCOMPARABLE,
-    GateVerdict.INCONCLUSIVE,
-)
-"""Verdicts in the order a reader looks for them."""
 
 
 def check_report(report: CostReport, *, baseline: Path, gates: GateSettings) -> GateReport:
-    """Compare a report with the baseline in a file; as JSON by `receipt.plain`. Raises UsageError without one."""
-    return check_gates(measure_report(report), baselines.read_baseline(baseline), gates)
+    """Compare a report with the baseline in a file. Raises UsageError without one."""
+    before = read_baseline(baseline)
+    if before is None:
+        raise UsageError(f"there is no baseline at {baseline}", hint="Write one with --update-baseline, and commit it.")
+    return check_gates(measure_report(report), before, gates)
 
 
 def print_gate(found: GateReport, terminal: Terminal) -> int:
@@ -244,7 +229,7 @@ def print_gate(found: GateReport, terminal: Terminal) -> int:
         for line in found.with_verdict(verdict):
             if line.note or verdict is GateVerdict.ALERT:
                 terminal.note(f"gate {verdict}: {_describe_gate_line(line)}")
-    counts = [f"{count} {verdict}" for verdict in VERDICT_ORDER if (count := len(found.with_verdict(verdict)))]
+    counts = [f"{count} {verdict}" for verdict in GateVerdict if (count := len(found.with_verdict(verdict)))]
     terminal.note(f"gates: {', '.join(counts)}")
     return GateFailed.exit_code if found.failed else 0
 
@@ -261,8 +246,8 @@ def update_baseline(report: CostReport, *, baseline: Path, terminal: Terminal) -
             f"no baseline is made of a damaged ledger: {counted(now.left_out, 'row')} left out of every figure",
             hint=f"{REBUILD_HINT} Or choose a range without them by --since.",
         )
-    before = baselines.read_baseline_if_present(baseline)
-    baselines.write_baseline(baseline, now)
+    before = read_baseline(baseline)
+    write_baseline(baseline, now)
     if before is None:
         terminal.note(f"{baseline} is written: {counted(now.turns, 'turn')}, {counted(now.calls, 'call')}")
         return
@@ -285,7 +270,7 @@ def _describe_gate_line(line: GateLine) -> str:
 def gate_markdown(found: GateReport) -> str:
     """Return the check as a table for a step summary: failures first, inconclusive gates last."""
     rows = []
-    for line in [line for verdict in VERDICT_ORDER for line in found.with_verdict(verdict)]:
+    for line in [line for verdict in GateVerdict for line in found.with_verdict(verdict)]:
         figures = [_format_figure(value, line.unit) for value in (line.baseline, line.now, line.allowed)]
         rows.append((line.what, *figures, f"{line.verdict}: {line.note}" if line.note else str(line.verdict)))
     return _markdown_table(ReportTable(("gate", "baseline", "now", "allowed", "verdict"), rows, words=1)) + "\n"

@@ -29,8 +29,6 @@ from xscore.platform.figures import (
 )
 from xscore.platform.text import counted, ellipsize, one_line
 
-EMPTY_LEDGER = "No turn is recorded here yet; `xscore ask` makes the first one."
-EMPTY_PERIOD = "No turn is recorded in this period; leave out --last, --since and --until to see all of them."
 GROUPS_SHOWN = 40
 HISTOGRAMS_SHOWN = 4
 EVALUATIONS_SHOWN = 10
@@ -46,30 +44,6 @@ class ReportTable(NamedTuple):
     words: int
     more: int = 0
     """Number of rows not shown."""
-
-
-class CostAlternative(NamedTuple):
-    """One way to pay for the same judgments and answers."""
-
-    name: str
-    usd: Decimal | None
-    """None: unknown."""
-
-    @property
-    def words(self) -> str:
-        """Return its dollars in words."""
-        return "unknown" if self.usd is None else format_dollars(self.usd)
-
-
-def cost_alternatives(comparison: Comparison) -> list[CostAlternative]:
-    """Return the actual cost, then that of the other ways."""
-    return [
-        CostAlternative("actual", comparison.actual_usd),
-        CostAlternative("without the cache of judgments (approx.)", comparison.without_cache_usd),
-        CostAlternative("with one memory per prompt (approx.)", comparison.without_packs_usd),
-        CostAlternative("without prefix caching by hosts", comparison.without_prefix_cache_usd),
-        CostAlternative("with judging by the Batch API", comparison.by_batch_usd),
-    ]
 
 
 def format_spent(spent: Spent) -> str:
@@ -97,11 +71,9 @@ def describe_period(report: CostReport) -> str:
     """The period in words."""
     if report.turn_id:
         return f"turn {one_line(report.turn_id)}"
-    if report.since is None and report.until is None:
-        return "the whole ledger"
-    since = f"since {format_time(report.since)}" if report.since is not None else ""
-    until = f"until {format_time(report.until)}" if report.until is not None else ""
-    return f"{since} {until}".strip() + " UTC"
+    ends = {"since": report.since, "until": report.until}
+    words = " ".join(f"{word} {format_time(at)}" for word, at in ends.items() if at is not None)
+    return f"{words} UTC" if words else "the whole ledger"
 
 
 def summary_rows(report: CostReport) -> list[tuple[str, str]]:
@@ -113,18 +85,23 @@ def summary_rows(report: CostReport) -> list[tuple[str, str]]:
         ("calls", _calls(report.spent)),
         ("tokens", _tokens(report) if report.spent.attempts else ""),
         ("dollars", format_spent(report.spent)),
-        ("would have cost", _would_have_cost(report)),
+        ("would have cost", _would_have_cost(report.comparison)),
         ("estimate", _estimate(report)),
         ("offline", _offline(report)),
     ]
 
 
-def _would_have_cost(report: CostReport) -> str:
-    """Return what other ways would have cost; empty where they cost nothing either."""
-    ways = cost_alternatives(report.comparison)
-    if all(way.usd == 0 for way in ways):
+def _would_have_cost(comparison: Comparison) -> str:
+    """Return what other ways would have cost; empty where nothing costs anything."""
+    ways = {
+        "without the cache of judgments (approx.)": comparison.without_cache_usd,
+        "with one memory per prompt (approx.)": comparison.without_packs_usd,
+        "without prefix caching by hosts": comparison.without_prefix_cache_usd,
+        "with judging by the Batch API": comparison.by_batch_usd,
+    }
+    if {comparison.actual_usd, *ways.values()} == {Decimal(0)}:
         return ""
-    return " · ".join(f"{way.words} {way.name}" for way in ways[1:])
+    return " · ".join(f"{'unknown' if usd is None else format_dollars(usd)} {way}" for way, usd in ways.items())
 
 
 def _turns(report: CostReport) -> str:
@@ -251,8 +228,11 @@ def render_report(report: CostReport) -> str:
     more = f" and {len(report.repositories) - 3} more" if len(report.repositories) > 3 else ""
     heading = f"{bold(repositories + more)}  {faint(describe_period(report))}"
     if not report.turns_by_state and not report.spent.attempts and not report.evaluations:
-        whole = report.since is None and report.until is None
-        return f"{heading}\n{EMPTY_LEDGER if whole else EMPTY_PERIOD}"
+        if report.since is None and report.until is None:
+            return f"{heading}\nNo turn is recorded here yet; `xscore ask` makes the first one."
+        return (
+            f"{heading}\nNo turn is recorded in this period; leave out --last, --since and --until to see all of them."
+        )
     width = stdout_columns()
     facts = summary_rows(report)
     several = len(report.histograms) > 1

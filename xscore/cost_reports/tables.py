@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from xscore.cost_reports.records import Group, ReportQuery, Spent, Timing
 from xscore.platform import money
-from xscore.platform.clock import LATEST_TIMESTAMP, day_of
+from xscore.platform.clock import day_of
 from xscore.platform.database import lenient_text
 from xscore.providers.decision_hosts import DECISION_HOSTS
 from xscore.records.calls import CounterfactualCost, Stage, Usage
@@ -92,13 +92,12 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
     """Select the rows that may match, by an index."""
     if asked.turn_id:
         return "turn_id = ?", (asked.turn_id,)
-    if asked.since is None and asked.until is None:
+    if asked.period is None:
         return "1", ()
-    period = (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
     chosen = f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND {alone}"
-    return f"turn_id IN ({chosen})", (*period, *period)
+    return f"turn_id IN ({chosen})", (*asked.period, *asked.period)
 
 
 def _schema() -> dict[str, Any]:
@@ -185,10 +184,8 @@ def join_calls_to_turns(
         *(pl.col(name).cast(pl.Int128) for name in COST_COLUMNS),
     )
     placed = placed.with_columns(pl.from_epoch(pl.col("at").cast(pl.Int64)).dt.to_string("%Y-%m-%d").alias("day"))
-    return placed.drop("turn_at", "turn_command").filter(
-        pl.lit(True) if asked.since is None else pl.col("at") >= asked.since,
-        pl.lit(True) if asked.until is None else pl.col("at") < asked.until,
-    )
+    placed = placed.drop("turn_at", "turn_command")
+    return placed.filter(pl.col("at").is_between(*asked.period, closed="left")) if asked.period else placed
 
 
 def judging_calls(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.DataFrame":
