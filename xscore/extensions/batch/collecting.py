@@ -24,6 +24,7 @@ from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import RequestName
 from xscore.extensions.batch.records import Batch, BatchResult, RequestOutcome, VendorBatch
 from xscore.extensions.batch.sending import BatchRenderer, parts_in_store
+from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform.errors import PromptCut, PromptTooLong, ProviderError, UnreadableResponse, UsageError
 from xscore.records.judgment import Judgment
 from xscore.scorer import repair
@@ -115,9 +116,9 @@ class _Fetched(Struct):
 class ResultCollector:
     """Stores the results of one job's batches, one batch at a time."""
 
-    def __init__(self, context: JobContext, *, chunk: int = CHUNK) -> None:
+    def __init__(self, context: JobContext, host: BatchHost, *, chunk: int) -> None:
         connection, job = context.connection, context.job
-        self._context, self._job, self._chunk = context, job, chunk
+        self._context, self._host, self._job, self._chunk = context, host, job, chunk
         self._unmatched = Counter[str]()
         self._secret = job.recipe.drafts().secret
         self._keys = {number: one.turn_key for number, one in job_rows.read_job_questions(connection, job.id).items()}
@@ -139,7 +140,7 @@ class ResultCollector:
             job_rows.requests_of_batch(connection, self._job.id, batch.number, settled=True),
         )
         try:
-            async with aclosing(self._context.host.results(seen, model=self._job.recipe.model.name)) as results:
+            async with aclosing(self._host.results(seen, model=self._job.recipe.model.name)) as results:
                 async for result in results:
                     self._take(fetched, result, batch)
                     if len(fetched.chunk) >= self._chunk:
@@ -179,12 +180,12 @@ class ResultCollector:
         # the first time they may only be late; the second time, with other results there, they are given up
         if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
             problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
-            with self._context.lease.transaction() as connection:
+            with self._context.transaction() as connection:
                 batch_rows.update_batch(connection, batch, "created", "ended", problem=problem)
             raise UnreadableResponse(
                 f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
             )
-        with self._context.lease.transaction() as connection:
+        with self._context.transaction() as connection:
             self._context.ledger.enter_unread(connection, batch, rest[:unread])
             batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
             batch_rows.move_batch(connection, batch, "collected")
@@ -196,7 +197,7 @@ class ResultCollector:
         chunk = self._refuse_cut_prompts(chunk)
         asks = job_rows.read_asks(self._context.connection, self._job.id, {ask for (_, ask), _ in chunk})
         parts_of = self._parts_of if any(piece.is_part for ask in asks.values() for piece in ask.pieces) else {}
-        with self._context.lease.transaction() as connection:
+        with self._context.transaction() as connection:
             found = read_results(chunk, asks, secret=self._secret, rule=self._rule, faults=self.faults)
             answered = [(one, len(asks[name[1]].pieces)) for name, one in chunk if one.completion is not None]
             self._context.ledger.enter(connection, batch, answered)
@@ -209,7 +210,7 @@ class ResultCollector:
 
     def _refuse_cut_prompts(self, chunk: _Chunk) -> _Chunk:
         """Refuse the answers to prompts that the host cut silently, and count them as charged, as live calls do."""
-        host, found = self._context.host, dict(chunk)
+        host, found = self._host, dict(chunk)
         if host.is_vendors_own:
             return chunk
         answered = sorted((name for name, one in chunk if one.completion is not None), key=itemgetter(1))

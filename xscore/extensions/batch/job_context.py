@@ -11,24 +11,21 @@ another container holds the job until its lease expires.
 """
 
 import sqlite3
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from decimal import Decimal
 from sqlite3 import Connection
-from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
+from xscore.cache.lease import Heartbeat, Lease
 from xscore.costs import caps as spending
 from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
 from xscore.extensions.batch.batch_rows import custom_id
 from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob, RequestName, read_asks
 from xscore.extensions.batch.records import Batch, BatchResult
-from xscore.extensions.batch.vendor_calls import BatchHost
 from xscore.platform import database, money
 from xscore.platform.clock import day_of
 from xscore.platform.database import damage_if_invalid
@@ -159,60 +156,42 @@ def _share(batch: Batch) -> int:
     return batch.input_tokens // max(1, batch.requests)
 
 
-class JobLease:
-    """An async context manager around a pass over one job; `acquired` says whether it may begin."""
+@asynccontextmanager
+async def job_lease(connection: Connection, job: str, *, clock: Callable[[], float]) -> AsyncIterator[str]:
+    """Hold a job during one pass: yields the lease's id, or nothing while a live process has the job.
 
-    def __init__(self, connection: sqlite3.Connection, job: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._connection, self._job = connection, job
-        self._lease = Lease(clock)
-        self._heartbeat = Heartbeat(self._renew, every_s=HEARTBEAT_S)
-        self.acquired: bool = False
+    Raises NothingMatched for no job, StoreError. If the store cannot be written at the end, the lease expires.
+    """
+    lease = Lease(clock)
 
-    async def __aenter__(self) -> Self:
-        """Take the job, unless a live process has it. Raises NothingMatched for no job, StoreError."""
-        try:
-            with database.transaction(self._connection) as connection:
-                self.acquired = self._take(connection)
-        except BaseException:
-            self._lease.close()
-            raise
-        self._heartbeat.start()
-        return self
+    async def renew() -> None:
+        with database.transaction(connection) as opened:
+            lease.renew(opened)
 
-    async def __aexit__(self, *_: object) -> None:
-        """Release the job; if the store cannot be written, the lease expires."""
-        await self._heartbeat.stop()
-        with suppress(StoreError, sqlite3.Error), database.transaction(self._connection) as connection:
-            connection.execute("UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (self._job, self._lease.id))
-            self._lease.release(connection)
-        self._lease.close()
+    heartbeat = Heartbeat(renew)
+    try:
+        with database.transaction(connection) as opened:
+            is_ours = _take_job(opened, job, lease)
+        heartbeat.start()
+        yield lease.id if is_ours else ""
+    finally:
+        await heartbeat.stop()
+        with suppress(StoreError, sqlite3.Error), database.transaction(connection) as opened:
+            opened.execute("UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (job, lease.id))
+            lease.release(opened)
+        lease.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction of this pass. Raises StoreError if another process has taken over the job."""
-        with database.transaction(self._connection) as connection:
-            row = connection.execute("SELECT runner FROM job WHERE id = ?", (self._job,)).fetchone()
-            if row is None or row[0] != self._lease.id:
-                raise StoreError(
-                    f"job {self._job} was taken over by another process, or is gone",
-                    hint="Run the command again: it continues with what is in the store.",
-                )
-            yield connection
 
-    def _take(self, connection: sqlite3.Connection) -> bool:
-        row = connection.execute("SELECT runner FROM job WHERE id = ?", (self._job,)).fetchone()
-        if row is None:
-            raise NothingMatched(f"there is no job {self._job}", hint=LIST_HINT)
-        self._lease.renew(connection)
-        self._lease.reap_dead(connection)
-        if row[0] and connection.execute("SELECT 1 FROM runner WHERE id = ?", (row[0],)).fetchone():
-            return False
-        connection.execute("UPDATE job SET runner = ? WHERE id = ?", (self._lease.id, self._job))
-        return True
-
-    async def _renew(self) -> None:
-        with database.transaction(self._connection) as connection:
-            self._lease.renew(connection)
+def _take_job(connection: Connection, job: str, lease: Lease) -> bool:
+    row = connection.execute("SELECT runner FROM job WHERE id = ?", (job,)).fetchone()
+    if row is None:
+        raise NothingMatched(f"there is no job {job}", hint=LIST_HINT)
+    lease.renew(connection)
+    lease.reap_dead(connection)
+    if row[0] and connection.execute("SELECT 1 FROM runner WHERE id = ?", (row[0],)).fetchone():
+        return False
+    connection.execute("UPDATE job SET runner = ? WHERE id = ?", (lease.id, job))
+    return True
 
 
 class JobContext(Struct, frozen=True, kw_only=True):
@@ -220,13 +199,24 @@ class JobContext(Struct, frozen=True, kw_only=True):
 
     store: Store
     settings: Settings
-    host: BatchHost
     job: BatchJob
-    lease: JobLease
     ledger: BatchLedger
+    lease: str
     clock: Callable[[], float]
 
     @property
     def connection(self) -> Connection:
-        """For reading; writes go through `lease.transaction`."""
+        """For reading; writes go through `transaction`."""
         return self.store.connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Open a transaction of this pass. Raises StoreError if another process has taken over the job."""
+        with database.transaction(self.connection) as connection:
+            row = connection.execute("SELECT runner FROM job WHERE id = ?", (self.job.id,)).fetchone()
+            if row is None or row[0] != self.lease:
+                raise StoreError(
+                    f"job {self.job.id} was taken over by another process, or is gone",
+                    hint="Run the command again: it continues with what is in the store.",
+                )
+            yield connection

@@ -19,7 +19,7 @@ from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows
 from xscore.extensions.batch.batch_rows import job_status
 from xscore.extensions.batch.collecting import CHUNK, ResultCollector
-from xscore.extensions.batch.job_context import BatchLedger, JobContext, JobLease
+from xscore.extensions.batch.job_context import BatchLedger, JobContext, job_lease
 from xscore.extensions.batch.job_rows import BatchJob
 from xscore.extensions.batch.records import Batch, BatchState, JobStatus, VendorBatch
 from xscore.extensions.batch.sending import BatchSender
@@ -61,12 +61,13 @@ async def advance_job(
     raises nothing: the status says so, and earlier steps are kept. Raises NothingMatched, StoreError.
     """
     connection = store.connection
-    async with JobLease(connection, job_id, clock=clock) as lease:
-        if not lease.acquired:
+    async with job_lease(connection, job_id, clock=clock) as lease:
+        if not lease:
             return replace(job_status(connection, job_id), problem=BUSY_ELSEWHERE)
         job = job_rows.read_job(connection, job_id)
-        sends, ledger = job.stopped_at is None, BatchLedger.of(job, settings)
-        if not _needs_vendor(lease, store, job, sends=sends, now=clock()):
+        ledger = BatchLedger.of(job, settings)
+        context = JobContext(store=store, settings=settings, job=job, ledger=ledger, lease=lease, clock=clock)
+        if not _needs_vendor(context):
             return job_status(connection, job_id)
         try:
             reached = host or batch_host_of_job(store, settings, job)
@@ -75,21 +76,18 @@ async def advance_job(
                 problem = join_sentences(error.message, error.hint)
                 return replace(job_status(connection, job_id), problem=problem, is_unusable=True)
             for batch in batch_rows.read_batches(connection, job_id, only_open=True):
-                _abandon_batch(lease, store, batch, ledger)
-            _needs_vendor(lease, store, job, sends=sends, now=clock())
+                _abandon_batch(context, batch)
+            _needs_vendor(context)
             return job_status(connection, job_id)
-        context = JobContext(
-            store=store, settings=settings, host=reached, job=job, lease=lease, ledger=ledger, clock=clock
-        )
-        collector = ResultCollector(context, chunk=chunk)
-        run = _JobPass(context, BatchSender(context), collector, note, sends=sends, abandons=forget)
+        sender, collector = BatchSender(context, reached), ResultCollector(context, reached, chunk=chunk)
+        run = _JobPass(context, reached, sender, collector, note, sends=job.stopped_at is None, abandons=forget)
         try:
             while await run.moves():
                 continue
         finally:
             if host is None:
                 await reached.aclose()
-        with lease.transaction() as opened:
+        with context.transaction() as opened:
             batch_rows.end_job_if_done(opened, job.id, at=clock())
         return run.status()
 
@@ -136,16 +134,19 @@ async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) 
     return replace(job_status(store.connection, job.id), problem=problem)
 
 
-def _needs_vendor(lease: JobLease, store: Store, job: BatchJob, *, sends: bool, now: float) -> bool:
+def _needs_vendor(context: JobContext) -> bool:
     """Finish what needs no vendor, and return whether the vendor is needed to advance the job."""
-    with lease.transaction() as opened:
+    connection, job = context.connection, context.job
+    with context.transaction() as opened:
         batch_rows.lose_planned_if_stopped(opened, job.id)
-        batch_rows.end_job_if_done(opened, job.id, at=now)
-    is_open = bool(batch_rows.read_batches(store.connection, job.id, only_open=True))
-    return is_open or (sends and bool(job_rows.planned_requests(store.connection, job.id)))
+        batch_rows.end_job_if_done(opened, job.id, at=context.clock())
+    is_open = bool(batch_rows.read_batches(connection, job.id, only_open=True))
+    return is_open or (job.stopped_at is None and bool(job_rows.planned_requests(connection, job.id)))
 
 
-async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[VendorBatch]) -> VendorBatch | None:
+async def _recognised(
+    host: BatchHost, batch: Batch, candidates: Sequence[VendorBatch], *, model: str
+) -> VendorBatch | None:
     """Return the candidate whose results have our mark.
 
     Raises UnreadableResponse where no id among a candidate's results can be read: it may be ours.
@@ -153,7 +154,7 @@ async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[Ve
     for seen in candidates:
         if seen.state is not BatchState.ENDED:
             continue
-        async with aclosing(context.host.results(seen, model=context.job.recipe.model.name)) as results:
+        async with aclosing(host.results(seen, model=model)) as results:
             ids = 0
             async for result in results:
                 ids += bool(result.custom_id)
@@ -169,15 +170,16 @@ async def _recognised(context: JobContext, batch: Batch, candidates: Sequence[Ve
     return None
 
 
-def _abandon_batch(lease: JobLease, store: Store, batch: Batch, ledger: BatchLedger) -> None:
-    left = job_rows.requests_of_batch(store.connection, batch.job, batch.number)
-    with lease.transaction() as connection:
-        ledger.enter_unread(connection, batch, left)
+def _abandon_batch(context: JobContext, batch: Batch) -> None:
+    left = job_rows.requests_of_batch(context.connection, batch.job, batch.number)
+    with context.transaction() as connection:
+        context.ledger.enter_unread(connection, batch, left)
         batch_rows.fail_batch(connection, batch, ABANDONED, counts=True)
 
 
 class _JobPass(Struct):
     context: JobContext
+    host: BatchHost
     sender: BatchSender
     collector: ResultCollector
     note: Callable[[str], None]
@@ -191,7 +193,7 @@ class _JobPass(Struct):
     async def moves(self) -> bool:
         """Advance every batch by one step, and send another; False: nothing changed."""
         context = self.context
-        with context.lease.transaction() as connection:
+        with context.transaction() as connection:
             batch_rows.lose_planned_if_stopped(connection, context.job.id)
         moved = False
         for batch in batch_rows.read_batches(context.connection, context.job.id, only_open=True):
@@ -223,7 +225,7 @@ class _JobPass(Struct):
             return await step()
         except ProviderError as error:
             if batch is not None and self.abandons and batch.number not in self.running:
-                _abandon_batch(self.context.lease, self.context.store, batch, self.context.ledger)
+                _abandon_batch(self.context, batch)
                 return True
             self.problems.append(error)
             if batch is None:
@@ -239,42 +241,42 @@ class _JobPass(Struct):
             case "created":
                 return await self._look(batch)
             case _:
-                return await self._collect(batch, await self.context.host.look(batch.vendor_id))
+                return await self._collect(batch, await self.host.look(batch.vendor_id))
 
     async def _settle(self, batch: Batch) -> bool:
         """Find a marked batch at the vendor, or give it up if the vendor certainly has none: it is then resent."""
         context = self.context
         since = batch.marked_at - CLOCK_SKEW_S
-        found = await context.host.find(mark=batch.mark, since=since, requests=batch.requests)
+        found = await self.host.find(mark=batch.mark, since=since, requests=batch.requests)
         ours = next((seen for seen in found if seen.mark == batch.mark), None)
         may_be_ours = False
         if ours is None:  # the vendor keeps no mark: any batch of this size that no job here knows may be ours
             known = batch_rows.known_vendor_ids(context.connection)
             strange = [seen.vendor_id for seen in found if not seen.mark and seen.vendor_id not in known]
-            candidates = [await context.host.look(vendor_id) for vendor_id in strange]
-            ours = await _recognised(context, batch, candidates)
+            candidates = [await self.host.look(vendor_id) for vendor_id in strange]
+            ours = await _recognised(self.host, batch, candidates, model=context.job.recipe.model.name)
             may_be_ours = any(seen.state in RUNNING for seen in candidates)  # it has no results to tell by yet
         if ours is not None:
-            with context.lease.transaction() as connection:
+            with context.transaction() as connection:
                 batch_rows.record_created(connection, batch, ours)
             return True
-        may_appear_s = context.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S  # from when `create` began
+        may_appear_s = self.host.create_timeout_s(batch.bytes) + LISTING_DELAY_S  # from when `create` began
         if may_be_ours or context.clock() - batch.marked_at < may_appear_s:
             self.skipped.add(batch.number)
             return False
-        with context.lease.transaction() as connection:
+        with context.transaction() as connection:
             batch_rows.fail_batch(connection, batch, NEVER_CREATED, counts=False)
         return True
 
     async def _look(self, batch: Batch) -> bool:
         context = self.context
-        seen = await context.host.look(batch.vendor_id)
+        seen = await self.host.look(batch.vendor_id)
         if seen.state in RUNNING:
             self.running.add(batch.number)
         if context.job.stopped_at is not None and seen.state is BatchState.WORKING:
-            seen = await context.host.cancel(batch.vendor_id)
+            seen = await self.host.cancel(batch.vendor_id)
         now = context.clock()
-        with context.lease.transaction() as connection:
+        with context.transaction() as connection:
             batch = batch_rows.record_status(connection, batch, seen, at=now)
             context.ledger.renew(connection, batch.mark, now=now)
             if seen.state is BatchState.ENDED:

@@ -198,8 +198,8 @@ DIVISOR_AFTER_FULL = 2
 class BatchSender:
     """Creates the batches of one job."""
 
-    def __init__(self, context: JobContext) -> None:
-        self.context = context
+    def __init__(self, context: JobContext, host: BatchHost) -> None:
+        self.context, self.host = context, host
         self.held_back: str = ""
         """Why planned requests were not sent; empty if all were."""
         self.over_budget: bool = False
@@ -208,7 +208,7 @@ class BatchSender:
 
     @cached_property
     def _renderer(self) -> BatchRenderer:
-        return BatchRenderer(self.context.store, self.context.host, self.context.job, self.context.ledger.prices)
+        return BatchRenderer(self.context.store, self.host, self.context.job, self.context.ledger.prices)
 
     async def send(self) -> bool:
         """Create one batch of planned requests; False: nothing could be sent. Raises leaves of ProviderError."""
@@ -242,7 +242,7 @@ class BatchSender:
             if question in keys and self._is_judged(keys[question], asks[ask])
         }
         if judged:
-            with self.context.lease.transaction() as connection:
+            with self.context.transaction() as connection:
                 batch_rows.settle_requests(connection, job.id, judged)
         return [name for name in planned if name not in judged]
 
@@ -252,26 +252,26 @@ class BatchSender:
         return any(len(read_judgments(self.context.connection, names, hashes)) == len(hashes) for hashes in ways)
 
     async def _create(self, batch: Batch, lines: IO[bytes]) -> None:
-        host = self.context.host
+        host = self.host
         try:
             lines.seek(0)
             file_id = await host.upload(lines, mark=batch.mark)
             lines.seek(0)
-            with self.context.lease.transaction() as connection:  # the upload may have taken long
+            with self.context.transaction() as connection:  # the upload may have taken long
                 batch = batch_rows.update_batch(connection, batch, "marked", marked_at=self.context.clock())
             seen = await host.create(lines, mark=batch.mark, file_id=file_id)
         except CERTAINLY_NOT_CREATED as error:
             # where the input is at fault, waiting will not mend it
             counts = isinstance(error, RequestRejected | PromptTooLong)
-            with self.context.lease.transaction() as connection:
+            with self.context.transaction() as connection:
                 batch_rows.fail_batch(connection, batch, f"{error.kind}: {error.message}", counts=counts)
             raise
-        with self.context.lease.transaction() as connection:
+        with self.context.transaction() as connection:
             batch_rows.record_created(connection, batch, seen)
 
     def _render(self, lines: IO[bytes], planned: list[RequestName], mark: str) -> BatchInput:
         context = self.context
-        limits = batch_limits(context.host.limits, context.settings.batch, context.store)
+        limits = batch_limits(self.host.limits, context.settings.batch, context.store)
         refused = batch_rows.smallest_refused(context.connection, context.job.id)
         if refused is not None:  # the vendor's queue was full: send less, and one batch at a time
             if batch_rows.read_batches(context.connection, context.job.id, only_open=True):
@@ -288,7 +288,7 @@ class BatchSender:
     def _mark(self, filled: BatchInput, number: int, mark: str) -> Batch | None:
         """Record a batch and reserve its dollars, in one transaction; None: there is nothing to send."""
         context = self.context
-        with context.lease.transaction() as connection:
+        with context.transaction() as connection:
             batch_rows.lose_requests(connection, context.job.id, dict.fromkeys(filled.erased, LOST_TEXT))
             for ask, found in filled.incomplete.items():
                 job_rows.replan_without_text(connection, context.job.id, ask, found, cause=LOST_TEXT)
