@@ -61,10 +61,7 @@ _NO_USE = frozenset(
 )
 _NAMES = frozenset({"identifier", "shorthand_property_identifier", "crate", "self", "super"})
 _SHORT = "shorthand_property_identifier_pattern"
-MANY_NAMES = 12
-"""With more names, to look at every word of a file takes less time than to search it for each."""
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
-_IN_WORD = bytes(byte > 127 or bool(re.match(r"[\w$]", chr(byte))) for byte in range(256))
 _WORD = re.compile(rb"[\w$\x80-\xff]+")
 _IMPORTS = (b"import ", b"from ", b"use ", b"pub use ")
 _NO_HEAD = (b".", b"@")
@@ -79,17 +76,7 @@ def is_class_name(name: str) -> bool:
 def name_places(data: bytes, names: Iterable[str]) -> list[tuple[int, str]]:
     """Return each byte where one of these names stands as a word, in order."""
     words = {name.encode(): name for name in names if _NAME.fullmatch(name)}
-    if len(words) > MANY_NAMES:
-        return [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words]
-    data += b"\n"  # so that a byte follows each name; before the first byte is this one, too
-    places: list[tuple[int, str]] = []
-    for word, name in words.items():
-        at, size = data.find(word), len(word)
-        while at >= 0:
-            if not (_IN_WORD[data[at - 1]] or _IN_WORD[data[at + size]]):
-                places.append((at, name))
-            at = data.find(word, at + size)
-    return sorted(places)
+    return [(word.start(), words[word[0]]) for word in _WORD.finditer(data) if word[0] in words] if words else []
 
 
 def imported_values(
