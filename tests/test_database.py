@@ -5,7 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -86,44 +86,58 @@ def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
     assert [process.returncode for process in running] == [0] * 8, errors
 
 
-@pytest.mark.parametrize(
-    "content", [b"not a database at all, but long enough to be one" * 100, b"SQLite format 3\0junk" * 99]
-)
-def test_a_file_that_is_no_database_is_damage(path: Path, content: bytes) -> None:
-    """Foreign bytes are refused as damage, with a remedy."""
-    path.write_bytes(content)
-    with pytest.raises(StoreDamaged) as caught:
-        connect_store(path)
+def _store(path: Path, *statements: str) -> None:
+    with closing(connect_store(path)) as opened:
+        for statement in statements:
+            opened.execute(statement)
+
+
+def _of_another_program(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE memory (a)")
+
+
+def _with_a_name_that_is_no_text(path: Path) -> None:
+    _store(path)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
+
+
+def _with_a_torn_table(path: Path) -> None:
+    _store(path, *(f"INSERT INTO meta VALUES ('k{number}', '{'v' * 500}')" for number in range(200)))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\xff"))
+
+
+def _of_an_unknown_format(path: Path) -> None:
+    _store(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:44] + b"\0\0\0\x63" + data[48:])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "foreign bytes": (
+        lambda path: path.write_bytes(b"not a database, but long enough for one" * 99),
+        "is damaged",
+    ),
+    "a header alone": (lambda path: path.write_bytes(b"SQLite format 3\0junk" * 99), "is damaged"),
+    "another program's tables": (_of_another_program, "not a store"),
+    "a lost version": (lambda path: _store(path, "PRAGMA user_version = 0"), "not a store"),
+    "a negative version": (lambda path: _store(path, "PRAGMA user_version = -5"), "not a store"),
+    "an unknown format": (_of_an_unknown_format, "unsupported file format"),
+    "a name that is no text": (_with_a_name_that_is_no_text, "is damaged"),
+    "a torn table": (_with_a_torn_table, "is damaged"),
+    "a lost table": (lambda path: _store(path, "DROP TABLE meta"), "no such table"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_said_with_its_remedy(path: Path, damage: str) -> None:
+    """Foreign files and damaged stores are refused when they are opened or read; nothing is migrated."""
+    make, words = DAMAGES[damage]
+    make(path)
+    with pytest.raises(StoreDamaged, match=words) as caught:
+        connect_store(path).execute("SELECT key, value FROM meta").fetchall()
     assert "store rebuild" in caught.value.hint
-
-
-def test_another_programs_database_is_refused(path: Path) -> None:
-    """Another program's database is not migrated."""
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE memory (a)")
-    other.close()
-    with pytest.raises(StoreDamaged, match="not a store"):
-        connect_store(path)
-
-
-def test_a_header_that_lost_its_version_is_damage(path: Path) -> None:
-    """Tables without a schema version are not migrated."""
-    connection = connect_store(path)
-    for version in (0, -5):
-        connection.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match="not a store"):
-            connect_store(path)
-    connection.close()
-
-
-def test_a_file_format_from_nowhere_is_damage(path: Path) -> None:
-    """SQLite's plain error for a byte of the header is damage to us."""
-    connect_store(path).close()
-    data = bytearray(path.read_bytes())
-    data[44:48] = b"\0\0\0\x63"
-    path.write_bytes(data)
-    with pytest.raises(StoreDamaged, match="unsupported file format"):
-        connect_store(path)
 
 
 def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -> None:
@@ -132,15 +146,6 @@ def test_a_column_that_lost_its_name_is_damage(connection: sqlite3.Connection) -
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
         with pytest.raises(StoreDamaged, match=r"no.* column"):
             connection.execute(statement)
-
-
-def test_a_schema_that_is_no_text_is_damage(path: Path) -> None:
-    """Non-UTF-8 bytes in SQLite's own message raise no Python error."""
-    connect_store(path).close()
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
-    with pytest.raises(StoreDamaged):
-        connect_store(path).execute("SELECT * FROM meta")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -160,26 +165,6 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="symbolic link"):
         connect_store(tmp_path / "memory.db")
     assert not (tmp_path / "elsewhere.db").exists()
-
-
-def test_damage_met_while_reading_is_damage(path: Path) -> None:
-    """Pages overwritten behind an open store raise StoreDamaged from the cursor and return no rows."""
-    connection = connect_store(path)
-    with database.transaction(connection):
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{i}", "v" * 500) for i in range(2000)])
-    connection.close()
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
-    path.write_bytes(bytes(data))
-    with pytest.raises(StoreDamaged):
-        connect_store(path).execute("SELECT key, value FROM meta").fetchall()
-
-
-def test_a_lost_table_is_damage(connection: sqlite3.Connection) -> None:
-    """A schema with something dropped is damage, not a crash."""
-    connection.execute("DROP TABLE judgment")
-    with pytest.raises(StoreDamaged):
-        connection.execute("SELECT * FROM judgment")
 
 
 def test_a_lock_that_does_not_fall_says_so(path: Path) -> None:
