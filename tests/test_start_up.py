@@ -72,13 +72,14 @@ def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
 
 
 def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
-    """A turn with all judgments stored imports nothing that sends or scores."""
+    """X28: a turn with all judgments stored imports nothing that parses, sends, scores or knows a price."""
     script = f"scripted:{repository.parent / 'script.json'}"
     ask = ["ask", "Where are prices summed?", "--judge", script, "--no-answer", "--json", "-q", "-y"]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
     assert own_modules(modules) <= 102
-    assert not (HEAVY | {"importlib.metadata", "tomllib"}) & modules  # no package is searched, no rule parsed
+    unused = {"importlib.metadata", "tomllib", "tree_sitter", "genai_prices"}  # no package is searched, no rule parsed
+    assert not (HEAVY | unused) & modules
     assert "xscore.scorer.model_judge" not in modules
     assert "xscore.pipeline.resources" not in modules
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from sqlite3 import Connection
 
-from tests.cache.test_sweep import NOW, asked, job, judged, remembered
+from tests.cache.test_prune import NOW, asked, job, judged, remembered
 from tests.store.conftest import function
 from xscore.cache import judgment_store
 from xscore.cache.stats import CacheStats, HitRate, cache_stats

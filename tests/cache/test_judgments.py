@@ -1,6 +1,5 @@
-"""Judgments, clustered by turn."""
+"""Judgments, clustered by turn; a row that was altered outside xscore is damage."""
 
-import math
 from pathlib import Path
 from sqlite3 import Connection
 from tempfile import TemporaryDirectory
@@ -64,16 +63,6 @@ def test_scores_come_back_exactly(found: dict[str, float]) -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("planted", [7.0, -1.0, math.inf])
-def test_an_impossible_score_is_damage(connection: Connection, planted: float) -> None:
-    """An invalid score written around the checks is reported as damage, never as a score."""
-    write_judgments(connection, judgments(0, 3))
-    connection.execute("PRAGMA ignore_check_constraints = ON")
-    connection.execute("UPDATE judgment SET score = ? WHERE content_id = 2", (planted,))
-    with pytest.raises(StoreDamaged):
-        read_judgments(connection, NAMES)
-
-
 def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection, path: Path) -> None:
     """Whichever page is overwritten with garbage, reading raises StoreDamaged or returns only true scores."""
     write_judgments(connection, judgments(0, 2000, score=0.25))
@@ -106,3 +95,45 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
     with pytest.raises(StoreDamaged, match="the index of turns"):
         write_judgments(connection, [Judgment("aa", 0.5)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE judgment SET score = 0.75 WHERE content_id = 3",
+        "UPDATE judgment SET score = 9e999 WHERE content_id = 3",
+        "UPDATE judgment SET prior = 0.75 WHERE content_id = 3",
+        "UPDATE judgment SET position = 1 WHERE content_id = 3",
+        "UPDATE judgment SET pack = 'p_1' WHERE content_id = 3",
+        "UPDATE judgment SET checksum = checksum + 1 WHERE content_id = 3",
+        "UPDATE judgment SET content_id = 9 WHERE content_id = 3",
+        "UPDATE content SET hash = 'ee' WHERE id = 3",
+        "UPDATE judgment SET position = 'x' WHERE content_id = 3",
+        "UPDATE judgment SET pack = x'00' WHERE content_id = 3",
+    ],
+)
+def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, change: str) -> None:
+    """A score, prior, place or content altered to another valid value is damage, never another judgment."""
+    write_judgments(connection, judgments(0, 5))
+    connection.execute("INSERT INTO content (id, hash) VALUES (9, 'ff')")
+    assert len(read_judgments(connection, NAMES)) == 5
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute(change)
+    with pytest.raises(StoreDamaged, match="store is damaged") as caught:
+        read_judgments(connection, NAMES)
+    assert "`xscore store rebuild`" in caught.value.hint
+
+
+def test_a_judgment_does_not_pass_for_another_turns(connection: Connection) -> None:
+    """A row moved to another turn, or a turn whose number changed, is damage."""
+    write_judgments(connection, judgments(0, 5))
+    write_judgments(connection, judgments(5, 6), ("turn 2", judge_key(JUDGE), 0))
+    connection.execute("UPDATE query SET turn_key = CASE turn_key WHEN 'turn' THEN 'x' ELSE 'turn' END")
+    with pytest.raises(StoreDamaged):
+        read_judgments(connection, NAMES)
+
+
+def test_zero_has_one_checksum(connection: Connection) -> None:
+    """Minus zero, which the store keeps as zero, comes back as a score and not as damage."""
+    write_judgments(connection, [Judgment("aa", -0.0, prior=-0.0)])
+    assert read_judgments(connection, NAMES)["aa"].score == 0.0

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from tests.extensions.privacy.test_erasure import said
 from xscore.platform import database
-from xscore.records.memory import Kind, Layer, Memory, MemorySource
+from xscore.records.memory import Kind, Layer, Memory
 from xscore.store import evidence, memory_writer
 from xscore.store.evidence import EvidenceRefresh, parse_citation
 from xscore.store.store import Store
@@ -23,15 +24,8 @@ def write(store: Store, text: str | bytes = CODE, name: str = "a.py") -> Path:
 
 def decide(store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0) -> Memory:
     """Remember a decision that cites code."""
-    made, _ = memory_writer.make_memory(
-        layer=Layer.GOVERNANCE,
-        kind=Kind.DECISION,
-        title=title,
-        text=f"{title}, not twice.",
-        entity=title,
-        key=key,
-        source=MemorySource.EXPLICIT,
-        updated_at=at,
+    made = said(
+        f"{title}, not twice.", key=key, layer=Layer.GOVERNANCE, kind=Kind.DECISION, entity=title, updated_at=at
     )
     spans = [parse_citation(store.root, one) for one in cited]
     with database.transaction(store.connection):

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.store.cited import CODE, decide, refresh, write
+from tests.store.conftest import function
 from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import file_digest
-from xscore.records.memory import Citation, FileStamp, Kind, Layer
-from xscore.store import file_rows, memory_writer
+from xscore.records.memory import Citation, FileStamp
+from xscore.store import file_rows
 from xscore.store.encoded_files import encode_file
 from xscore.store.evidence import WHOLE_FILE, FileLines, parse_citation
 from xscore.store.store import Store
@@ -64,16 +65,7 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
 def test_the_forms_of_a_citation(store: Store) -> None:
     """A path, a line, a range, an entity; from the root, from a folder in it, or absolutely."""
     file = write(store, name="src/a.py")
-    entity, _ = memory_writer.make_memory(
-        layer=Layer.GRAPH,
-        kind=Kind.FUNCTION,
-        title="",
-        text="x",
-        path="src/a.py",
-        entity="retry",
-        start_line=4,
-        end_line=5,
-    )
+    entity = function("retry", path="src/a.py", start_line=4, end_line=5)
     stamp = FileStamp("src/a.py", 1, 1, file_digest(CODE.encode()), "python")
     with database.transaction(store.connection):
         file_rows.replace_files(store.connection, [encode_file(stamp, [entity])], ())

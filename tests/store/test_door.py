@@ -66,17 +66,6 @@ def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
     assert carded.text_hash == plain.text_hash
 
 
-def test_a_stale_mark_changes_what_is_judged() -> None:
-    """A stale memory shows a mark to the judge, so it is another content; undone, it is the old one."""
-    fresh = function()
-    stale = memory_writer.with_status(fresh, MemoryStatus.STALE)
-    assert stale.content_hash != fresh.content_hash
-    assert stale.id == fresh.id
-    assert memory_writer.judge_text(stale.text, stale.card, status=stale.status, tests="cards").startswith("[stale")
-    assert stale.content_hash == function(status=MemoryStatus.STALE).content_hash
-    assert memory_writer.with_status(stale, MemoryStatus.ACTIVE) == fresh
-
-
 def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     """K12: an edited memory keeps its creation time, importance and use counts, and takes the new text."""
     with database.transaction(store.connection):
@@ -134,14 +123,3 @@ def test_what_is_written_comes_back_whole(store: Store) -> None:
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [memory])
     assert store.find(memory.id) == [memory]
-
-
-def test_one_active_memory_about_one_thing(store: Store) -> None:
-    """A second memory with the same layer, scope and key supersedes the first."""
-    first, second = (function(name, key="database") for name in ("postgres", "sqlite"))
-    for memory in (first, second):
-        with database.transaction(store.connection):
-            memory_writer.put_memories(store.connection, [memory])
-    found = store.memories([first.id, second.id])
-    assert (found[first.id].status, found[first.id].superseded_by) == (MemoryStatus.SUPERSEDED, second.id)
-    assert [candidate.id for candidate in store.pool()] == [second.id]

@@ -145,13 +145,7 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     """A06, A08: a decision is related to the file and entities whose lines it cites, and they to it, once each."""
     index(store, {"a.py": ("f",), "b.py": ("g",)})
     store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
-    said, _ = memory_writer.make_memory(
-        layer=Layer.GOVERNANCE,
-        kind=Kind.DECISION,
-        title="Retry twice",
-        text="Retry twice.",
-        source=MemorySource.EXPLICIT,
-    )
+    said = function(layer=Layer.GOVERNANCE, kind=Kind.DECISION, path="", source=MemorySource.EXPLICIT)
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [said])
         cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]

@@ -1,33 +1,15 @@
 """The index's rows."""
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.store.conftest import function
 from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
 from xscore.records.memory import Edge, FileStamp, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import file_rows, index_rows, link_rows, memory_writer
 from xscore.store.encoded_files import EncodedFile, encode_file
-from xscore.store.opening import connect_store
-
-
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """A store."""
-    opened = connect_store(tmp_path / "memory.db")
-    yield opened
-    opened.close()
-
-
-def entity(path: str, name: str, text: str = "x") -> Memory:
-    """A function."""
-    memory, _ = memory_writer.make_memory(
-        layer=Layer.GRAPH, kind=Kind.FUNCTION, path=path, entity=name, title=name, text=text, updated_at=1.0
-    )
-    return memory
 
 
 def file(path: str, *memories: Memory, mentions: tuple[Mention, ...] = ()) -> EncodedFile:
@@ -45,34 +27,26 @@ def replace(
 
 def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> None:
     """Added, changed and removed memories are counted separately; equal ones do not count."""
-    first = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g"), entity("a.py", "h")))
-    second = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g", "y"), entity("a.py", "i")))
+    first = replace(connection, file("a.py", function("f"), function("g"), function("h")))
+    second = replace(connection, file("a.py", function("f"), function("g", text="y"), function("i")))
     assert first == index_rows.IndexChanges(added=3)
     assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
 
 
 def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.Connection) -> None:
     """The index replaces its own memories; a decision that names a file stays."""
-    own, _ = memory_writer.make_memory(
-        layer=Layer.PROJECT,
-        kind=Kind.DECISION,
-        path="a.py",
-        title="d",
-        text="d",
-        source=MemorySource.EXPLICIT,
-        updated_at=1.0,
-    )
+    own = function("d", layer=Layer.PROJECT, kind=Kind.DECISION, source=MemorySource.EXPLICIT)
     with transaction(connection):
         memory_writer.put_memories(connection, [own])
-    replace(connection, file("a.py", entity("a.py", "f")))
+    replace(connection, file("a.py", function("f")))
     replace(connection, removed=("a.py",))
     assert connection.execute("SELECT kind FROM memory").fetchall() == [("decision",)]
 
 
 def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> None:
     """Changed paths and names accumulate over transactions, survive a stop, and only linking clears them."""
-    replace(connection, file("a.py", entity("a.py", "f")))
-    replace(connection, file("pkg/b.py", entity("pkg/b.py", "C.g")))
+    replace(connection, file("a.py", function("f")))
+    replace(connection, file("pkg/b.py", function("C.g", path="pkg/b.py")))
     due = index_rows.links_due(connection)
     assert due.paths == {"a.py", "pkg/b.py"}
     assert {"f", "g"} <= due.names
@@ -84,10 +58,10 @@ def test_what_is_due_adds_up_until_linked(connection: sqlite3.Connection) -> Non
 
 def test_an_edit_that_defines_nothing_new_makes_no_name_due(connection: sqlite3.Connection) -> None:
     """Editing a body leaves other files' edges unchanged."""
-    replace(connection, file("a.py", entity("a.py", "f")))
+    replace(connection, file("a.py", function("f")))
     with transaction(connection):
         index_rows.note_linked(connection)
-    replace(connection, file("a.py", entity("a.py", "f", "other")))
+    replace(connection, file("a.py", function("f", text="other")))
     assert index_rows.links_due(connection) == index_rows.LinksDue(paths={"a.py"})
 
 
@@ -101,7 +75,7 @@ def test_many_changed_files_are_linked_as_a_whole(connection: sqlite3.Connection
 
 def test_removing_a_file_removes_edges_to_it(connection: sqlite3.Connection) -> None:
     """No edge outlives the memory or file at either end."""
-    f, g = entity("a.py", "f"), entity("b.py", "g")
+    f, g = function("f"), function("g", path="b.py")
     replace(connection, file("a.py", f), file("b.py", g))
     with transaction(connection):
         edges = [("b.py", Edge(g.id, f.id, Relation.CALLS)), ("b.py", Edge("f_b.py", "f_a.py", Relation.IMPORTS))]

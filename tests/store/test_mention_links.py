@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
+from tests.extensions.privacy.test_erasure import said
 from xscore.indexer.index import index_repository
 from xscore.platform import database
 from xscore.platform.hashing import file_id
 from xscore.platform.paths import find_root
-from xscore.records.memory import Kind, Layer, Memory, MemoryDetails, MemorySource
+from xscore.records.memory import Kind, Memory, MemoryDetails
 from xscore.settings import IndexSettings
 from xscore.store import memory_writer, mention_links
 from xscore.store.graph import LinkGraph
@@ -36,18 +37,10 @@ def reindex(store: Store) -> None:
     index_repository(store.connection, store.root, IndexSettings(), now=2_000_000_000.0)
 
 
-def remember(store: Store, text: str, **said: object) -> Memory:
+def remember(store: Store, text: str, **given: object) -> Memory:
     """Remember something and link it to what it names."""
-    made, _ = memory_writer.make_memory(
-        layer=Layer.PROJECT,
-        kind=Kind.FAILURE,
-        title="A failure",
-        text=text,
-        entity=text,
-        source=MemorySource.EXPLICIT,
-        particulars=MemoryDetails(**said),  # type: ignore[arg-type]  # any field may be given
-        updated_at=1.0,
-    )
+    details = MemoryDetails(**given)  # type: ignore[arg-type]  # any field may be given
+    made = said(text, kind=Kind.FAILURE, title="A failure", entity=text, particulars=details)
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [made])
         mention_links.link_mentions(store.connection, [made.id])

@@ -18,11 +18,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from xscore.cache.judgment_store import insert_judgments
 from xscore.platform import database, money, sqlite_drivers
 from xscore.platform.errors import StoreError
 from xscore.platform.hashing import has_judgment_checksum, row_checksum, turn_checksum
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.records.calls import Stage
+from xscore.records.judgment import Judgment
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName
 from xscore.store.mention_links import link_mentions
@@ -132,14 +134,6 @@ _JUDGMENTS = """
     WHERE query_id = ? AND content_id >= ? ORDER BY content_id
 """
 _REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
-_QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
-_KEEP = """
-    INSERT OR IGNORE INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
-    SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
-"""
-_KEEP_REASON = """
-    INSERT OR IGNORE INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
-"""
 _SPENDING_OF_CALLS = """
     INSERT OR IGNORE INTO spending (span, spent)
     SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest) FROM (
@@ -218,33 +212,21 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
         except _INVALID_ROW:
             found.rejected_rows += 1
             continue
-        valid = list(_valid_judgments(reader.read(_JUDGMENTS, NUMBERS, number), hashes, turn, found))
-        if not valid:
-            continue
-        # A damaged table can hold the same page, and so its rows, twice.
-        target.execute("INSERT OR IGNORE INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
-        (query,) = target.execute(_QUERY, names).fetchone()
-        target.executemany("INSERT OR IGNORE INTO content (hash) VALUES (?)", [row[-1:] for row in valid])
-        kept = target.executemany(_KEEP, [(query, *row) for row in valid]).rowcount
-        judged = {row[-1] for row in valid}
-        reasons = [
-            (query, text, hashes[at])
-            for at, text in reader.read(_REASONS, NUMBERS, number)
-            if hashes.get(at) in judged and isinstance(text, str)
-        ]
-        target.executemany(_KEEP_REASON, reasons)
-        found.kept.update(judgments=kept, reasons=len(reasons), tasks=kept > 0)
-
-
-def _valid_judgments(
-    judgments: Iterator[DamagedRow], hashes: Mapping[int, str], turn: int, found: SalvageReport
-) -> Iterator[DamagedRow]:
-    """Yield score, prior, pack, position, checksum and content hash of those whose checksum matches."""
-    for content, score, prior, pack, position, checksum in judgments:
-        if has_judgment_checksum(turn, (hashes.get(content), score, prior, pack, position), checksum):
-            yield score, prior, pack, position, checksum, hashes[content]
-        else:
-            found.rejected_rows += 1
+        reasons: dict[int, object] = dict(reader.read(_REASONS, NUMBERS, number))
+        valid: list[Judgment] = []
+        for content, score, prior, pack, position, checksum in reader.read(_JUDGMENTS, NUMBERS, number):
+            if has_judgment_checksum(turn, (hashes.get(content), score, prior, pack, position), checksum):
+                reason = reasons.get(content)
+                said = reason if isinstance(reason, str) else ""
+                valid.append(Judgment(hashes[content], score, said, pack, position, prior))
+            else:
+                found.rejected_rows += 1
+        if valid:
+            insert_judgments(target, valid, (names[0], names[1], names[2]))
+    # Counted here: a damaged table can hold the same page, and so its rows, twice.
+    judgments, tasks = target.execute("SELECT count(*), count(DISTINCT query_id) FROM judgment").fetchone()
+    (with_reason,) = target.execute("SELECT count(*) FROM reason").fetchone()
+    found.kept.update(judgments=judgments, reasons=with_reason, tasks=tasks)
 
 
 def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageReport) -> None:
