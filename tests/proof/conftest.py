@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import MakeRepo, git
 from tests.proof.faults_processes import begin
+from tests.proof.faults_scene import harbours
 from tests.servers.openai_server import OpenAIServer
 
 Spawn = Callable[..., subprocess.Popen[str]]
@@ -18,9 +19,15 @@ Spawn = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
-    """A loopback host of the OpenAI dialect."""
+    """A loopback host of the OpenAI dialect that keeps no request."""
     with OpenAIServer(keep_bodies=False) as running:
         yield running
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of twelve memories, four packs."""
+    return harbours(make_repo)
 
 
 def package_tree(name: str, target: Path) -> Path:

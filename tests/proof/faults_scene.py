@@ -36,6 +36,9 @@ OF_THE_REPOSITORY = "moon_over"
 JUDGE, ANSWERER = "judge-2", "strong-1"
 SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
 DIALECTS = tuple(SERVERS)
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+ALWAYS = 10_000
+"""How often a fault strikes that does not pass."""
 
 
 def by_turns(cases: Iterable[Any], *, verify: Collection[Fault] = ()) -> list[Any]:

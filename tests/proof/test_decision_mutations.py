@@ -18,8 +18,7 @@ from hypothesis import Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.conftest import MakeRepo
-from tests.proof.faults_scene import Ended, accounted, by_truth, harbours
+from tests.proof.faults_scene import Ended, accounted, by_truth
 from tests.servers.decision_server import DecisionServer
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import LEVELS
@@ -198,12 +197,6 @@ class Host:
         for name, values in stated(data, list(places)).items():
             self.stated.setdefault(f"{places[name].path}::{places[name].entity}", set()).update(values)
         return data
-
-
-@pytest.fixture
-def root(make_repo: MakeRepo) -> Path:
-    """A repository of twelve memories."""
-    return harbours(make_repo)
 
 
 async def ask(pipeline: Pipeline, host: Host, task: str, scores: Path) -> Ended:

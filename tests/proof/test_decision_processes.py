@@ -1,4 +1,4 @@
-"""`xscore` processes with a decision model: killed, concurrent, under a deadline, replayed, erased.
+"""`xscore` processes with a decision model: killed, under a deadline, replayed.
 
 The engine is the one of chat prompts; what differs is that a request holds hundreds of questions, so that is the most
 that each call in flight can cost again.
@@ -21,7 +21,7 @@ from tests.proof.conftest import package_tree
 from tests.proof.faults_processes import begin, run
 from tests.proof.test_kills import end, unpaid
 from tests.servers.decision_server import DecisionServer
-from tests.waiting import count_rows, wait_until
+from tests.waiting import count_rows
 from xscore.providers.scripted import ShownMemory
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
@@ -109,7 +109,7 @@ def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Hos
         assert process.poll() is None, process.communicate()[1][-500:]
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        wait_until_idle(host)
+        time.sleep(host.latency_s + 0.2)  # the host finishes its work, so that its bill is complete
         now = count_rows(tree, "judgment")
         assert now >= kept and (not now or unpaid(tree) == 0)
         assert host.paid - now - wasted <= CONCURRENCY * host.largest
@@ -119,36 +119,6 @@ def test_sigkill_at_twenty_points_loses_what_was_in_flight(tree: Path, host: Hos
     assert (coverage["cached"], coverage["unjudged"], unpaid(tree)) == (kept, 0, 0)
     assert host.paid == coverage["candidates"] + wasted
     assert kept > 0 and wasted > 0, "some of the kills struck while it judged"
-
-
-def wait_until_idle(host: Host) -> None:
-    """Let the host finish its work, so that its bill is complete."""
-    time.sleep(host.latency_s + 0.2)
-
-
-def test_two_at_once_share_the_bill(click: Path, host: Host) -> None:
-    """Both end with complete receipts; no question is asked twice, and no claim is left."""
-    host.latency_s = 0.2
-    found = [end(process) for process in [ask(host, click) for _ in range(2)]]
-    assert set(host.bills.values()) == {1}
-    assert sum(one["judged"] for one in found) == host.paid == found[0]["candidates"]
-    assert [one["unjudged"] for one in found] == [0, 0]
-    assert count_rows(click, "claim") == count_rows(click, "runner") == 0
-
-
-def test_one_that_is_killed_is_taken_over(click: Path, host: Host) -> None:
-    """SIGKILL of one of two: the other continues at once and pays again only for calls in flight."""
-    host.latency_s = 1.5
-    doomed, other = ask(host, click), ask(host, click)
-    wait_until(lambda: count_rows(click, "runner") == 2, other)
-    os.killpg(doomed.pid, signal.SIGKILL)
-    killed_at = time.monotonic()
-    coverage = end(other)
-    doomed.communicate()
-    assert time.monotonic() - killed_at < 25, "a lease lasts 30 s: no process waited for it"
-    assert coverage["unjudged"] == 0
-    assert host.paid - coverage["candidates"] <= CONCURRENCY * host.largest
-    assert count_rows(click, "claim") == count_rows(click, "runner") == 0
 
 
 def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
@@ -174,22 +144,5 @@ def test_a_deadline_then_continue_then_replay(click: Path, host: Host) -> None:
     assert (cached.returncode, replayed.returncode, host.requests) == (0, 0, asked), replayed.stderr
     assert scores[0].read_text() == scores[1].read_text()
     other_host = run("ask", TASK, *FLAGS, "--replay", cwd=click, environ=nowhere)
-    assert json.loads(other_host.stdout or "{}").get("coverage", {}).get("cached", 0) == 0, (
-        "another host, another judge"
-    )
-
-
-def test_an_erased_memory_is_gone_with_its_judgment(click: Path, host: Host) -> None:
-    """Text, score and question of an erased memory are in no file of the store; its neighbours stay paid."""
-    words = "The saffron ledger is kept behind the northern boiler"
-    added = run("memory", "add", words, "--kind", "decision", "--json", cwd=click, environ=environ(host))
-    identifier = json.loads(added.stdout)["id"]
-    candidates = end(ask(host, click))["candidates"]
-    assert any(words.encode() in path.read_bytes() for path in (click / ".xscore").iterdir() if path.is_file())
-    gone = run("memory", "delete", identifier, cwd=click, environ=environ(host))
-    assert gone.returncode == 0, gone.stderr
-    for path in (click / ".xscore").rglob("*"):
-        assert not path.is_file() or b"saffron" not in path.read_bytes(), path
-    assert count_rows(click, "judgment") == candidates - 1
-    again = end(ask(host, click))
-    assert (again["candidates"], again["judged"], again["unjudged"]) == (candidates - 1, 0, 0)
+    cached_there = json.loads(other_host.stdout or "{}").get("coverage", {}).get("cached", 0)
+    assert cached_there == 0, "another host, another judge"

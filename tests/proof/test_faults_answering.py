@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
 from tests.proof.faults_scene import (
-    DIALECTS,
+    ALWAYS,
+    EACH_DIALECT,
     Ended,
     answering,
     ask,
     by_turns,
-    harbours,
     host_of_dialect,
     settings_at,
     truth,
@@ -19,7 +18,6 @@ from tests.proof.faults_scene import (
 from tests.proof.faults_table import MEMORIES, PACKS
 from tests.servers import Fault
 
-ALWAYS = 10_000
 FAILS: dict[Fault, str] = {
     Fault.RATE_LIMITED: "asks to wait 900 s",
     Fault.QUOTA: "Add credit",
@@ -48,13 +46,6 @@ AS_OTHERS = (Fault.SPEND_LIMIT, Fault.PAYMENT, Fault.UNAVAILABLE, Fault.OVERLOAD
 """Treated like others of the table; proved by `make verify`."""
 
 PASSING = (Fault.SERVER_ERROR, Fault.UNAVAILABLE, Fault.OVERLOADED, Fault.RESET, Fault.HTML, Fault.RATE_LIMITED)
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-@pytest.fixture
-def root(make_repo: MakeRepo) -> Path:
-    """A repository of twelve memories, four packs."""
-    return harbours(make_repo)
 
 
 def has_kept_all(ended: Ended) -> None:

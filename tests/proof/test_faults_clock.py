@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.proof.faults_processes import begin, environment_at, models_of, run
-from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect, truth
+from tests.proof.faults_scene import EACH_DIALECT, harbours, host_of_dialect, truth
 from tests.waiting import count_rows, rows, wait_until
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
@@ -26,7 +26,6 @@ JUMPS = f"0,{DAY_S},-{DAY_S},3600,-7200,1,-1"
 FLAGS = ("--pack-size", "3", "--concurrency", "2", "--json")
 MEMORIES = 36
 IN_FLIGHT = 2 * 3
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @pytest.fixture

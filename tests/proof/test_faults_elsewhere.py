@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MakeRepo
 from tests.proof.faults_elsewhere import Elsewhere, Reply, object_of, page, redirect
 from tests.proof.faults_processes import environment_at, run
 from tests.proof.faults_scene import (
-    DIALECTS,
+    ALWAYS,
+    EACH_DIALECT,
     JUDGE,
     KEYS,
     OF_THE_REPOSITORY,
@@ -18,15 +18,12 @@ from tests.proof.faults_scene import (
     by_truth,
     by_turns,
     failure,
-    harbours,
     host_of_dialect,
     settings_at,
 )
 from tests.servers import Fault
 
-ALWAYS = 10_000
 KEY = "sk-harbour-0123456789-abcdefghij"
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 ELSEWHERE: dict[str, tuple[Reply, str]] = {
     "a web page": (page(200), "answered 200 with"),
     "a page that is not found": (page(404), "answered 404"),
@@ -38,12 +35,6 @@ ELSEWHERE: dict[str, tuple[Reply, str]] = {
     "nothing": (object_of(""), "answered 200 with"),
 }
 """What answers at the base URL, and the message about it."""
-
-
-@pytest.fixture
-def root(make_repo: MakeRepo) -> Path:
-    """A repository of twelve memories."""
-    return harbours(make_repo)
 
 
 @pytest.mark.parametrize(("dialect", "what"), by_turns(ELSEWHERE))

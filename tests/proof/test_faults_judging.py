@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.conftest import MakeRepo
 from tests.proof.faults_scene import (
-    DIALECTS,
+    ALWAYS,
+    EACH_DIALECT,
     TASK,
     THINKING,
     Ended,
@@ -15,7 +15,6 @@ from tests.proof.faults_scene import (
     attempts,
     by_truth,
     by_turns,
-    harbours,
     host_of_dialect,
     judging,
     pays_only_for,
@@ -25,15 +24,6 @@ from tests.proof.faults_scene import (
 from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
 from xscore.records.turn import Scope
-
-ALWAYS = 10_000
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-@pytest.fixture
-def root(make_repo: MakeRepo) -> Path:
-    """A repository of twelve memories, four packs."""
-    return harbours(make_repo)
 
 
 def test_no_fault_goes_without_a_row() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.proof.faults_processes import begin, environment_at, models_of
-from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, settings_at
+from tests.proof.faults_scene import EACH_DIALECT, ask, harbours, host_of_dialect, settings_at
 from tests.servers import LoopbackServer
 from tests.waiting import count_rows, wait_until
 from xscore.cli.interrupt import STOPPING
@@ -24,7 +24,6 @@ MEMORIES = 90
 FLAGS = ("--pack-size", str(PACK), "--concurrency", str(CONCURRENCY), "--json")
 TASK = "mend the tides"
 TURN = Turn(task=TASK)
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @pytest.fixture

@@ -7,18 +7,16 @@ from typing import Any
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, pays_only_for, settings_at
+from tests.proof.faults_scene import ALWAYS, EACH_DIALECT, ask, harbours, host_of_dialect, pays_only_for, settings_at
 from tests.servers import Fault, LoopbackServer
 
 pytestmark = pytest.mark.verify
 
-ALWAYS = 10_000
 PACKS = 72
 AFTER = 20
 """The number of requests before the storm."""
 LASTS_S = 1.2
 MOST = 1.3
-EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Real source trees from the package index: completely indexed, linked, in stable packs, and searched.
+"""Real source trees from the package index: completely indexed, linked, and searched.
 
 A released Python source archive and an npm package are downloaded by name and version into `.cache/artifacts`, checked
 by their hash, and unpacked for the run; nothing in them is executed. Without an index the tests are skipped. The
@@ -6,7 +6,6 @@ questions guard against a fall; how often the lexical judge is right is measured
 """
 
 import hashlib
-import random
 import shutil
 import subprocess
 import sys
@@ -20,14 +19,12 @@ from pathlib import Path, PurePosixPath
 import pytest
 from msgspec import Struct
 
-from tests.scorer.test_packs import EDITS, contents, edit
 from xscore.indexer import index_repository
 from xscore.platform.paths import find_root, native_name
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, IndexReport, Relation
 from xscore.records.turn import Turn
 from xscore.scorer.lexical import LexicalJudge
-from xscore.scorer.packs import PackProfile, Slot, assign_packs, throwaway_packs
 from xscore.settings import IndexSettings, SelectionSettings
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
@@ -190,22 +187,6 @@ def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
     known |= {f"f_{path}" for (path,) in connection.execute("SELECT path FROM file")}
     ends = {end for row in connection.execute("SELECT source, target FROM edge") for end in row}
     assert ends - known == set()
-
-
-def test_an_edit_changes_about_one_pack(tree: Tree) -> None:
-    """X28: 1,000 random inserts, deletes and rewrites change at most 1.1 packs each, and packs stay full."""
-    limits, rng = PackProfile(), random.Random(4)
-    pool = {candidate.id: candidate for candidate in tree.store.pool()}
-    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
-    shown, changed = contents(pool, slots), 0
-    for number in range(EDITS):
-        edit(pool, number, rng)
-        slots = assign_packs(pool.values(), slots, limits).slots
-        now = contents(pool, slots)
-        changed += sum(shown.get(pack) != members for pack, members in now.items())
-        shown = now
-    assert changed / EDITS <= 1.1
-    assert len(shown) <= 1.25 * len(throwaway_packs(pool.values(), limits))
 
 
 def test_a_question_about_the_code_keeps_few_and_the_right_one_first(tree: Tree) -> None:
