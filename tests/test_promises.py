@@ -7,6 +7,9 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 
+import aiohttp
+import pytest
+
 import xscore
 from xscore.platform import errors
 
@@ -82,6 +85,13 @@ def test_exceptions_are_caught_whole_only_at_the_edge() -> None:
         "xscore.extensions.lists.judging": 1,
         "xscore.indexer.grammars": 1,
     }
+
+
+async def test_nothing_but_loopback_can_be_reached() -> None:
+    """This suite's network guard also covers the providers' transport."""
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(AssertionError, match="tried to reach"):
+            await session.get("http://192.0.2.1/", timeout=aiohttp.ClientTimeout(total=2))
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:

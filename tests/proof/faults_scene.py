@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tests.conftest import MakeRepo
 from tests.servers import AnthropicServer, Fault, LoopbackServer, OpenAIServer
-from tests.servers.loopback import Tally
+from tests.servers.prefix_cache import Tally
 from tests.waiting import rows
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import XscoreError

@@ -9,22 +9,11 @@ import json
 from hashlib import blake2b
 from typing import Any
 
-from msgspec import Struct
-
-from tests.servers.prefix_cache import tokens
+from tests.servers.prefix_cache import Tally, tokens
 
 FLOORS = (("claude-haiku-4", 4_096), ("claude-opus-4-7", 2_048), ("claude-sonnet-4", 1_024), ("claude-", 512))
 """Start of the model's name -> minimum; enough of the vendor's table for tests."""
 TTL_S = {"5m": 300.0, "1h": 3_600.0}
-
-
-class Accounted(Struct, frozen=True):
-    """The tokens of one prompt."""
-
-    given: int
-    read: int
-    written: int
-    written_1h: int
 
 
 class MarkedPrefixes:
@@ -38,7 +27,7 @@ class MarkedPrefixes:
         """Let time pass for cached prefixes."""
         self._now_s += seconds
 
-    def account(self, body: dict[str, Any]) -> Accounted:
+    def account(self, body: dict[str, Any]) -> Tally:
         """Count this prompt, and remember its marks."""
         floor = next((floor for start, floor in FLOORS if str(body["model"]).startswith(start)), 1_024)
         prefix = json.dumps([body["model"], body.get("thinking"), body.get("output_config")], sort_keys=True)
@@ -57,7 +46,7 @@ class MarkedPrefixes:
                 longest_1h = size if mark == "1h" else longest_1h
             self._until[digest] = self._now_s + TTL_S[mark]
         written = max(0, longest - read)
-        return Accounted(tokens(prefix[head:]), read, written, written if longest_1h == longest else 0)
+        return Tally(tokens(prefix[head:]), read, written, written if longest_1h == longest else 0)
 
 
 def prompt_text(body: dict[str, Any]) -> str:

@@ -4,17 +4,17 @@ It wants `anthropic-version`, refuses sampling parameters and numeric bounds in 
 marked prefixes as the vendor does (`anthropic_cache`).
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from aiohttp import web
 
-from tests.servers import anthropic_streaming
-from tests.servers.anthropic_cache import Accounted, MarkedPrefixes, prompt_text
+from tests.servers.anthropic_cache import MarkedPrefixes, prompt_text
 from tests.servers.faults import Fault
 from tests.servers.judging import asked_ids
-from tests.servers.loopback import LoopbackServer, Tally
-from tests.servers.prefix_cache import tokens
+from tests.servers.loopback import BROKEN_STREAMS, LoopbackServer, pieces
+from tests.servers.prefix_cache import Tally, tokens
 
 SAMPLING = ("temperature", "top_p", "top_k")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength")
@@ -34,7 +34,11 @@ class AnthropicServer(LoopbackServer):
 
     base_path = ""
     completions_path = "/v1/messages"
-    models_path = "/v1/models"
+    rate_header = "anthropic-ratelimit-requests-limit"
+    error_in_200: ClassVar[dict[str, Any]] = {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "Overloaded"},
+    }
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]] = {
         Fault.RATE_LIMITED: (429, "This request would exceed your rate limit.", None),
         Fault.QUOTA: (402, "Your credit balance is too low.", None),
@@ -48,11 +52,9 @@ class AnthropicServer(LoopbackServer):
         Fault.TOO_LONG: (413, "Request exceeds the maximum size.", None),
     }
 
-    def __init__(self, *, refused_fields: tuple[str, ...] = (), **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.refused_fields = refused_fields
-        self.prefixes = MarkedPrefixes()
-        self._accounted = Accounted(0, 0, 0, 0)
+        self.prefixes: MarkedPrefixes = MarkedPrefixes()
 
     def prompt(self, body: dict[str, Any]) -> str:
         """Return the text of the user's messages."""
@@ -70,32 +72,20 @@ class AnthropicServer(LoopbackServer):
             error["details"] = {"error_code": code}
         return web.json_response({"type": "error", "error": error, "request_id": "req_loopback"}, status=status)
 
-    def problem_within(self) -> dict[str, Any]:
-        """Return the body of an `error` event."""
-        return {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """Refuse what the API refuses: no version, sampling parameters, numeric bounds in a schema, no output cap."""
         if "anthropic-version" not in request.headers:
             return self.problem(400, "anthropic-version: header is required", None)
-        for name in SAMPLING:
+        for name in (*SAMPLING, *self.refused_fields):
             if name in body:
                 return self.problem(400, f"{name}: Extra inputs are not permitted", None)
         if not isinstance(body.get("max_tokens"), int):
             return self.problem(400, "max_tokens: Field required", None)
-        for name in self.refused_fields:
-            if name in body:
-                return self.problem(400, f"{name}: Extra inputs are not permitted", None)
         schema = body.get("output_config", {}).get("format", {}).get("schema", {})
         bound = next((name for name in _keys(schema) if name in BOUNDS), None)
         if bound is not None:
             return self.problem(400, f"output_config.format.schema: property '{bound}' is not supported", None)
         return None
-
-    def account(self, body: dict[str, Any]) -> Tally:
-        """Count by the vendor's rules for marked prefixes."""
-        self._accounted = self.prefixes.account(body)
-        return Tally(self._accounted.given, self._accounted.read, self._accounted.written)
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
         """Return a message."""
@@ -106,24 +96,18 @@ class AnthropicServer(LoopbackServer):
             text, reason = content[: len(content) // 2], "max_tokens"
         elif tokens(content) > body["max_tokens"]:
             text, reason = content[: body["max_tokens"] * 4], "max_tokens"
-        given = (
-            {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}.get(fault, tally.given)
-            if fault
-            else tally.given
-        )
-        written_1h = self._accounted.written_1h
         usage = {
-            "input_tokens": max(0, given - tally.cached - tally.written),
+            "input_tokens": max(0, tally.given - tally.cached - tally.written),
             "cache_read_input_tokens": tally.cached,
             "cache_creation_input_tokens": tally.written,
             "cache_creation": {
-                "ephemeral_5m_input_tokens": tally.written - written_1h,
-                "ephemeral_1h_input_tokens": written_1h,
+                "ephemeral_5m_input_tokens": tally.written - tally.written_1h,
+                "ephemeral_1h_input_tokens": tally.written_1h,
             },
             "output_tokens": tokens(text),
             "output_tokens_details": {"thinking_tokens": 0},
         }
-        reply = {
+        return {
             "id": "msg_loopback",
             "type": "message",
             "role": "assistant",
@@ -133,21 +117,33 @@ class AnthropicServer(LoopbackServer):
             "stop_sequence": None,
             "usage": usage,
         }
-        if fault is Fault.NO_USAGE:
-            del reply["usage"]
-        return reply
 
-    def stated_limits(self) -> dict[str, str]:
-        """Return the vendor's header."""
-        return {"anthropic-ratelimit-requests-limit": str(self.rpm)} if self.rpm is not None else {}
+    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
+        """Return the events of a message, which begins with nothing written and one token counted."""
+        begun = reply | {"content": [], "stop_reason": None}
+        if "usage" in reply:
+            begun["usage"] = reply["usage"] | {"output_tokens": 1}
+        yield _event("message_start", {"message": begun})
+        yield _event("ping", {})
+        for index, block in enumerate(reply["content"]):
+            yield _event("content_block_start", {"index": index, "content_block": block | {"text": ""}})
+            for piece in pieces(block["text"], fault):
+                yield _event("content_block_delta", {"index": index, "delta": {"type": "text_delta", "text": piece}})
+            if fault not in BROKEN_STREAMS:
+                yield _event("content_block_stop", {"index": index})
+        if fault is Fault.ERROR_IN_STREAM:
+            yield _event("error", self.error_in_200)
+        if fault in BROKEN_STREAMS:
+            return
+        ended = {"delta": {"stop_reason": reply["stop_reason"], "stop_sequence": None}}
+        if "usage" in reply:
+            ended["usage"] = {"output_tokens": reply["usage"]["output_tokens"], "input_tokens": None}
+        yield _event("message_delta", ended)
+        yield _event("message_stop", {})
 
-    async def stream(
-        self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
-    ) -> web.StreamResponse:
-        """Stream it event by event."""
-        error = self.problem_within() if fault is Fault.ERROR_IN_STREAM else None
-        is_cut = error is not None or fault is Fault.CUT
-        return await anthropic_streaming.stream(request, reply, headers=self.rate_headers(), is_cut=is_cut, error=error)
+
+def _event(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps({'type': name} | data)}\n\n".encode()
 
 
 def _keys(schema: object) -> Iterator[str]:

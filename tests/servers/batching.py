@@ -77,7 +77,6 @@ class KeptBatch(Struct):
     """Code and line of the error in its input."""
     phase: Phase = Phase.WORKING
     looks: int = 0
-    cancelled_at_look: int = 0
     outcomes: list[Outcome] = field(default_factory=list)
 
     @property
@@ -92,8 +91,6 @@ class BatchBook:
     def __init__(self) -> None:
         self.looks_until_done = 2
         """Polls of a batch until it has ended."""
-        self.looks_until_cancelled = 1
-        """Polls after a cancellation until it takes effect."""
         self.expires_at_look: int | None = None
         """The poll at which a batch expires."""
         self.enqueued_tokens: int | None = None
@@ -151,8 +148,7 @@ class BatchBook:
         if batch.failure is not None:
             batch.phase = Phase.FAILED
         elif batch.phase is Phase.CANCELLING:
-            if batch.looks - batch.cancelled_at_look >= self.looks_until_cancelled:
-                self._end(batch, Phase.CANCELLED)
+            self._end(batch, Phase.CANCELLED)
         elif batch.looks == self.expires_at_look:
             self._end(batch, Phase.EXPIRED)
         else:
@@ -162,9 +158,9 @@ class BatchBook:
                 self._end(batch, Phase.COMPLETED)
 
     def cancel(self, batch: KeptBatch) -> None:
-        """Cancel a batch, effective after the next polls."""
+        """Cancel a batch, effective at the next poll."""
         if batch.phase is Phase.WORKING:
-            batch.phase, batch.cancelled_at_look = Phase.CANCELLING, batch.looks
+            batch.phase = Phase.CANCELLING
 
     async def _run(self, batch: KeptBatch, run: Run, upto: int) -> None:
         while batch.todo and batch.total - len(batch.todo) < upto:

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct
-
 from tests.servers.faults import Fault
-from tests.servers.loopback import Tally
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefix_cache import Tally
 from tests.servers.proxy import ForwardProxy
 
 VENDOR = "http://api.openai.com/v1"
@@ -20,24 +18,15 @@ VENDOR = "http://api.openai.com/v1"
 JUDGE, ANSWERER = "gpt-4.1", "gpt-4.1"
 
 
-class Tariff(Struct, frozen=True):
-    """Dollars per million tokens."""
-
-    given: Decimal
-    cached: Decimal
-    replied: Decimal
-
-
-GPT_4_1 = Tariff(Decimal("2.00"), Decimal("0.50"), Decimal("8.00"))
-"""The vendor's price list at the time of genai-prices 0.2.3."""
+GIVEN, CACHED, REPLIED = Decimal("2.00"), Decimal("0.50"), Decimal("8.00")
+"""Dollars per million tokens of gpt-4.1: the vendor's price list at the time of genai-prices 0.2.3."""
 
 
 class BillingServer(OpenAIServer):
     """Charges each reply that it makes, even one that never arrives."""
 
-    def __init__(self, *, tariff: Tariff = GPT_4_1, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.tariff = tariff
         self.charges: list[Decimal] = []
         """Dollars of each call, in the order of replies."""
 
@@ -51,8 +40,7 @@ class BillingServer(OpenAIServer):
         reply = super().envelope(body, content, tally, fault)
         usage = reply["usage"]
         given, cached = usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
-        tariff = self.tariff
-        dollars = (given - cached) * tariff.given + cached * tariff.cached + usage["completion_tokens"] * tariff.replied
+        dollars = (given - cached) * GIVEN + cached * CACHED + usage["completion_tokens"] * REPLIED
         self.charges.append(dollars / 1_000_000)
         return reply
 

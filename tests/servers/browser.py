@@ -5,7 +5,6 @@ says on its console and shows as a dialog is kept, so that a test can hold that 
 """
 
 import asyncio
-import base64
 import itertools
 import os
 import shutil
@@ -144,11 +143,6 @@ class Tab:
         text = {"Enter": "\r", " ": " "}.get(key, "")
         await self.send("Input.dispatchKeyEvent", type="keyDown", **code, **({"text": text} if text else {}))
         await self.send("Input.dispatchKeyEvent", type="keyUp", **code)
-
-    async def picture(self, path: Path, *, whole: bool = True) -> None:
-        """Save a screenshot as PNG; the whole page, or what fits the window."""
-        shot = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
     @property
     def asked_for(self) -> list[str]:

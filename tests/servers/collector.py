@@ -15,12 +15,11 @@ PROTOBUF = "application/x-protobuf"
 
 
 class Collector(Threaded):
-    """Serves `/v1/traces`. silent: it accepts requests and never answers. together: it waits until N have arrived."""
+    """Serves `/v1/traces`. silent: it accepts requests and never answers."""
 
-    def __init__(self, *, silent: bool = False, together: int = 0) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
         super().__init__()
         self.silent = silent
-        self.together = together
         self.bodies: list[bytes] = []
 
     @property
@@ -50,6 +49,4 @@ class Collector(Threaded):
         self.bodies.append(await request.read())
         if self.silent:
             await asyncio.sleep(3_600)
-        while len(self.bodies) < self.together:  # noqa: ASYNC110  a test's server may poll
-            await asyncio.sleep(0.005)
         return web.Response(body=ExportTraceServiceResponse().SerializeToString(), content_type=PROTOBUF)

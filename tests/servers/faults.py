@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from aiohttp import web
-from msgspec import Struct, field
+from msgspec import Struct
 
 
 class Fault(StrEnum):
@@ -75,15 +75,10 @@ class Planned(Struct):
     times: int
     when: Callable[[dict[str, Any]], bool] = lambda body: True
     retry_after_s: float | None = None
-    every: int = 1
-    seen: int = field(default=0)
 
     def strikes(self, body: dict[str, Any]) -> bool:
         """Whether it applies to this request; counts it."""
         if self.times <= 0 or not self.when(body):
-            return False
-        self.seen += 1
-        if self.seen % self.every:
             return False
         self.times -= 1
         return True
@@ -110,14 +105,14 @@ async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse 
     return None
 
 
-async def drip(request: web.Request, data: bytes, *, pause_s: float = 0.02) -> web.StreamResponse:
+async def drip(request: web.Request, data: bytes) -> web.StreamResponse:
     """Send a whole reply one byte at a time."""
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
     await response.prepare(request)
     with suppress(ConnectionResetError):  # the client gave up, as it should
         for at in range(len(data)):
             await response.write(data[at : at + 1])
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(0.02)
     return response
 
 

@@ -15,8 +15,9 @@ from aiohttp import web
 
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.faults import Fault
-from tests.servers.loopback import LoopbackServer, Tally
+from tests.servers.loopback import LoopbackServer
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefix_cache import Tally
 
 MIB = 1 << 20
 UNPACKED_BYTES = 1 << 30

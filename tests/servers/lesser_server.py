@@ -1,6 +1,6 @@
 """A server that claims compatibility and lacks it, as local servers often do.
 
-It may answer prose where a form of reply is asked for, tell no usage, cut a prompt in silence to its context, think at
+It may answer prose where a form of reply is asked for, cut a prompt in silence to its context, think at
 length, and tell at paths of its own what it has loaded.
 """
 
@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from tests.servers.faults import Fault
-from tests.servers.loopback import Tally
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefix_cache import Tally
 
 PROSE = "The first one looks rather relevant to me, the second one much less so."
 
@@ -25,9 +26,7 @@ class LesserServer(OpenAIServer):
         *,
         prose_under: tuple[str, ...] = (),
         num_ctx: int | None = None,
-        tells_usage: bool = True,
         thinks_tokens: int = 0,
-        tells_thinking: bool = True,
         entry: Mapping[str, Any] | None = None,
         told: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -36,9 +35,7 @@ class LesserServer(OpenAIServer):
         self.prose_under = prose_under
         """Reply formats that it ignores: `json_schema`, `json_object`, `text` for none."""
         self.num_ctx = num_ctx
-        self.tells_usage = tells_usage
         self.thinks_tokens = thinks_tokens
-        self.tells_thinking = tells_thinking
         self.entry = entry or {}
         """The extra fields of each entry in its model list."""
         self.told = told or {}
@@ -49,13 +46,10 @@ class LesserServer(OpenAIServer):
         if form_of(body) in self.prose_under:
             content = PROSE
         if self.num_ctx is not None:
-            tally = Tally(min(tally.given, self.num_ctx), tally.cached, tally.written)
-        reply = super().envelope(body, content, tally, None if fault is Fault.NO_USAGE else fault)
-        usage = reply["usage"]
-        usage["completion_tokens"] += self.thinks_tokens
-        usage["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens if self.tells_thinking else 0
-        if not self.tells_usage:
-            del reply["usage"]
+            tally = replace(tally, given=min(tally.given, self.num_ctx))
+        reply = super().envelope(body, content, tally, fault)
+        reply["usage"]["completion_tokens"] += self.thinks_tokens
+        reply["usage"]["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens
         return reply
 
     def listing(self) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """A loopback server of some dialect that judges without a model, counts, and misbehaves on demand.
 
-It really parses what it is sent, counts how often each memory was judged, and streams answers; what differs between
-dialects is left to its children: `with OpenAIServer() as server: … server.url`.
+It really parses what it is sent, counts how often each memory was judged, and streams answers in pieces of twelve
+characters; what differs between dialects is left to its children: `with OpenAIServer() as server: … server.url`.
 """
 
 import asyncio
@@ -9,26 +9,22 @@ import json
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.servers import faults, scoring
+from tests.servers.anthropic_cache import MarkedPrefixes
 from tests.servers.faults import Fault, Planned
 from tests.servers.judging import Counts, judged
+from tests.servers.prefix_cache import PrefixCache, Tally
 from tests.servers.threaded import Threaded, serve_app
 
 Answer = Callable[[str], str]
-
-
-class Tally(Struct, frozen=True):
-    """A prompt's tokens: all, served from the cache, and written to it."""
-
-    given: int
-    cached: int
-    written: int
+BROKEN_STREAMS = (Fault.CUT, Fault.ERROR_IN_STREAM)
+PIECE_CHARS = 12
 
 
 class LoopbackServer(Threaded):
@@ -37,8 +33,13 @@ class LoopbackServer(Threaded):
     base_path: ClassVar[str]
     """The end of the base URL."""
     completions_path: ClassVar[str]
-    models_path: ClassVar[str]
+    models_path: ClassVar[str] = "/v1/models"
+    rate_header: ClassVar[str]
+    """The header with the limit of requests a minute."""
+    error_in_200: ClassVar[dict[str, Any]]
+    """An error that comes with a success, or in the middle of a stream."""
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]]
+    prefixes: PrefixCache | MarkedPrefixes
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class LoopbackServer(Threaded):
         rpm: int | None = None,
         api_key: str | None = None,
         models: tuple[str, ...] = (),
+        refused_fields: tuple[str, ...] = (),
         reasons_from: int = 30,
         headers: dict[str, str] | None = None,
         keep_bodies: bool = True,
@@ -61,6 +63,7 @@ class LoopbackServer(Threaded):
         self.rpm = rpm
         self.api_key = api_key
         self.models = models
+        self.refused_fields = refused_fields
         self.reasons_from = reasons_from
         self.headers = headers or {}
         self.keep_bodies = keep_bodies
@@ -81,10 +84,9 @@ class LoopbackServer(Threaded):
         times: int = 1,
         when: Callable[[dict[str, Any]], bool] = lambda body: True,
         retry_after_s: float | None = None,
-        every: int = 1,
     ) -> None:
-        """Queue a fault for the next `times` requests that match `when` (of these, each `every`-th)."""
-        self._planned.append(Planned(fault, times, when, retry_after_s, every))
+        """Queue a fault for the next `times` requests that match `when`."""
+        self._planned.append(Planned(fault, times, when, retry_after_s))
 
     def reset(self) -> None:
         """Reset counts and planned faults; the prefix cache stays warm."""
@@ -103,30 +105,20 @@ class LoopbackServer(Threaded):
         """Return an error in the dialect's form."""
         raise NotImplementedError
 
-    def problem_within(self) -> dict[str, Any]:
-        """Return the body of an error sent with a 200."""
-        raise NotImplementedError
-
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """Refuse what hosts of this dialect refuse."""
         raise NotImplementedError
 
     def account(self, body: dict[str, Any]) -> Tally:
         """Count a prompt's tokens as the vendor does; remember its prefixes."""
-        raise NotImplementedError
+        return self.prefixes.account(body)
 
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
         """Return the whole reply around this content."""
         raise NotImplementedError
 
-    def stated_limits(self) -> dict[str, str]:
-        """Return the headers with the limits."""
-        raise NotImplementedError
-
-    async def stream(
-        self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
-    ) -> web.StreamResponse:
-        """Send a finished reply as the dialect streams it."""
+    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
+        """Return a finished reply as the dialect streams it; a broken stream ends halfway, without a finish."""
         raise NotImplementedError
 
     def add_routes(self, app: web.Application) -> None:
@@ -144,8 +136,8 @@ class LoopbackServer(Threaded):
         return response.status, reply
 
     def rate_headers(self) -> dict[str, str]:
-        """Return the limits and the test's own headers."""
-        return self.stated_limits() | self.headers
+        """Return the stated limit and the test's own headers."""
+        return ({} if self.rpm is None else {self.rate_header: str(self.rpm)}) | self.headers
 
     async def serve(self) -> None:
         """Serve the dialect's paths."""
@@ -217,9 +209,14 @@ class LoopbackServer(Threaded):
         counts.prompt_tokens += tally.given
         counts.cached_tokens += tally.cached
         counts.written_tokens += tally.written
+        stated = {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}
+        if fault in stated:
+            tally = replace(tally, given=stated[fault])
         reply = self.envelope(body, content, tally, fault)
+        if fault is Fault.NO_USAGE:
+            reply.pop("usage", None)
         if body.get("stream"):
-            return await self.stream(request, body, reply, fault)
+            return await self._streamed(request, self.events(body, reply, fault))
         data = json.dumps(reply).encode()
         if fault is Fault.DRIP:
             return await faults.drip(request, data)
@@ -228,6 +225,13 @@ class LoopbackServer(Threaded):
         if ids:
             counts.count_judged(self.prompt(body))
         return web.Response(body=data, content_type="application/json", headers=self.rate_headers())
+
+    async def _streamed(self, request: web.Request, events: Iterator[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **self.rate_headers()})
+        await response.prepare(request)
+        for event in events:
+            await response.write(event)
+        return response
 
     async def _faulty(self, planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         """Answer with the fault; None: the fault is in the reply's content, which is made as usual."""
@@ -241,7 +245,7 @@ class LoopbackServer(Threaded):
             echoed = f"cannot take {_bearer(request)}: {json.dumps(body['messages'])}" + "x" * 5_000
             return self.problem(400, echoed, None)
         if fault is Fault.ERROR_IN_200 or (fault is Fault.ERROR_IN_STREAM and not body.get("stream")):
-            return web.json_response(self.problem_within())
+            return web.json_response(self.error_in_200)
         return await faults.broken_wire(fault, request)
 
     def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -263,6 +267,12 @@ class LoopbackServer(Threaded):
 
     def _key_fits(self, request: web.Request) -> bool:
         return self.api_key is None or _bearer(request) == self.api_key
+
+
+def pieces(text: str, fault: Fault | None) -> list[str]:
+    """Cut a text as a stream does; of a broken one only the first half is sent."""
+    cut = [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+    return cut[: len(cut) // 2] if fault in BROKEN_STREAMS else cut
 
 
 def _bearer(request: web.Request) -> str:

@@ -5,16 +5,15 @@ fields on demand, as servers that call themselves compatible do.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from aiohttp import web
 
-from tests.servers import streaming
 from tests.servers.faults import Fault
 from tests.servers.judging import asked_ids
-from tests.servers.loopback import LoopbackServer, Tally
-from tests.servers.prefix_cache import PrefixCache, prompt_text, tokens
+from tests.servers.loopback import BROKEN_STREAMS, LoopbackServer, pieces
+from tests.servers.prefix_cache import PrefixCache, Tally, prompt_text, tokens
 
 
 class OpenAIServer(LoopbackServer):
@@ -22,7 +21,9 @@ class OpenAIServer(LoopbackServer):
 
     base_path = "/v1"
     completions_path = "/v1/chat/completions"
-    models_path = "/v1/models"
+    rate_header = "x-ratelimit-limit-requests"
+    error_in_200: ClassVar[dict[str, Any]] = {"error": {"code": 429, "message": "Provider returned error"}}
+    """As OpenRouter puts it."""
     status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]] = {
         Fault.RATE_LIMITED: (429, "Rate limit reached.", "rate_limit_exceeded"),
         Fault.QUOTA: (429, "You exceeded your current quota.", "insufficient_quota"),
@@ -37,13 +38,10 @@ class OpenAIServer(LoopbackServer):
         Fault.MODERATED: (400, "The prompt was declined.", "content_policy_violation"),
     }
 
-    def __init__(
-        self, *, refused_fields: tuple[str, ...] = (), errors_in_a_list: bool = False, **settings: Any
-    ) -> None:
+    def __init__(self, *, errors_in_a_list: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
         self.errors_in_a_list = errors_in_a_list
         """As Google's endpoint answers them."""
-        self.refused_fields = refused_fields
         self.output_tokens: Callable[[int], object] = lambda counted: counted
         """What the usage says of this many tokens."""
         self.prefixes = PrefixCache()
@@ -62,10 +60,6 @@ class OpenAIServer(LoopbackServer):
         error = {"message": message, "type": "invalid_request_error", "code": code, "param": param}
         return web.json_response([{"error": error}] if self.errors_in_a_list else {"error": error}, status=status)
 
-    def problem_within(self) -> dict[str, Any]:
-        """Return what OpenRouter puts into a 200."""
-        return {"error": {"code": 429, "message": "Provider returned error"}}
-
     def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         """Refuse the test's fields."""
         for name in self.refused_fields:
@@ -73,10 +67,6 @@ class OpenAIServer(LoopbackServer):
             if name in body or name == form or f'"{name}"' in json.dumps(body["messages"][-1]["content"]):
                 return self.problem(400, f"Unknown parameter: {name}", None, param=name)
         return None
-
-    def account(self, body: dict[str, Any]) -> Tally:
-        """Count by the vendor's rules for prefixes."""
-        return Tally(*self.prefixes.account(body))
 
     def count(self, text: str) -> int:
         """Count the tokens of a reply."""
@@ -94,15 +84,14 @@ class OpenAIServer(LoopbackServer):
         elif cap is not None and self.count(content) > cap:
             message["content"], finish = content[: cap * 4], "length"
         output = self.count(message["content"] or "")
-        counted = {Fault.CUT_PROMPT: tally.given // 10, Fault.VAST_USAGE: 10**12}
         usage = {
-            "prompt_tokens": counted.get(fault, tally.given) if fault else tally.given,
+            "prompt_tokens": tally.given,
             "completion_tokens": self.output_tokens(output),
             "prompt_tokens_details": {"cached_tokens": tally.cached, "cache_write_tokens": tally.written},
             "completion_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": tally.given + output,
         }
-        reply = {
+        return {
             "id": "chatcmpl-loopback",
             "object": "chat.completion",
             "created": 1,
@@ -110,19 +99,24 @@ class OpenAIServer(LoopbackServer):
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
             "usage": usage,
         }
-        if fault is Fault.NO_USAGE:
-            del reply["usage"]
-        return reply
 
-    def stated_limits(self) -> dict[str, str]:
-        """Return the vendor's header."""
-        return {"x-ratelimit-limit-requests": str(self.rpm)} if self.rpm is not None else {}
+    def events(self, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None) -> Iterator[bytes]:
+        """Return the chunks of a chat completion."""
+        frame = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
+        choice = reply["choices"][0]
+        said, refusal = choice["message"]["content"] or "", choice["message"]["refusal"]
+        deltas = [{"refusal": refusal}] if refusal else [{"content": piece} for piece in pieces(said, fault)]
+        for delta in deltas:
+            yield _chunk(frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        if fault is Fault.ERROR_IN_STREAM:
+            yield _chunk(frame | self.error_in_200)
+        if fault in BROKEN_STREAMS:
+            return
+        yield _chunk(frame | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+        if body.get("stream_options", {}).get("include_usage") and "usage" in reply:
+            yield _chunk(frame | {"choices": [], "usage": reply["usage"]})
+        yield b"data: [DONE]\n\n"
 
-    async def stream(
-        self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
-    ) -> web.StreamResponse:
-        """Stream it in pieces of twelve characters."""
-        broken = {Fault.CUT: None, Fault.ERROR_IN_STREAM: self.problem_within()}
-        halfway = broken.get(fault) if fault else None
-        is_cut = fault in broken
-        return await streaming.stream(request, body, reply, headers=self.rate_headers(), is_cut=is_cut, error=halfway)
+
+def _chunk(data: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(data).encode() + b"\n\n"

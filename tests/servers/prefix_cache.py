@@ -9,20 +9,26 @@ import re
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import Struct
+
 FLOOR_TOKENS = 1_024
 STEP_TOKENS = 128
 CHARS_PER_TOKEN = 4
 _MARKED_MODEL = re.compile(r"gpt-(5\.[6-9]|[6-9])")
 
 
+class Tally(Struct, frozen=True):
+    """A prompt's tokens: all, served from the cache, written to it, and of those for an hour."""
+
+    given: int
+    cached: int = 0
+    written: int = 0
+    written_1h: int = 0
+
+
 def tokens(text: str) -> int:
     """Count tokens as this server does."""
     return -(-len(text) // CHARS_PER_TOKEN)
-
-
-def takes_breakpoints(model: str) -> bool:
-    """Whether this model's host caches only up to marks."""
-    return bool(_MARKED_MODEL.search(model))
 
 
 class PrefixCache:
@@ -31,20 +37,14 @@ class PrefixCache:
     def __init__(self) -> None:
         self._seen: dict[str, set[bytes]] = {}
 
-    def account(self, body: dict[str, Any]) -> tuple[int, int, int]:
-        """Return prompt tokens, those served from cache, and those written to it; remember this prompt."""
+    def account(self, body: dict[str, Any]) -> Tally:
+        """Count this prompt, and remember it."""
         pieces = _pieces(body)
         prompt = "".join(text for text, _ in pieces)
         seen = self._seen.setdefault(str(body.get("prompt_cache_key", "")), set())
-        if takes_breakpoints(str(body.get("model", ""))):
-            cached, written = self._at_breakpoints(seen, pieces, body)
-        else:
-            cached, written = self._in_steps(seen, prompt), 0
-        return tokens(prompt), cached, written
-
-    def clear(self) -> None:
-        """Forget everything, as the host does after some idle minutes."""
-        self._seen.clear()
+        if _MARKED_MODEL.search(str(body.get("model", ""))):
+            return Tally(tokens(prompt), *self._at_breakpoints(seen, pieces, body))
+        return Tally(tokens(prompt), self._in_steps(seen, prompt))
 
     def _in_steps(self, seen: set[bytes], prompt: str) -> int:
         cached = 0

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tests.servers.billing import BillingServer
-from tests.servers.loopback import Tally
+from tests.servers.prefix_cache import Tally
 
 Count = Callable[[str], int]
 MESSAGE_TOKENS = 5
@@ -50,4 +50,4 @@ class TokenizingServer(BillingServer):
             content = message.get("content") or ""
             parts = [content] if isinstance(content, str) else [part["text"] for part in content]
             given += MESSAGE_TOKENS + sum(map(self._count, parts))
-        return Tally(given, 0, 0)
+        return Tally(given)
