@@ -84,6 +84,10 @@ REACHED_ANEW: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         HEIR | {"pkg/base.py": ROOTS + "class Base(One):\n    pass\n"},
         {"pkg/base.py": ROOTS + "class Base(Two):\n    pass\n"},
     ),
+    "a file's first base comes": (
+        HEIR | {"pkg/base.py": ROOTS + "class Base:\n    pass\n"},
+        {"pkg/base.py": ROOTS + "class Base(Two):\n    pass\n"},
+    ),
     "a value comes": (VALUES, {"pkg/conf.py": "mode = 1\n\n\ndef load():\n    return 1\n\n\nLIMIT = console = 2\n"}),
     "a value goes": (VALUES, {"pkg/conf.py": "def LIMIT():\n    return 1\n"}),
     "a value's file comes": (

@@ -28,10 +28,6 @@ class EncodedFile(Struct, frozen=True, kw_only=True, array_like=True):
     """Rows of table `memory` (`written_rows.ROW_COLUMNS`), each id once; what they say is in the body."""
     body: bytes
     """Attributes, cards and texts (`file_bodies`)."""
-    imports: tuple[tuple[str, str], ...] = ()
-    """Name and hint of what the file imports."""
-    defines: dict[str, tuple[str, ...]] = {}
-    """Names of the values that each block of module-level code defines, by its id."""
     mentions: bytes
     """`FileMentions`, compressed."""
     names: list[int]
@@ -111,8 +107,6 @@ def encode_file(
         stamp=stamp,
         rows=[row for row, _ in parts],
         body=encode_bodies({row[_ID]: body for row, body in parts}),
-        imports=found.imports,
-        defines=defines,
         mentions=compress(msgpack.encode(found)),
         names=found.names(stamp.path),
         secrets_redacted=secrets_redacted,

@@ -113,17 +113,15 @@ class _Replacing(Struct):
     def changed_mentions(self, file: EncodedFile) -> set[str]:
         """Return the names through which others may reach something else than before: imports, and heirs of bases."""
         before = link_rows.file_mentions(self.connection, file.stamp.path)
-        changed = set(before.imports) ^ set(file.imports)
+        after = decode_mentions(file.mentions)
+        changed = set(before.imports) ^ set(after.imports)
         self.due.everything |= _names_module(changed)
         names = {word for name, hint in changed for word in (name, hint.partition("#")[2]) if word}
-        names |= {name for _, name in _defined(before.defines) ^ _defined(file.defines)}
+        names |= {name for _, name in _defined(before.defines) ^ _defined(after.defines)}
         if "*" in names:
             names |= file_names(file.stamp.path)
-        if before.bases or before.imports or before.uses:
-            bases = decode_mentions(file.mentions).bases
-            heirs = {id_ for id_ in {*before.bases, *bases} if before.bases.get(id_) != bases.get(id_)}
-            names |= {last_name(row[_ENTITY]) for row in file.rows if row[_ID] in heirs}
-        return names
+        heirs = {id_ for id_ in {*before.bases, *after.bases} if before.bases.get(id_) != after.bases.get(id_)}
+        return names | {last_name(row[_ENTITY]) for row in file.rows if row[_ID] in heirs}
 
     def remove_file(self, path: str) -> None:
         """Delete everything of a file."""
