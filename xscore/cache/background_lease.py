@@ -78,13 +78,12 @@ class BackgroundLease:
     def take(self) -> bool:
         """Become the background process; return False if a living one has the lease. Raises StoreError."""
         with self._lock, database.transaction(self._connection) as connection:
-            now = self._clock()
-            before = _read_holder(connection)
-            mark = _mark_of(connection, before.runner)
-            if before.runner != self._lease.id and mark is not None and mark.lives(here=process_place(), now=now):
-                return False
-            if mark is not None and before.runner != self._lease.id:
-                self._lease.release(connection, before.runner)
+            before = _read_holder(connection).runner
+            mark = _mark_of(connection, before) if before != self._lease.id else None
+            if mark is not None:
+                if mark.lives(here=process_place(), now=self._clock()):
+                    return False
+                self._lease.release(connection, before)
             self._lease.renew(connection)
             _write_holder(connection, self._holder)
             return True

@@ -16,7 +16,7 @@ from xscore.indexer.grammars import without_grammar
 from xscore.indexer.links import NameIndex
 from xscore.indexer.memories import ParseJob, parse_file
 from xscore.platform.database import lock_wait_until, transaction
-from xscore.platform.files import FileRefused, read_file_under, settled_ns
+from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.records.memory import Excluded, FileStamp
 from xscore.store import index_rows, link_rows
@@ -77,8 +77,7 @@ def parse_changed(run: "IndexRun") -> None:
 
 def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterator[ParseJob]:
     """Yield the files to parse, opened one at a time."""
-    top = os.open(run.root.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_folder(run.root.path) as top:
         for path, name, info in changed:
             if run.is_late:
                 return
@@ -87,8 +86,6 @@ def files_to_parse(run: "IndexRun", changed: Sequence["ChangedFile"]) -> Iterato
                 stamp, text = read
                 rules = (run.settings.window_lines, run.now, run.allow_pii, run.languages)
                 yield ParseJob(stamp, text, info.st_mtime_ns, *rules)
-    finally:
-        os.close(top)
 
 
 def _read(run: "IndexRun", top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from xscore.platform.errors import StoreError
-from xscore.platform.files import FileRefused, read_file_under, settled_ns
+from xscore.platform.files import FileRefused, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import content_hash, file_digest
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
@@ -104,8 +104,7 @@ def _settle_files(run: "IndexRun") -> int:
 
 def _same_files(run: "IndexRun", theirs: Iterable[FileStamp]) -> Iterator[FileStamp]:
     """Yield the stamp of each file whose bytes here are those that were indexed there, until it is too late."""
-    top = os.open(run.root.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_folder(run.root.path) as top:
         for stamp in theirs:
             if run.is_late:
                 return
@@ -120,8 +119,6 @@ def _same_files(run: "IndexRun", theirs: Iterable[FileStamp]) -> Iterator[FileSt
             if file_digest(data) == stamp.file_hash:
                 settled = settled_ns(info, now=run.now)
                 yield FileStamp(stamp.path, len(data), settled, stamp.file_hash, stamp.language)
-    finally:
-        os.close(top)
 
 
 def _files_with_damage(connection: sqlite3.Connection) -> set[str]:

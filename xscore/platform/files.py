@@ -7,6 +7,8 @@ decided elsewhere. Trade-off: one system call per folder, a few microseconds per
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xscore.platform.errors import UsageError
@@ -23,6 +25,16 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CL
 
 class FileRefused(Exception):  # not an XscoreError: each caller decides what a refusal means
     """The file was not read; the argument is the reason."""
+
+
+@contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """Hold a folder open for `read_file_under`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def read_file_under(top: int, name: str, *, max_bytes: int) -> bytes:

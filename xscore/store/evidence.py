@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, changed_ns, read_file_under, settled_ns
+from xscore.platform.files import FileRefused, changed_ns, opened_folder, read_file_under, settled_ns
 from xscore.platform.hashing import file_digest
 from xscore.platform.paths import STORE_DIR, RepositoryRoot, native_name, portable_name
 from xscore.records.memory import Citation, MemoryStatus
@@ -118,8 +118,7 @@ def parse_citation(
         elif re.fullmatch(".+::.+", cited):
             given, _, entity = cited.partition("::")
     path = _checked_path(root, given, base)
-    data = _read(root, path)
-    text = FileLines(data)
+    data, text = _read(root, path)
     if entity:
         span = _entity_span(connection, path, entity, file_digest(data))
     if span != WHOLE_FILE and not 1 <= span[0] <= span[1] <= len(text.lines):
@@ -183,17 +182,14 @@ def _inside(name: str, root: RepositoryRoot) -> str:
     return ""
 
 
-def _read(root: RepositoryRoot, path: str) -> bytes:
-    top = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY)
+def _read(root: RepositoryRoot, path: str) -> tuple[bytes, FileLines]:
     try:
-        data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
-        FileLines(data)
+        with opened_folder(root.path) as top:
+            data = read_file_under(top, native_name(path), max_bytes=MAX_CITED_BYTES)
+        return data, FileLines(data)
     except (FileRefused, OSError, ValueError) as error:
         reason = _REFUSED.get(str(error)) or _REFUSED.get(type(error).__name__, "is a link, or lies behind one")
         raise UsageError(f"{path} cannot be cited: it {reason}", hint=_FORMS_HINT) from error
-    finally:
-        os.close(top)
-    return data
 
 
 Stamp = tuple[int, int]
@@ -301,8 +297,7 @@ def _look(
     root: RepositoryRoot, paths: Iterable[str], *, now: float
 ) -> Iterator[tuple[str, tuple[FileLines | None, Stamp]]]:
     """Yield the cited files as they are now; lines are None if there is no such text file."""
-    top = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_folder(root.path) as top:
         for path in paths:
             name = native_name(path)
             try:
@@ -316,8 +311,6 @@ def _look(
                 yield path, (None, _GONE)
             else:
                 yield path, (text, (info.st_size, settled_ns(info, now=now)))
-    finally:
-        os.close(top)
 
 
 def _ids(connection: sqlite3.Connection, query: str) -> list[str]:

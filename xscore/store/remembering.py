@@ -20,6 +20,7 @@ from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import UsageError
 from xscore.platform.git import git_user
 from xscore.platform.hashing import integer_id
+from xscore.platform.text import encodable_text
 from xscore.records.memory import (
     NOTHING_STATED,
     Citation,
@@ -399,4 +400,4 @@ def first_line_title(words: str) -> str:
 
 def normalise_text(text: str) -> str:
     """Return the stripped text, with `?` for lone surrogates."""
-    return text.strip().encode("utf-8", "replace").decode("utf-8")
+    return encodable_text(text.strip())

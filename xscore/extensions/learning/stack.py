@@ -7,7 +7,6 @@ count, and of several for one topic only one.
 """
 
 import json
-import os
 import re
 import sqlite3
 import tomllib
@@ -22,7 +21,7 @@ from msgspec.structs import replace
 from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded
 from xscore.pipeline.contradictions import topic_of_key
 from xscore.platform.errors import UsageError
-from xscore.platform.files import FileRefused, read_file_under
+from xscore.platform.files import FileRefused, opened_folder, read_file_under
 from xscore.platform.hashing import integer_id
 from xscore.platform.paths import native_name
 from xscore.platform.text import counted
@@ -157,8 +156,7 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
     listed = store.connection.execute("SELECT path FROM file WHERE excluded = ''").fetchall()
     manifests = [path for (path,) in listed if _MANIFEST.match(path) and not _NOT_OURS.search(path)]
     named, own = dict[str, Citation](), set[str]()
-    top = os.open(store.root.path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_folder(store.root.path) as top:
         for path in sorted(manifests, key=lambda path: (path.count("/"), path))[:MAX_MANIFESTS]:
             try:
                 text = read_file_under(top, native_name(path), max_bytes=MAX_MANIFEST_BYTES).decode("utf-8")
@@ -169,8 +167,6 @@ def _named_in_manifests(store: Store) -> tuple[dict[str, Citation], set[str]]:
                     named[package] = parse_citation(store.root, f"{path}:{line}" if line else path)
             except (FileRefused, OSError, ValueError, RecursionError, UsageError):
                 continue  # a manifest that cannot be read shows nothing
-    finally:
-        os.close(top)
     return named, own
 
 
