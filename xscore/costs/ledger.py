@@ -7,7 +7,7 @@ stores what the call would have cost in other ways, at that day's prices.
 """
 
 import sqlite3
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from operator import attrgetter
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreError
-from xscore.records.calls import CallRecord, Stage, Usage
+from xscore.records.calls import CallRecord, Stage
 from xscore.records.receipt import StageUsage
 from xscore.store.call_rows import (
     TOKEN_COLUMNS,
@@ -181,60 +181,43 @@ LATEST_CALLS = 64
 SLOW_CALL_SHARE = 0.9
 
 
-class _StageTotals(Struct):
-    calls: int = 0
-    attempts: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: Decimal | None = Decimal(0)
-    estimated: bool = False
-    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST_CALLS))
-    """Seconds of the latest answered calls."""
-
-    def add(self, call: CallRecord) -> None:
-        self.attempts += 1
-        if call.outcome == "ok":
-            self.calls += 1
-            self.took_s.append(call.duration_s)
-        self.usage += call.usage
-        if self.cost_usd is not None:
-            self.cost_usd = None if call.cost_usd is None else self.cost_usd + call.cost_usd
-        self.estimated = self.estimated or call.estimated
-
-
 class UsageTotals(Struct):
     """Adds up call records and passes each on to the ledger."""
 
     record: Callable[[CallRecord], None]
-    stages: dict[Stage, _StageTotals] = field(default_factory=dict)
+    stages: dict[Stage, StageUsage] = field(default_factory=dict)
     failures: set[str] = field(default_factory=set)
     """Kinds of the errors that attempts ended with."""
     usual_judging_s: float = 0.0
     """The recent duration of a judging call; 0 if unknown."""
+    _took_s: defaultdict[Stage, deque[float]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=LATEST_CALLS))
+    )
+    """Seconds of the latest answered calls."""
 
     def add(self, call: CallRecord) -> None:
         """Record one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
         self.record(call)
-        if call.outcome != "ok":
+        is_answered = call.outcome == _OK
+        if is_answered:
+            self._took_s[call.stage].append(call.duration_s)
+        else:
             self.failures.add(call.outcome)
-        self.stages.setdefault(call.stage, _StageTotals()).add(call)
+        one = StageUsage(
+            calls=int(is_answered), attempts=1, usage=call.usage, cost_usd=call.cost_usd, estimated=call.estimated
+        )
+        self.stages[call.stage] = self.spent(call.stage) + one
 
     def spent(self, stage: Stage) -> StageUsage:
         """Return the sum of one stage."""
-        found = self.stages.get(stage, _StageTotals())
-        return StageUsage(
-            calls=found.calls,
-            attempts=found.attempts,
-            usage=found.usage,
-            cost_usd=found.cost_usd,
-            estimated=found.estimated,
-        )
+        return self.stages.get(stage, StageUsage())
 
     def whole(self) -> StageUsage:
         """Return the sum of all stages."""
-        return sum(map(self.spent, self.stages), StageUsage())
+        return sum(self.stages.values(), StageUsage())
 
     def call_s(self, stage: Stage) -> float:
         """Return the 90th percentile of the latest calls' seconds, or the usual value before any; 0 if unknown."""
-        latest = sorted(self.stages[stage].took_s) if stage in self.stages else []
+        latest = sorted(self._took_s[stage])
         usual_s = self.usual_judging_s if stage is Stage.JUDGE else 0.0
         return latest[int(SLOW_CALL_SHARE * (len(latest) - 1))] if latest else usual_s

@@ -218,7 +218,8 @@ class _StoreBackend(Struct):
             raise
         if not got:
             assert tightest is not None
-            raise _budget_exhausted(usd, tightest, reservation)
+            whole = replace(tightest, left_usd=tightest.left_usd + reservation.available)
+            raise spending.budget_exhausted(usd, whole, day=reservation.day)
         reservation.held += got
         reservation.reserve_ahead = got - missing
         return True
@@ -259,9 +260,3 @@ class _StoreBackend(Struct):
 def _reduce(connection: Connection, reservation: Reservation, usd: Decimal) -> None:
     if not spending.reduce_reservation(connection, reservation.name, usd):
         reservation.is_lost = True
-
-
-def _budget_exhausted(usd: Decimal, cap: CapLeft, reservation: Reservation) -> BudgetExhausted:
-    from xscore.costs.caps import budget_exhausted  # only refusals need it
-
-    return budget_exhausted(usd, replace(cap, left_usd=cap.left_usd + reservation.available), day=reservation.day)
