@@ -6,23 +6,18 @@ saturation of the text. The weights were tuned on commits of 13 repositories and
 distinct term of a memory.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from xscore.records.memory import Candidate, Kind
 from xscore.store.term_vectors import EVERYDAY, FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+Floats = NDArray[np.float64]
 
 SATURATION = 1.2
 """BM25's k1."""
@@ -63,6 +58,17 @@ class WeighedTerm(Struct, frozen=True):
     weight: float
 
 
+class TermHits(Struct, frozen=True):
+    """Which candidate has which term of the task: parallel arrays, one entry per pair."""
+
+    row: NDArray[np.intp]
+    term: NDArray[np.intp]
+    frequency: Floats
+    fields: NDArray[np.uint8]
+    lengths: Floats
+    """Terms in each candidate, repeats included; by row."""
+
+
 class LexicalEvidence(Struct, frozen=True):
     """Evidence of the pool for one task. Rows are candidates in the given order."""
 
@@ -77,23 +83,10 @@ class LexicalEvidence(Struct, frozen=True):
     hits: TermHits
 
 
-class TermHits(Struct, frozen=True):
-    """Which candidate has which term of the task: parallel arrays, one entry per pair."""
-
-    row: NDArray[np.intp]
-    term: NDArray[np.intp]
-    frequency: Floats
-    fields: NDArray[np.uint8]
-    lengths: Floats
-    """Terms in each candidate, repeats included; by row."""
-
-
 def weigh_candidates(
     candidates: Sequence[Candidate], vectors: Mapping[str, bytes], terms: Sequence[WeighedTerm]
 ) -> LexicalEvidence:
     """Return the evidence of every candidate. A candidate without a vector has none."""
-    import numpy as np
-
     hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
     pool = len(candidates) + IMAGINED
     joined = np.array([weighed.term.joined for weighed in terms], dtype=bool)
@@ -113,8 +106,6 @@ def weigh_candidates(
 
 
 def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
-    import numpy as np
-
     blobs = [vectors.get(candidate.id, b"") for candidate in candidates]
     sizes = np.fromiter(map(len, blobs), dtype=np.intp, count=len(blobs)) // TERM_ENTRY.size
     entries = np.frombuffer(b"".join(blobs), dtype=[("hash", "<u4"), ("frequency", "u1"), ("fields", "u1")])
@@ -139,8 +130,6 @@ def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes:
 
 
 def _amounts(hits: TermHits, idf: Floats, *, words: int) -> Floats:
-    import numpy as np
-
     short = 1 / max(4, words)
     mean = hits.lengths.mean() if hits.lengths.any() else 1.0
     length = LENGTH_WEIGHT + LENGTH_SHORT * short
@@ -154,8 +143,6 @@ def _amounts(hits: TermHits, idf: Floats, *, words: int) -> Floats:
 
 def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Floats:
     """Return, for each candidate, the idf of the terms that some memory of its file has."""
-    import numpy as np
-
     numbers: dict[str, int] = {}
     file = np.array([numbers.setdefault(candidate.path, len(numbers)) for candidate in candidates], dtype=np.intp)
     pairs = np.unique(file[hits.row] * len(idf) + hits.term)
@@ -166,8 +153,6 @@ def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Fl
 
 
 def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
-    import numpy as np
-
     words = _summed(hits.row, shares[hits.term], pool)
     enough = max(1, min(ENOUGH_WORDS, int((shares == 1).sum())))
     breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
@@ -175,8 +160,6 @@ def _breadth(hits: TermHits, shares: Floats, pool: int) -> Floats:
 
 
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
-    import numpy as np
-
     asked = {weighed.term.word for weighed in terms}
     worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
     if CODE.isdisjoint(candidate.kind for candidate in candidates):
@@ -185,7 +168,5 @@ def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> F
 
 
 def _summed(place: NDArray[np.intp], weights: NDArray[Any], size: int) -> Floats:
-    import numpy as np
-
     summed: Floats = np.bincount(place, weights=weights, minlength=size).astype(np.float64)  # of nothing: integers
     return summed

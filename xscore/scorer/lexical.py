@@ -9,14 +9,17 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
-from typing import ClassVar, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from xscore.records.judgment import JudgeIdentity, Judgment, Unjudged, UnjudgedCause
 from xscore.records.memory import BLOCK_NAME, Candidate
 from xscore.records.turn import Turn
-from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm, weigh_candidates
 from xscore.scorer.mentions import Mentions, NamedInTask, find_mentions, find_named, without_frames
 from xscore.store.term_vectors import FILE, FOLDER, NAME, OWNER, TERM_EMBEDDER, WHOLE_NAME, query_terms, split_word
+
+if TYPE_CHECKING:
+    from xscore.scorer.bm25 import LexicalEvidence, WeighedTerm
 
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
@@ -172,6 +175,8 @@ class _ScoredPool:
         likeness: Mapping[str, float] | None = None,
         stale: frozenset[str] = frozenset(),
     ) -> None:
+        from xscore.scorer.bm25 import weigh_candidates  # and with it numpy
+
         self.candidates = candidates
         self.stale = stale
         self.likeness = likeness or {}
@@ -187,7 +192,6 @@ class _ScoredPool:
         )
         for row, candidate in enumerate(candidates if stale else ()):
             self.scores[row] *= STALE if candidate.id in stale else 1.0
-        self._hits: dict[int, list[int]] | None = None
 
     def _defining(self, names: Iterable[str]) -> dict[str, list[Candidate]]:
         """Return the blocks that define a value of each name, which their own made-up names do not say."""
@@ -210,23 +214,24 @@ class _ScoredPool:
     def reason(self, row: int) -> str:
         """Say in words which evidence made the score."""
         fields: dict[str, list[str]] = {}
-        for hit in self._hits_of(row):
+        for hit in self._hits.get(row, ()):
             term = self.terms[self.evidence.hits.term[hit]].term
             fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term.word)
         said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
         said += self.named[self.candidates[row].id].words[:2] if self.candidates[row].id in self.named else ()
-        for field, words in sorted(fields.items(), key=lambda item: _FIELD_ORDER.index(item[0])):
-            said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
+        for field in _FIELD_ORDER:
+            if words := fields.get(field):
+                said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
         if lift_by_likeness(0.0, self._cosine(row)) > 0:
             said.append(f"likeness {self._cosine(row):.2f}")
         return "; ".join(said)
 
-    def _hits_of(self, row: int) -> list[int]:
-        if self._hits is None:
-            self._hits = {}
-            for hit, owner in enumerate(self.evidence.hits.row.tolist()):
-                self._hits.setdefault(owner, []).append(hit)
-        return self._hits.get(row, [])
+    @cached_property
+    def _hits(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for hit, row in enumerate(self.evidence.hits.row.tolist()):
+            found.setdefault(row, []).append(hit)
+        return found
 
 
 _FIELD_ORDER = ("name matches", "owner matches", "path matches", "text has")
@@ -240,8 +245,10 @@ def _field(marks: int) -> str:
     return "path matches" if marks & (FILE | FOLDER) else "text has"
 
 
-def _terms(turn: Turn, *, own: Set[int]) -> list[WeighedTerm]:
+def _terms(turn: Turn, *, own: Set[int]) -> "list[WeighedTerm]":
     """Return the task's terms by weight. own: hashes of the repository's own name."""
+    from xscore.scorer.bm25 import WeighedTerm
+
     task = _FLAG.sub(lambda flag: flag[0][2:].replace("-", "_"), _FRAME.sub(r"\1", turn.task.strip()))
     first = {term.hash for term in query_terms(task.partition("\n")[0])}
     whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
@@ -256,7 +263,7 @@ def _own_name(candidates: Iterable[Candidate]) -> Set[int]:
 
 
 def _scores(
-    evidence: LexicalEvidence, candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
+    evidence: "LexicalEvidence", candidates: Sequence[Candidate], found: Mapping[str, NamedInTask]
 ) -> list[float]:
     half = HALF * evidence.asked**HALF_BY_ASKED * math.log1p(evidence.pool) ** (1 - HALF_BY_ASKED)
     half *= math.exp(HALF_BY_STRANGE * evidence.strange**2)

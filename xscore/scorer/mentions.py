@@ -8,7 +8,7 @@ nothing is made unless backticks or a bracket mark it. A name that no memory bea
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from msgspec import Struct, field
 
@@ -107,12 +107,10 @@ def find_named(
 ) -> Mapping[str, NamedInTask]:
     """Return the candidates that are named, by id. defining: the blocks that define a value of each name."""
     result: dict[str, NamedInTask] = {}
-    if found.names:
-        for candidate, strength, words in _by_name(found.names, candidates, defining):
-            result.setdefault(candidate.id, NamedInTask()).add(strength, words)
-    if found.files or found.frames:
-        for candidate, strength, words in _by_place(found, candidates):
-            result.setdefault(candidate.id, NamedInTask()).add(strength, words)
+    by_name = _by_name(found.names, candidates, defining) if found.names else ()
+    by_place = _by_place(found, candidates) if found.files or found.frames else ()
+    for candidate, strength, words in chain(by_name, by_place):
+        result.setdefault(candidate.id, NamedInTask()).add(strength, words)
     return result
 
 
