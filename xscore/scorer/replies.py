@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.records.calls import Completion, Finish
 from xscore.records.judgment import Judgment
@@ -70,14 +70,6 @@ class ReplyObject(NamedTuple):
     """What the object was repaired out of; empty: it stood there whole."""
 
 
-class ValidScores(Struct):
-    """The valid scores of one object, and how many of its entries were not."""
-
-    scores: dict[str, int] = field(default_factory=dict)
-    foreign: int = 0
-    void: int = 0
-
-
 EMPTY_REPLY = ParsedReply({}, {})
 
 
@@ -99,19 +91,6 @@ def find_object(text: str, *, scores: int) -> ReplyObject | None:
     if len(damaged) > MAX_REPAIRED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
         return None
     return ReplyObject(_repaired(damaged), repaired=True, damaged=damaged)
-
-
-def valid_scores(scores: Mapping[str, object], ids: Collection[str]) -> ValidScores:
-    """Sort the entries of an object of scores: valid, foreign or void."""
-    found = ValidScores()
-    for key, value in scores.items():
-        if key not in ids:
-            found.foreign += 1
-        elif type(value) is int and 0 <= value <= 100 and not has_conflict(scores, key):
-            found.scores[key] = value
-        else:
-            found.void += 1
-    return found
 
 
 def stated_scores(scores: Mapping[str, int], text: str) -> dict[str, int]:
@@ -175,11 +154,16 @@ def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
 def believed_scores(
     given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], found: ReplyObject
 ) -> ParsedReply:
-    """Read an object of scores; of a damaged reply only what its text plainly states."""
-    valid = valid_scores(given, ids)
-    kept = stated_scores(valid.scores, found.damaged) if found.damaged else valid.scores
+    """Read an object of scores: integers 0..100 given once; of a damaged reply only what its text plainly states."""
+    asked = {id_: value for id_, value in given.items() if id_ in ids}
+    kept = {
+        id_: value
+        for id_, value in asked.items()
+        if type(value) is int and 0 <= value <= 100 and not has_conflict(given, id_)
+    }
+    kept = stated_scores(kept, found.damaged) if found.damaged else kept
     said = {id_: reason for id_, reason in reasons.items() if id_ in kept}
-    return ParsedReply(kept, said, valid.foreign, valid.void + len(valid.scores) - len(kept), found.repaired)
+    return ParsedReply(kept, said, len(given) - len(asked), len(asked) - len(kept), found.repaired)
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:
