@@ -23,14 +23,14 @@ from xscore.platform.errors import (
     UsageError,
     XscoreError,
 )
-from xscore.prompts.judge import LEVELS
+from xscore.prompts.judge import LEVELS, JudgeModel
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.decision_hosts import DECISION_HOSTS
-from xscore.providers.decisions import DecisionProvider, connect
+from xscore.providers.decisions import DecisionProvider
 from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.providers.spec import ModelSpec, host_with_key, parse_model_spec
 from xscore.records.calls import DecisionForm, Request, Stage, Usage
-from xscore.scorer.drafts import JudgeModel, PromptDrafts, decision_layout, parse_answers
+from xscore.scorer.drafts import PromptDrafts, decision_layout, parse_answers
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.settings import DecisionSettings, HostAccess, Secret, Settings, load_settings
 
@@ -57,7 +57,9 @@ def request_of(form: DecisionForm, *, timeout_s: float = 5.0) -> Request:
 
 def provider_at(url: str, wire: str = "systemone", key: str = "") -> DecisionProvider:
     """Connect to a host of the user's own."""
-    return connect(wire, "jev-1.14.0", Settings(decisions=DecisionSettings(hosts={wire: HostAccess(url, Secret(key))})))
+    return DecisionProvider(
+        wire, "jev-1.14.0", Settings(decisions=DecisionSettings(hosts={wire: HostAccess(url, Secret(key))}))
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -236,7 +238,7 @@ async def test_each_vendors_base_url_leads_to_its_own_route(server: DecisionServ
         if name != "llama":
             variable = "OPENAI_BASE_URL" if name == "openai-decisions" else f"{name.upper()}_BASE_URL"
             found = load_settings(repo_root=None, user_file=None, environ={variable: server.url}).settings
-            provider = connect(name, declared.model or "m", found)
+            provider = DecisionProvider(name, declared.model or "m", found)
             completion = await provider.complete(request_of(DecisionForm.PREDICATE))
             await provider.aclose()
             assert len(parse_answers(completion.text, tuple(f"m{at}" for at in range(99))).scores) == len(MEMBERS), name

@@ -8,6 +8,7 @@ import pytest
 
 from xscore.prompts.judge import (
     LEVELS,
+    JudgeModel,
     PackEntry,
     PromptOptions,
     decision_request,
@@ -18,7 +19,6 @@ from xscore.prompts.turn_text import PROMPT_VERSION, turn_block
 from xscore.providers.catalog import UNKNOWN, model_settings
 from xscore.providers.decision_hosts import MOST_QUESTIONS, MOST_STATE_CHARS
 from xscore.providers.decisions import DecisionProvider
-from xscore.providers.decisions import connect as connect_decisions
 from xscore.providers.scripted import shown_memories
 from xscore.providers.wire import SCHEMA_NAME, reply_schema
 from xscore.records.calls import DecisionForm, Request
@@ -54,7 +54,7 @@ def blocks() -> list[str]:
 
 def test_the_example_is_what_is_sent() -> None:
     """The page's pack and turn equal the prompt byte for byte; the rubric is the file it names."""
-    request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(model="m", max_output_tokens=1))
+    request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(JudgeModel(name="m"), 1))
     assert request.system == CODE_RUBRIC.text() and "`xscore/prompts/judge_rubric.md`" in PAGE
     assert tuple(blocks()[:2]) == request.content
     assert tuple(memory.id for memory in shown_memories(blocks()[0])) == ("co", "qe", "ka", "bi")
@@ -102,7 +102,7 @@ def decision_blocks() -> list[str]:
 def decision_provider(wire: str) -> DecisionProvider:
     """A provider that sends nothing."""
     access = DecisionSettings(hosts={wire: HostAccess("http://127.0.0.1:1")})
-    return connect_decisions(wire, "m-1", Settings(decisions=access))
+    return DecisionProvider(wire, "m-1", Settings(decisions=access))
 
 
 def asked(form: DecisionForm) -> Request:
@@ -111,7 +111,7 @@ def asked(form: DecisionForm) -> Request:
     return decision_request(
         [entry],
         turn_block(TURN),
-        PromptOptions(model="m-1", max_output_tokens=1),
+        PromptOptions(JudgeModel(name="m-1"), 1),
         form=form,
         turn_chars=MOST_STATE_CHARS,
     )

@@ -26,7 +26,7 @@ from xscore.prompts.bundle_parts import (
     provenance_text,
 )
 from xscore.prompts.left_out import LeftOut, LeftOutCause, name_methods, show_in_part, telling_words, without_stubs
-from xscore.records.memory import BLOCK_NAME, Candidate, Kind, Layer, Memory
+from xscore.records.memory import BLOCK_NAME, Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
@@ -207,7 +207,7 @@ def _left_out(piece: BundlePiece) -> LeftOut:
     candidate = entry.ranked.candidate if entry.ranked else None
     assert candidate is not None
     return LeftOut(
-        Candidate(**{**candidate._asdict(), "start_line": memory.start_line, "end_line": memory.end_line}),
+        candidate._replace(start_line=memory.start_line, end_line=memory.end_line),
         LeftOutCause.NO_ROOM,
         entry.score,
         reason=entry.reason,

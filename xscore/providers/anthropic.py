@@ -17,10 +17,8 @@ from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import HOUR_S
 from xscore.providers.host_facts import header_count, make_completion, sub_object, token_count
-from xscore.providers.hosts import DUMMY_KEY
 from xscore.providers.provider import OnText
-from xscore.providers.transport import Route
-from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content, reply_schema
+from xscore.providers.wire import StreamReader, WireProvider, prompt_content, reply_schema
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
@@ -94,16 +92,6 @@ class AnthropicProvider(WireProvider):
     longest_unstreamed_tokens: int | None = LONGEST_UNSTREAMED_TOKENS
     stream_reader: type[StreamReader] = AnthropicStream
     cached_count: tuple[str, str] = ("", "cache_read_input_tokens")
-
-    def load(self, route: Route) -> SdkClient:
-        """Import the SDK and make a client."""
-        from anthropic import AnthropicError, AsyncAnthropic, AsyncStream, DefaultAioHttpClient
-
-        from xscore.providers.sdk_transport import http_client
-
-        http = http_client(DefaultAioHttpClient, route)
-        client = AsyncAnthropic(api_key=self.key or DUMMY_KEY, base_url=self.base_url, max_retries=0, http_client=http)
-        return SdkClient(client, AsyncStream[object], AnthropicError)
 
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks, and in which version of the dialect."""

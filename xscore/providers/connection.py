@@ -14,12 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, ProviderError
-from xscore.providers.host_facts import json_object, listed_model_names
+from xscore.providers.host_facts import header_count, json_object, listed_model_names
 from xscore.providers.hosts import host_of
 from xscore.providers.reply_bounds import IDENTITY_ENCODING, BoundedBody, OversizedReply
 from xscore.providers.transport import CONNECT_TIMEOUT_S, Route, route_to, trusted_ssl_context
 from xscore.providers.wire_errors import CallContext, DialectProfile
-from xscore.records.calls import Capability
+from xscore.records.calls import Capability, RateLimits
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -77,6 +77,13 @@ class HostConnection:
     def headers(self) -> dict[str, str]:
         """Return what tells the host who asks."""
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
+        """Return the limits a minute that a reply's headers state; where a host counts by the day, they bind less."""
+        return RateLimits(
+            requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
+            tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
+        )
 
     async def send(self, path: str, body: bytes | None) -> HttpReply:
         """Post this JSON, or get what is there, at this path of the base URL or at this URL. Raises one of `caught`."""

@@ -22,40 +22,18 @@ from xscore.providers.decision_hosts import (
     base_url_setting,
     decision_access,
 )
-from xscore.providers.host_facts import (
-    json_object,
-    make_completion,
-    openai_rate_limits,
-    sub_object,
-    token_count,
-)
+from xscore.providers.host_facts import json_object, make_completion, sub_object, token_count
 from xscore.providers.hosts import host_of, is_host_within, usable_key
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
 from xscore.providers.transport import headers_of_environment
 from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion
-from xscore.records.calls import (
-    DECLINED,
-    Capability,
-    Completion,
-    Finish,
-    ReplyForm,
-    Request,
-    Usage,
-)
+from xscore.records.calls import DECLINED, Capability, Completion, Finish, ReplyForm, Request, Usage
 from xscore.settings import Settings
 
 ANSWER_TOKENS = 120
 """What one answer may take at most: five levels with a legend and a probability each."""
 MOST_NAME_CHARS = 200
-
-
-def connect(provider: str, model: str, settings: Settings) -> "DecisionProvider":
-    """Return the provider of this model at one of `DECISION_HOSTS`; nothing is sent yet.
-
-    Raises UsageError for a missing or malformed base URL or key, AuthenticationFailed where a remote host gets no key.
-    """
-    return DecisionProvider(provider, model, settings)
 
 
 class DecisionProvider(HostConnection):
@@ -66,6 +44,10 @@ class DecisionProvider(HostConnection):
     """In the sense of `Adaptable`: a small call finds out whether the host has the route, and which model answers."""
 
     def __init__(self, name: str, model: str, settings: Settings) -> None:
+        """Connect to one of `DECISION_HOSTS`; nothing is sent yet.
+
+        Raises UsageError for a missing or malformed base URL and a malformed key, AuthenticationFailed for no key.
+        """
         self.name: str = name
         self.declared: DecisionHost = DECISION_HOSTS[name]
         access = decision_access(name, settings)
@@ -152,7 +134,7 @@ class DecisionProvider(HostConnection):
             Finish.STOP,
             _usage(found),
             model=model if _is_name(model) else request.model,
-            limits=openai_rate_limits(headers),
+            limits=self.rate_limits(headers),
         )
 
 

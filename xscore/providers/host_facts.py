@@ -99,14 +99,6 @@ def header_count(value: str | None) -> int | None:
     return int(value) or None if value and is_number else None
 
 
-def openai_rate_limits(headers: Mapping[str, str]) -> RateLimits:
-    """Return the limits a minute that OpenAI's headers state; where a host counts by the day, they bind less."""
-    return RateLimits(
-        requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
-        tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
-    )
-
-
 def sub_object(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return the object under this name, empty where there is none."""
     inner = found.get(name)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from xscore.platform.errors import ProviderError
 from xscore.providers import host_facts
 from xscore.providers.catalog import model_settings
-from xscore.providers.host_facts import make_completion, openai_rate_limits, sub_object, token_count
-from xscore.providers.hosts import DUMMY_KEY, is_loopback
-from xscore.providers.transport import ACCOUNT_HEADERS, Route
-from xscore.providers.wire import SdkClient, StreamReader, WireProvider, prompt_content, response_format
+from xscore.providers.host_facts import make_completion, sub_object, token_count
+from xscore.providers.hosts import is_loopback
+from xscore.providers.transport import ACCOUNT_HEADERS
+from xscore.providers.wire import StreamReader, WireProvider, prompt_content, response_format
 from xscore.providers.wire_errors import CallContext, DialectProfile
 from xscore.records.calls import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
@@ -73,23 +73,9 @@ class OpenAIProvider(WireProvider):
     stream_reader: type[StreamReader] = OpenAIStream
     cached_count: tuple[str, str] = ("prompt_tokens_details", "cached_tokens")
 
-    def load(self, route: Route) -> SdkClient:
-        """Import the SDK and make a client."""
-        from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit, OpenAIError
-
-        from xscore.providers.sdk_transport import http_client
-
-        withheld: dict[str, Any] = {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS.values(), Omit())
-        http = http_client(DefaultAioHttpClient, route)
-        client = AsyncOpenAI(
-            api_key=self.key or DUMMY_KEY,
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=http.timeout,
-            default_headers=withheld,
-            http_client=http,
-        )
-        return SdkClient(client, AsyncStream[object], OpenAIError)
+    def withheld_headers(self, sdk: Any) -> dict[str, Any]:
+        """Name no account to any host but the vendor's own."""
+        return {} if self.is_vendors_own else dict.fromkeys(ACCOUNT_HEADERS.values(), sdk.Omit())
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of `POST /chat/completions`."""
@@ -152,10 +138,6 @@ class OpenAIProvider(WireProvider):
             model=str(found.get("model") or call.model),
             limits=limits,
         )
-
-    def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits a minute that the reply's headers state."""
-        return openai_rate_limits(headers)
 
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input: as loaded, where the host tells, else as the model was made."""

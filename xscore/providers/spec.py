@@ -116,9 +116,9 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
         connect: Connect = import_module(f"xscore.providers.{spec.provider}").connect
         return connect(spec.model, settings)
     if spec.is_decision:
-        from xscore.providers.decisions import connect as connect_decisions
+        from xscore.providers.decisions import DecisionProvider
 
-        return connect_decisions(spec.provider, spec.model, settings)
+        return DecisionProvider(spec.provider, spec.model, settings)
     if spec.provider == LEXICAL:
         raise UsageError(f"`{spec}` is not a model behind a provider", hint="Write provider:model.")
     connect = load_plugin("providers", spec.provider, setting=_MODEL_SETTINGS)

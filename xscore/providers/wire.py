@@ -8,6 +8,7 @@ second of CPU). Trade-off: the SDKs are alike because one generator writes them;
 
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -28,7 +29,7 @@ from xscore.providers.host_facts import (
 from xscore.providers.hosts import DUMMY_KEY, host_of, is_host_within, usable_key, vendor_settings
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import expecting_tokens
-from xscore.providers.transport import Route, headers_of_environment, route_to
+from xscore.providers.transport import headers_of_environment, route_to
 from xscore.providers.wire_errors import (
     REFUSAL_CODES,
     CallContext,
@@ -52,8 +53,6 @@ class SdkClient(Struct, frozen=True):
     client: Any
     """Asynchronous; neither retries nor follows redirects."""
     stream_class: Any
-    errors: type[Exception]
-    """The root of what it raises."""
 
 
 class StreamReader:
@@ -111,9 +110,9 @@ class WireProvider(HostConnection):
         host = host_of(group.base_url, setting=cls.profile.setting)
         return cls(group.base_url, usable_key(group, host=host, model=model))
 
-    def load(self, route: Route) -> SdkClient:
-        """Import the SDK and make a client."""
-        raise NotImplementedError
+    def withheld_headers(self, sdk: Any) -> dict[str, Any]:
+        """Return headers that the SDK would send and must not, as its client takes them."""
+        return {}
 
     def fields(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body of a request to a host of this capability."""
@@ -125,10 +124,6 @@ class WireProvider(HostConnection):
 
     def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
-        raise NotImplementedError
-
-    def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits a minute that the reply's headers state."""
         raise NotImplementedError
 
     async def context_tokens(self, model: str) -> int | None:
@@ -154,10 +149,22 @@ class WireProvider(HostConnection):
             import aiohttp
             import httpx2
 
+            from xscore.providers.sdk_transport import http_client
+
             self._route = route_to(self.base_url)
-            self._sdk = self.load(self._route)
-            sdk_errors = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
-            self.caught: tuple[type[Exception], ...] = (*self.caught, *sdk_errors)
+            sdk: Any = import_module(self.name)  # one generator writes both, so their names differ by the vendor's only
+            errors: type[Exception] = getattr(sdk, f"{self.profile.name}Error")
+            http = http_client(sdk.DefaultAioHttpClient, self._route)
+            client = getattr(sdk, f"Async{self.profile.name}")(
+                api_key=self.key or DUMMY_KEY,
+                base_url=self.base_url,
+                max_retries=0,
+                timeout=http.timeout,
+                default_headers=self.withheld_headers(sdk),
+                http_client=http,
+            )
+            self._sdk = SdkClient(client, sdk.AsyncStream[object])
+            self.caught: tuple[type[Exception], ...] = (*self.caught, errors, httpx2.HTTPError, aiohttp.ClientError)
         return self._sdk
 
     async def aclose(self) -> None:
