@@ -26,11 +26,12 @@ from msgspec import Struct, field
 
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
 from xscore.extensions.evaluation.run import QrelCase
+from xscore.prompts.judge import JudgeModel
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Relation
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs

@@ -10,6 +10,7 @@ import pytest
 from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, table
 from xscore.pipeline.build import Pipeline
+from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.attempts import Metered
@@ -17,7 +18,7 @@ from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.records.calls import CallRecord, Usage
 from xscore.records.receipt import Answer
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, decision_request, judging_request, pack_block
+from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, decision_request, judging_request, pack_block
 from xscore.prompts.rubric import CODE_RUBRIC, Rubric, general_rubric
 from xscore.prompts.turn_text import CONTEXT_CHARS, ERROR_CHARS, PROMPT_VERSION, shown_turn_parts, turn_block
 from xscore.providers.scripted import shown_memories
@@ -84,10 +84,16 @@ HOSTILE = (
 )
 
 
-def request(entries: tuple[PackEntry, ...] = ENTRIES, turn: Turn = TURN, **changes: object) -> Request:
+def request(
+    entries: tuple[PackEntry, ...] = ENTRIES,
+    turn: Turn = TURN,
+    *,
+    order: str = "memory_first",
+    reasons_from: float = 0.3,
+) -> Request:
     """Build a request with the test's changes."""
-    options: dict[str, object] = {"model": "m", "max_output_tokens": 100} | changes
-    return judging_request(entries, turn_block(turn), PromptOptions(**options))  # type: ignore[arg-type]  # any option
+    options = PromptOptions(JudgeModel(name="m", order=order), 100, reasons_from=reasons_from)
+    return judging_request(entries, turn_block(turn), options)
 
 
 def test_layout_is_pack_then_turn() -> None:
@@ -124,7 +130,7 @@ def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
 @pytest.mark.parametrize("rubric", [CODE_RUBRIC, general_rubric()])
 def test_the_levels_of_a_rating_are_those_that_its_rubric_describes(rubric: Rubric) -> None:
     """Code is rated by whether it will be edited, other entries by how well they fit."""
-    options = PromptOptions(model="m", max_output_tokens=1)
+    options = PromptOptions(JudgeModel(name="m"), 1)
     rating = decision_request(ENTRIES, LAYOUT, options, form=DecisionForm.SCORE, turn_chars=1_000, rubric=rubric)
     assert list(reversed(rating.levels)) == re.findall("^([a-z]+): ", rating.system, re.M)
 

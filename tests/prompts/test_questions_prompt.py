@@ -16,7 +16,7 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, PromptOptions, pack_block
+from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, pack_block
 from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.prompts.turn_text import turn_block
@@ -58,9 +58,7 @@ BREAKOUTS = (
 
 def request(entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = TURNS) -> Request:
     """Build a request."""
-    return questions_request(
-        entries, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=100)
-    )
+    return questions_request(entries, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 100))
 
 
 def test_the_pack_stands_once_and_the_questions_after_it() -> None:
@@ -119,9 +117,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
     words, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
-    made = questions_request(
-        PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=1)
-    )
+    made = questions_request(PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(JudgeModel(name="m"), 1))
     system = CODE_RUBRIC.text()
     for of_one_turn, of_questions in re.findall(r"^(.+)\n=> (.+)$", words, re.MULTILINE):
         assert system.count(of_one_turn) == 1

@@ -29,7 +29,7 @@ from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.probe import known_capability
 from xscore.platform.errors import PromptTooLong
-from xscore.prompts.judge import PackEntry, PromptOptions, judging_request
+from xscore.prompts.judge import JudgeModel, PackEntry, PromptOptions, judging_request
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.openai import connect
 from xscore.records.calls import Capability, Completion, ReplyForm, Request
@@ -123,7 +123,7 @@ def prompt(text: str) -> Request:
     made = judging_request(
         entries,
         turn_block(TASK),
-        PromptOptions(model="smollm2", max_output_tokens=96, temperature=0.0, timeout_s=PATIENCE_S),
+        PromptOptions(JudgeModel(name="smollm2", temperature=0.0, timeout_s=PATIENCE_S), 96),
     )
     return replace(made, reply_ids=IDS)
 

@@ -14,11 +14,12 @@ from pydantic_core import SchemaValidator
 from tests.scorer.shapes import candidate
 from xscore.prompts.answer import answer_request
 from xscore.prompts.bundle_parts import Bundle
+from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import turn_block
 from xscore.providers.catalog import HOUR_S, model_settings
 from xscore.records.calls import Request
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import PackPrompt, RepairRung
 from xscore.settings import PrimarySettings

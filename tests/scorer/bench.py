@@ -8,13 +8,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tests.scorer.shapes import candidate
+from xscore.prompts.judge import JudgeModel
 from xscore.providers.provider import OnText, Provider
 from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records.calls import Completion, Finish, Request, Usage
 from xscore.records.judgment import Judgment, Unjudged
 from xscore.records.memory import Candidate
 from xscore.records.turn import Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge
 from xscore.scorer.packs import PackProfile, assign_packs
 

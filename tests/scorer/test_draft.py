@@ -1,9 +1,10 @@
 """Drafts: what is sent, and its maximum cost."""
 
 from tests.scorer.shapes import candidate
+from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import PROMPT_VERSION
 from xscore.records.judgment import JudgeIdentity
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import UNREADABLE, PackPrompt, next_prompts
 

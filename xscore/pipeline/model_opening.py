@@ -18,6 +18,7 @@ from xscore.pipeline.pool import Pool
 from xscore.pipeline.probe import adopt_capability
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted, UnknownModel
+from xscore.prompts.judge import JudgeModel
 from xscore.prompts.rubric import CODE_RUBRIC
 from xscore.prompts.turn_text import left_out
 from xscore.providers.catalog import model_settings
@@ -28,7 +29,7 @@ from xscore.providers.spec import import_for_judging, model_name
 from xscore.records.memory import Layer
 from xscore.records.turn import Turn
 from xscore.scorer.claiming import claim_by_store
-from xscore.scorer.drafts import ONE_TURN_LAYOUT, JudgeModel, PromptDrafts, PromptLayout, chat_layout, decision_layout
+from xscore.scorer.drafts import ONE_TURN_LAYOUT, PromptDrafts, PromptLayout, chat_layout, decision_layout
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.lexical import fuse_ranks, lexical_priors
 from xscore.scorer.model_judge import JudgingPlan, ModelJudge

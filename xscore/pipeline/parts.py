@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from xscore.pipeline.model_factory import ModelJudgeFactory
     from xscore.pipeline.ranking import Ranking
     from xscore.pipeline.resources import TurnResources
+    from xscore.prompts.judge import JudgeModel
     from xscore.providers.provider import Provider
-    from xscore.scorer.drafts import JudgeModel, PromptLayout
+    from xscore.scorer.drafts import PromptLayout
     from xscore.scorer.packs import PackProfile
     from xscore.store.store import Store
 

@@ -165,15 +165,7 @@ def probe_request(calls: JudgeCalls) -> Request:
     judging = calls.layout.render(
         PROBE_PACK,
         turn_block(PROBE_TASK),
-        PromptOptions(
-            model=model.name,
-            max_output_tokens=PROBE_OUTPUT_TOKENS + model.reasoning_reserve,
-            order=model.order,
-            cache_key=PROBE_CACHE_KEY,
-            reasoning=model.reasoning,
-            temperature=model.temperature,
-            timeout_s=model.timeout_s,
-        ),
+        PromptOptions(model, PROBE_OUTPUT_TOKENS + model.reasoning_reserve, cache_key=PROBE_CACHE_KEY, is_kept=False),
     )
     return replace(judging, stage=Stage.PROBE)
 

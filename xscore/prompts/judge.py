@@ -57,24 +57,39 @@ def _with_short_names(entries: Iterable[PackEntry]) -> Iterator[tuple[PackEntry,
         above = headings
 
 
-class PromptOptions(Struct, frozen=True, kw_only=True):
-    """How a judging prompt is sent."""
+class JudgeModel(Struct, frozen=True, kw_only=True):
+    """The judging model and the settings declared for it."""
 
-    model: str
-    max_output_tokens: int
+    name: str
+    answered_by: str = ""
+    """The model that the host names in its replies, where that is the judge; empty: the one asked for."""
+    reasoning: str = ""
+    """Effort in the vendor's words; empty: not sent."""
+    reasoning_reserve: int = 0
+    """Output tokens to reserve for reasoning, per call."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    """The model's own limit."""
     order: str = "memory_first"
     """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them."""
+    prefix_ttl_s: int = 0
+    """How long a host that charges for it should cache the prefix of a lasting pack; 0: not."""
+    timeout_s: float = 60.0
+    chars_per_token: float = tokens.MIXED
+    reply_tokens: float | None = None
+    """Output tokens per memory in past replies; None: unknown. Only for estimates."""
+
+
+class PromptOptions(Struct, frozen=True):
+    """How a judging prompt is sent."""
+
+    model: JudgeModel
+    max_output_tokens: int
     reasons_from: float = 0.3
     """Lowest score, 0..1, that asks for a reason; 0 asks for all. It is rendered after the prefix."""
     cache_key: str = ""
     is_kept: bool = True
     """The same entries will share a prompt in later turns."""
-    prefix_ttl_s: int = 0
-    """How long a host that charges for it should cache the prefix; 0: not."""
-    reasoning: str = ""
-    temperature: float | None = None
-    timeout_s: float = 60.0
-    chars_per_token: float = tokens.MIXED
 
 
 def judging_request(
@@ -82,7 +97,7 @@ def judging_request(
 ) -> Request:
     """Build the request that judges these entries against a rendered turn."""
     system = rubric.text()
-    memory_first = options.order == "memory_first"
+    memory_first = options.model.order == "memory_first"
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
     content = (first, f"{last}\n\n{_asked(len(entries), options.reasons_from)}")
     frame = tokens.size(system, turn_text)
@@ -106,26 +121,26 @@ def make_judging_request(
     is_stable: the first part is the same in later turns. frame_chars: what separate prompts would repeat per
     judgment. questions: codes of the questions that share the prompt; empty: one turn.
     """
-    chars = tokens.size(system, *content)
-    ratio = options.chars_per_token
+    model, chars = options.model, tokens.size(system, *content)
+    ratio = model.chars_per_token
     return Request(
         stage=Stage.JUDGE,
-        model=options.model,
+        model=model.name,
         system=system,
         content=content,
         stable_parts=1 if is_stable else 0,
-        prefix_ttl_s=options.prefix_ttl_s if is_stable else 0,
+        prefix_ttl_s=model.prefix_ttl_s if is_stable else 0,
         reply_ids=tuple(sorted(entry.code_id for entry in entries)),
         reply_questions=questions,
         max_output_tokens=options.max_output_tokens,
         input_tokens=ceil(chars / ratio),
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         cache_key=options.cache_key,
-        reasoning=options.reasoning,
-        temperature=options.temperature,
+        reasoning=model.reasoning,
+        temperature=model.temperature,
         candidates=len(entries) * max(1, len(questions)),
         frame_tokens=ceil(frame_chars / ratio),
-        timeout_s=options.timeout_s,
+        timeout_s=model.timeout_s,
     )
 
 
@@ -178,10 +193,10 @@ def decision_request(
     """
     system, state = rubric.text(form), shorten_middle(turn_text, turn_chars)
     questions = [question_text(entry, rubric.statement(form)) for entry in entries]
-    chars, ratio = tokens.size(system, state, *questions), options.chars_per_token
+    chars, ratio = tokens.size(system, state, *questions), options.model.chars_per_token
     return Request(
         stage=Stage.JUDGE,
-        model=options.model,
+        model=options.model.name,
         system=system,
         content=(state, *questions),
         reply_ids=tuple(entry.code_id for entry in entries),
@@ -192,5 +207,5 @@ def decision_request(
         reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
         candidates=len(entries),
         frame_tokens=ceil(tokens.size(system, state) / ratio),
-        timeout_s=options.timeout_s,
+        timeout_s=options.model.timeout_s,
     )

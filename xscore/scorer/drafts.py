@@ -17,6 +17,7 @@ from msgspec import Struct
 from xscore.platform import tokens
 from xscore.prompts.judge import (
     LEVELS,
+    JudgeModel,
     PackEntry,
     PromptOptions,
     decision_request,
@@ -100,28 +101,6 @@ EXPECTED_REASONS = 0.1
 """Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
 
 
-class JudgeModel(Struct, frozen=True, kw_only=True):
-    """The judging model and the settings declared for it."""
-
-    name: str
-    answered_by: str = ""
-    """The model that the host names in its replies, where that is the judge; empty: the one asked for."""
-    reasoning: str = ""
-    """Effort in the vendor's words; empty: not sent."""
-    reasoning_reserve: int = 0
-    """Output tokens to reserve for reasoning, per call."""
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    """The model's own limit."""
-    order: str = "memory_first"
-    prefix_ttl_s: int = 0
-    """How long a host that charges for it should cache the prefix of a lasting pack; 0: not."""
-    timeout_s: float = 60.0
-    chars_per_token: float = tokens.MIXED
-    reply_tokens: float | None = None
-    """Output tokens per memory in past replies; None: unknown. Only for estimates."""
-
-
 class PromptDrafts(Struct, frozen=True):
     """Everything that shapes a prompt except the turn and the memories."""
 
@@ -175,19 +154,8 @@ class PromptDrafts(Struct, frozen=True):
 
     def options(self, ask: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
         """Return the options of the request for a prompt."""
-        model = self.model
         return PromptOptions(
-            model=model.name,
-            max_output_tokens=max_output_tokens,
-            order=self.order,
-            reasons_from=self.reasons_from,
-            cache_key=ask.pack,
-            is_kept=ask.is_kept,
-            prefix_ttl_s=model.prefix_ttl_s,
-            reasoning=model.reasoning,
-            temperature=model.temperature,
-            timeout_s=model.timeout_s,
-            chars_per_token=model.chars_per_token,
+            self.model, max_output_tokens, reasons_from=self.reasons_from, cache_key=ask.pack, is_kept=ask.is_kept
         )
 
     def entries(self, ask: PackPrompt) -> list[PackEntry]:

@@ -24,12 +24,13 @@ from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion
 from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT, SharedUnit
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
+from xscore.prompts.judge import JudgeModel
 from xscore.providers.provider import Provider
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records.calls import Request
 from xscore.records.judgment import ClaimResult, ClaimState, Judgment
 from xscore.scorer.claiming import NoClaims
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal
 from xscore.scorer.packs import Pack, PackProfile
 

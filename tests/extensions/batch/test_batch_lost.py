@@ -19,7 +19,7 @@ from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_context import BatchLedger
 from xscore.extensions.batch.records import Batch, JobStatus
 from xscore.pipeline.build import Pipeline
-from xscore.scorer.drafts import JudgeModel
+from xscore.prompts.judge import JudgeModel
 
 
 class Withholding(OpenAIBatchServer):

@@ -10,10 +10,11 @@ from xscore.extensions.batch.list_plan import NOTHING_TO_JUDGE, BatchPlanner, Li
 from xscore.pipeline.pool import Pool, pool_among
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, Question, QuestionList
 from xscore.platform.hashing import content_hash
+from xscore.prompts.judge import JudgeModel
 from xscore.records.judgment import Judgment
 from xscore.records.memory import Candidate, Kind, Layer
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import PackProfile, assign_packs
 from xscore.scorer.repair import MemoryPart, memory_parts
 

@@ -24,10 +24,11 @@ from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import row_checksum
 from xscore.platform.processes import random_hex
 from xscore.platform.text import one_line
+from xscore.prompts.judge import JudgeModel
 from xscore.prompts.turn_text import turn_block
 from xscore.records.judgment import JudgeIdentity, UnjudgedCause
 from xscore.records.turn import Scope, Turn
-from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.packs import PackProfile
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung
 from xscore.store.line_search import LineMatcher
