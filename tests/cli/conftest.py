@@ -14,8 +14,15 @@ from tests.conftest import MakeRepo
 from xscore.cli.main import run_and_report
 from xscore.cli.main import xscore_command as front_door
 from xscore.cli.terminal import set_color
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store.store import Store
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def own_store(folder: Path) -> Store:
+    """Open the store of a folder as its user's commands do."""
+    return Store.open(find_root(folder), user_data_dir=user_data_dir(None))
 
 
 @pytest.fixture

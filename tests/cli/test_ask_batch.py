@@ -5,26 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
 from xscore.prompts.questions import QUESTIONS_VERSION
 
 LINES = (
     '{"id": "twice", "task": "The discount is taken twice"}\n{"id": "cart", "task": "Where is the sum asked for?"}\n'
 )
-SCRIPT = json.dumps(
-    {
-        "rules": [{"task": "discount", "entity": "discount", "score": 0.9, "reason": "takes it"}],
-        "answer": "As it is.",
-    }
-)
+SCRIPT = {
+    "rules": [{"task": "discount", "entity": "discount", "score": 0.9, "reason": "takes it"}],
+    "answer": "As it is.",
+}
 
 
 @pytest.fixture
 def models(tmp_path: Path) -> tuple[str, ...]:
     """A scripted judge and answerer."""
-    script = tmp_path / "script.json"
-    script.write_text(SCRIPT)
-    return ("--judge", f"scripted:{script}", "--model", f"scripted:{script}")
+    return script_flags(tmp_path / "script.json", SCRIPT)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -15,7 +15,6 @@ import zstandard
 
 from tests.cli.conftest import Run
 from tests.conftest import git
-from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.cache.judgment_store import insert_judgments
@@ -64,25 +63,12 @@ class Machine:
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A loopback judge."""
-    with OpenAIServer() as running:
-        running.score = table(SCORES)
-        yield running
-
-
-@pytest.fixture
-def machines(xscore: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
-    """Two machines with clones of one repository."""
-    for name, text in FILES.items():
-        (tmp_path / "one" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "one" / name).write_text(text)
-    git(tmp_path / "one", "init", "-q")
-    git(tmp_path / "one", "add", "-A")
-    git(tmp_path / "one", "commit", "-qm", "start")
-    git(tmp_path, "clone", "-q", "one", "two")
+def machines(xscore: Run, shop: Path, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
+    """Two machines with clones of one repository, and a judge that both use."""
+    server.score = table(SCORES)
+    git(tmp_path, "clone", "-q", str(shop), "two")
     return (
-        Machine(xscore, tmp_path / "one", tmp_path / "home-one", server),
+        Machine(xscore, shop, tmp_path / "home-one", server),
         Machine(xscore, tmp_path / "two", tmp_path / "home-two", server),
     )
 

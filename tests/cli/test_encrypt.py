@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 
@@ -35,9 +36,8 @@ def shop(make_repo: MakeRepo) -> Path:
 @pytest.fixture
 def scripted(tmp_path: Path) -> tuple[str, ...]:
     """Write a script for both models."""
-    path = tmp_path / "script.json"
-    path.write_text(json.dumps({"default": 0.1, "answer": "It counts.", "rules": [{"entity": "retry", "score": 0.9}]}))
-    return ("--judge", f"scripted:{path}", "--model", f"scripted:{path}")
+    rules = [{"entity": "retry", "score": 0.9}]
+    return script_flags(tmp_path / "script.json", {"default": 0.1, "answer": "It counts.", "rules": rules})
 
 
 def says(*folders: Path) -> list[str]:
@@ -54,17 +54,10 @@ def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Pat
     done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
     assert done.returncode == 0, done.stderr
     stores = json.loads(done.stdout)["stores"]
-    assert [(Path(each["path"]).name, each["is_encrypted"]) for each in stores] == [
-        ("memory.db", True),
-        ("user.db", True),
-    ]
+    assert {Path(each["path"]).name: each["is_encrypted"] for each in stores} == {"memory.db": True, "user.db": True}
     assert "without it this cannot be read again" in done.stderr
-    assert (
-        xscore(
-            "memory", "add", PLANTED, "--layer", "user", "--kind", "preference", "--key", "birds", cwd=shop
-        ).returncode
-        == 0
-    )
+    liked = ("memory", "add", PLANTED, "--layer", "user", "--kind", "preference", "--key", "birds")
+    assert xscore(*liked, cwd=shop).returncode == 0
     first = xscore("ask", TASK, *scripted, "--json", cwd=shop)
     assert first.returncode == 0, first.stderr
     again = json.loads(xscore("ask", TASK, *scripted, "--json", cwd=shop).stdout)

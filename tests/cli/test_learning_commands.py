@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.extensions.learning.conftest import made, preference
 from xscore.platform import database
-from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind, Memory
 from xscore.store import memory_writer
-from xscore.store.store import Store
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def here(tmp_path: Path) -> Path:
 
 def put(here: Path, *memories: Memory) -> None:
     """Add memories to the project's and the user's store."""
-    with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
+    with own_store(here) as store:
         for memory in memories:
             with database.transaction(store.home_of(memory.layer)) as connection:
                 memory_writer.put_memories(connection, [memory])

@@ -10,14 +10,6 @@ from tests.conftest import MakeRepo
 from xscore.cli.main import COMMANDS
 
 
-def test_every_entry_of_the_table_is_a_command(xscore: Run) -> None:
-    """Each name in the table can be called and prints its own help."""
-    for name in COMMANDS:
-        done = xscore(name, "--help")
-        assert done.returncode == 0, (name, done.stderr)
-        assert done.stdout.startswith(f"Usage: xscore {name}")
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.basket import script_flags
+from tests.cli.conftest import Run, own_store
 from tests.cli.terminals import shown_on_terminal
 from tests.extensions.privacy.test_erasure import put, raw, said
 from tests.extensions.privacy.test_erasure_proof import reading
@@ -14,7 +15,7 @@ from tests.store.conftest import function
 from tests.store.played import begin
 from xscore.extensions.privacy.erasure_rows import owed_erasures
 from xscore.extensions.shared.connect import shared_server_name
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import user_data_dir
 from xscore.platform.processes import process_identity
 from xscore.records.memory import Kind, Layer, Memory
 from xscore.records.statement import Observation
@@ -24,7 +25,6 @@ from xscore.settings.model import SharedSettings
 from xscore.store.lookup import count_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
 from xscore.store.removal import note_shared_server
-from xscore.store.store import Store
 from xscore.store.turns import abandon_turn
 
 TEXT = "The heron keeps the ochre ledger of everyone"
@@ -35,7 +35,7 @@ def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
     """Make a store in this folder with two project memories, one of the user and one of a file."""
     made = [said(TEXT, ordinal=1), said("Another one, to stay", ordinal=2, kind=Kind.TODO), function()]
     own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         put(store.connection, *made)
         user = store.user_connection(create=True)
         assert user is not None
@@ -130,7 +130,7 @@ def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memo
 def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """P06, L02: `--scope user` finds, counts and erases only observations, also of deleted projects."""
     value = "the crimson otter prefers tabs everywhere"
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         user = store.user_connection(create=True)
         assert user is not None
         for project in ("gone", "here"):
@@ -143,7 +143,7 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
     done = xscore("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
     assert done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
     assert b"crimson otter" not in raw(own.parent)
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         user = store.user_connection()
         assert user is not None and count_observations(user) == 0
     assert xscore("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
@@ -157,8 +157,7 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
         ("Which lantern is the oldest one?", "The brass lantern of the harbour is."),
     ):
         script = own_home / "script.json"
-        script.write_text(json.dumps({"default": 0.9, "answer": answer}))
-        models = ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
+        models = script_flags(script, {"default": 0.9, "answer": answer})
         assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
     script.unlink()
     newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
@@ -181,12 +180,12 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
     erased = next(turn for turn in listed if turn["id"] == older["id"])
     assert erased["task_is_erased"] and erased["spent"] == older["spent"]
 
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         process = process_identity()
         running = begin(store, Turn(task="later"), "k", now=1e9, process=process)
     refused = xscore("history", "delete", "--before", "2100-01-01", "--yes", cwd=tmp_path)
     assert refused.returncode == 2 and f"turn {running} is running" in refused.stderr
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         abandon_turn(store.connection, running)
     done = xscore("history", "delete", "--before", "2100-01-01", "--yes", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["turns"] == [running, newer["id"]], "the erased one says nothing any more"
@@ -197,7 +196,7 @@ def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home:
 def test_what_cannot_be_searched_for_is_not_called_verified(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """A memory of a few letters is erased, but `--verify` cannot prove it: exit 6."""
     short = said("so be it", ordinal=5)
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         put(store.connection, short)
     done = xscore("memory", "delete", short.id, "--verify", cwd=tmp_path)
     assert done.returncode == 6 and "not verified" in done.stdout and "12 characters" in done.stderr
@@ -210,7 +209,7 @@ def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: P
     environ = {"XSCORE_SHARED_URL": url, "XSCORE_SHARED_TENANT": "t", "XSCORE_SHARED_TIMEOUT_S": "0.2"}
     name = shared_server_name(SharedSettings(url=Secret(url), tenant="t"))
     made = [said(TEXT, ordinal=1), said("Another that goes as well", ordinal=2), said("And a third one", ordinal=3)]
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         put(store.connection, *made)
         note_shared_server(store.connection, name)
     done = xscore("memory", "delete", made[0].id, "--verify", "--json", cwd=tmp_path, environ=environ)
@@ -223,5 +222,5 @@ def test_an_unreachable_server_is_named_and_asked_again(xscore: Run, tmp_path: P
     assert done.stdout.splitlines()[-1].startswith("  not looked at: redis://127.0.0.1")
     done = xscore("memory", "delete", made[2].id, "--here-only", cwd=tmp_path)
     assert done.returncode == 0 and "stay there" in done.stderr
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         assert owed_erasures(store.connection) == {}

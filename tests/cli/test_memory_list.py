@@ -2,19 +2,17 @@
 
 import json
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo
-from xscore.platform.paths import find_root, user_data_dir
 from xscore.records.memory import Kind
 from xscore.records.statement import Statement
 from xscore.store.remembering import remember
-from xscore.store.store import Store
 
 
 def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_repo: MakeRepo) -> None:
     """Fifty lines unless --limit says more, the newest of all layers; the rest is counted on stderr."""
     root = make_repo({"a.py": "x = 1\n"})
-    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+    with own_store(root) as store:
         for number in range(60):
             kind = Kind.DECISION if number % 2 else Kind.CONVENTION
             remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)

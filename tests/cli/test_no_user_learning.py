@@ -7,15 +7,14 @@ import pytest
 
 from ci import reference
 from tests.cli.basket import FILES, SCRIPT, TASK, script_flags
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo
 from tests.extensions.privacy.test_erasure import raw
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind
 from xscore.records.statement import Statement
 from xscore.store.opening import user_store_path
 from xscore.store.remembering import remember
-from xscore.store.store import Store
 
 OPENED: list[str] = []
 """Every file that this process opened; some commands skip an unreadable store, which would hide the opening."""
@@ -93,7 +92,7 @@ def test_what_is_known_of_the_user_stays_in_their_store(
 ) -> None:
     """Issue: a turn that keeps a preference leaves neither its text nor its reason in the project's files."""
     shop = make_repo(FILES)
-    with Store.open(find_root(shop), user_data_dir=user_data_dir(None)) as store:
+    with own_store(shop) as store:
         said = Statement(text="Sums totals with the tangerine abacus", kind=Kind.PREFERENCE, key="sums.tool")
         remember(store, said, now=1.0)
     rule = {"entity": "user sums.tool", "score": 0.9, "reason": "names the marmalade instrument"}

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,13 +56,6 @@ class Machine:
             timeout=PATIENCE_S,
             check=False,
         )
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    """A loopback judge."""
-    with OpenAIServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.conftest import MakeRepo, git
 from tests.extensions.agents.mcp_client import started
 from tests.extensions.privacy.test_erasure import raw
@@ -16,13 +16,12 @@ from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.store.planted import HEX, Forge, provider_keys
 from xscore.extensions.exchange import checkpoints
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import LAYERS_BY_KIND, Statement
 from xscore.store import failures
 from xscore.store.file_bodies import read_with_bodies
 from xscore.store.remembering import remember
-from xscore.store.store import Store
 from xscore.store.working_session import resume_session
 
 pytestmark = pytest.mark.verify
@@ -85,7 +84,7 @@ def _plant_files(root: Path, planting: Planting) -> None:
 
 
 def _say(root: Path, planting: Planting) -> None:
-    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+    with own_store(root) as store:
         for kind in LAYERS_BY_KIND:
             statement = Statement(
                 text=f"About the {kind}:\n{planting.at(f'a {kind}')}",

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo, git
 
@@ -14,11 +15,10 @@ CODE = 'def add_one(n: int) -> int:\n    """Add one."""\n    return n + 1\n'
 EVIL = "mend \x1b[31madd_one\u202e now"
 
 
-def scripted(folder: Path, answer: str = "`add_one` is fine. \nTODO: measure it") -> list[str]:
+def scripted(folder: Path) -> tuple[str, ...]:
     """Flags for a judge and an answering model without a host."""
-    script = folder / "script.json"
-    script.write_text(json.dumps({"default": 0.9, "answer": answer}))
-    return ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
+    script = {"default": 0.9, "answer": "`add_one` is fine. \nTODO: measure it"}
+    return script_flags(folder / "script.json", script)
 
 
 def asleep(root: Path, hours: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.basket import script_flags
 from tests.cli.conftest import Run
 from tests.cli.terminals import shown_on_terminal
 from tests.conftest import MakeRepo
@@ -23,11 +24,9 @@ def repo(make_repo: MakeRepo) -> Path:
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> list[str]:
+def models(tmp_path: Path) -> tuple[str, ...]:
     """Options for a scripted judge and answering model."""
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps(RULES))
-    return ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
+    return script_flags(tmp_path / "script.json", RULES)
 
 
 def change(repo: Path, sql: str, *given: object) -> None:
@@ -46,7 +45,7 @@ def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """Each turn with state, dollars, kept memories, command, judge and the first line of its task."""
     xscore("ask", "what is total\nand why", *models, cwd=repo)
     xscore("context", "another", *models[:2], cwd=repo)
@@ -75,7 +74,7 @@ def test_a_task_is_read_in_a_narrow_window(columns: int, xscore: Run, repo: Path
     assert max(map(len, seen.splitlines())) <= columns
 
 
-def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_a_list_is_narrowed(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """Filters by number, time, state and session."""
     for task in ("one", "two", "three"):
         xscore("ask", task, *models, cwd=repo)
@@ -91,7 +90,7 @@ def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
     assert xscore("history", "list", "--last", "soon", cwd=repo).returncode == 2
 
 
-def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """Killed turns are distinguished from running ones, in the list and by `--state`; show says how to continue."""
     for task in ("killed", "at work"):
         xscore("ask", task, *models, cwd=repo)
@@ -118,7 +117,7 @@ def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, mod
     assert "it is continued" in xscore("history", "show", gone["id"], cwd=repo).stderr
 
 
-def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """After its exchange was erased a turn is still listed and shown, and says what is missing."""
     xscore("ask", "what is total", *models, cwd=repo)
     (exchange,) = json.loads(xscore("memory", "list", "--json", cwd=repo).stdout)["memories"]
@@ -133,7 +132,7 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str])
     assert "its answer was erased" in shown.stderr
 
 
-def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """The same answer on stdout; the same page on stderr below one line with the turn."""
     asked = xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", cwd=repo)
@@ -144,7 +143,7 @@ def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list
     assert rest.strip() == asked.stderr.strip()
 
 
-def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """`--calls`: one line for each attempt, and all its figures as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
     shown = xscore("history", "show", "latest", "--calls", cwd=repo)
@@ -156,7 +155,7 @@ def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[s
     assert calls[0]["stage"] == "judge" and calls[0]["outcome"] == "ok" and calls[0]["cost_usd"] == "0"
 
 
-def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """X25: within a schema version fields of turns and calls may be added, never renamed or removed."""
     xscore("ask", "what is total", *models, cwd=repo)
     (turn,) = listed(xscore, repo)
@@ -175,7 +174,7 @@ def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str
     }
 
 
-def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """The other turns are listed, with the number of omitted rows; never "no turns"."""
     xscore("ask", "first", *models, cwd=repo)
     xscore("ask", "second", *models, cwd=repo)
@@ -189,7 +188,7 @@ def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models
     assert ([turn["task"] for turn in found["turns"]], found["left_out"]) == (["second"], 2)
 
 
-def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: list[str]) -> None:
+def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: tuple[str, ...]) -> None:
     """A receipt holds no text of the user's memories; the page says so instead."""
     xscore(
         "memory", "add", "I write tests first", "--layer", "user", "--kind", "preference", "--key", "tests", cwd=repo

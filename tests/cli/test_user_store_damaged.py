@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, own_store
 from tests.extensions.privacy.test_erasure import put, said
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import user_data_dir
 from xscore.records.memory import Kind, Layer
 from xscore.records.statement import Observation
 from xscore.store.lookup import list_observations, record_observations, record_project
 from xscore.store.opening import user_store_path
-from xscore.store.store import Store
 
 TEXT = "prefers the ochre ledger to every other"
 COMMANDS = (
@@ -29,7 +28,7 @@ COMMANDS = (
 @pytest.fixture
 def own(tmp_path: Path, own_home: Path) -> Path:
     """Make a project store and a user store with a preference and an observation; return the latter's file."""
-    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+    with own_store(tmp_path) as store:
         put(store.connection, said("The heron keeps the project's own ledger", ordinal=1))
         user = store.user_connection(create=True)
         assert user is not None

@@ -143,7 +143,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     MEMORY is what `ask` prints of it, `path:lines` or its name, or `path::entity`, or an ID (m_…). Nothing is sent.
     """
     found = run_turn(flags, lambda open_: open_.explain(memory, turn_id=decode_path_argument(turn)), make=False)
-    flags.terminal.print_result(found, _render_explanation)
+    flags.terminal.print_result(found, render_explanation)
 
 
 def _origin(memory: "Selected") -> str:
@@ -152,7 +152,8 @@ def _origin(memory: "Selected") -> str:
     return " (cached)" if memory.cached else ""
 
 
-def _render_explanation(found: Explanation) -> str:
+def render_explanation(found: Explanation) -> str:
+    """Render the outcome of one memory in numbers and words."""
     name = one_line(f"{found.path}::{found.entity}" if found.entity else found.path or found.id)
     rows = [
         ("turn", f"{found.turn_id}  {one_line(found.task)}"),

@@ -67,18 +67,17 @@ def run_turn(
 
     observer = watch or TurnObserver(flags.terminal, assume_yes=flags.assume_yes, noun=noun)
     observer.has_deadline = loaded.settings.budget.deadline_s is not None
-
     if make:
         _refuse_empty_folder(start, loaded.settings, flags.terminal)
+    else:
+        _note_missing_store(start, observer.note)
+    for warning in loaded.warnings:
+        observer.note(warning)
 
     async def inside() -> T:
         async with Pipeline.open(start, loaded, observer=observer, make=make) as pipeline:
             return await work(pipeline)
 
-    if not make:
-        _note_missing_store(start, observer.note)
-    for warning in loaded.warnings:
-        observer.note(warning)
     try:
         return run_interruptible(inside(), notify=observer.note, cleanup=observer.close, late_loop=late_loop)
     finally:

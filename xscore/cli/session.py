@@ -54,7 +54,7 @@ def resume_thread(thread: str, flags: Flags) -> None:
             _print_sessions(store, flags)
             return
         now = store.clock()
-        found = switch_session(store.connection, thread, branch=_branch(store), now=now)
+        found = switch_session(store.connection, thread, branch=working_branch(store.root.git_dir), now=now)
     flags.terminal.print_result(found, f"The next turn continues {render_session_line(found, now=now)}")
 
 
@@ -62,12 +62,14 @@ def resume_thread(thread: str, flags: Flags) -> None:
 def begin_fresh(flags: Flags) -> None:
     """Begin a new session on this branch; the one before stays, and `resume` goes back to it."""
     with opened_store(flags) as store:
-        begun = resume_session(store.connection, branch=_branch(store), now=store.clock(), fresh=True)
+        begun = resume_session(
+            store.connection, branch=working_branch(store.root.git_dir), now=store.clock(), fresh=True
+        )
     flags.terminal.print_result(begun, f"begun: {begun.thread}")
 
 
 def _print_sessions(store: "Store", flags: Flags) -> None:
-    here, now = _branch(store), store.clock()
+    here, now = working_branch(store.root.git_dir), store.clock()
     known = sorted(load_sessions(store.connection), key=lambda one: one.branch != here)
     body = {"sessions": [record_json(one) for one in known]}
     none = 'There is no working session here yet; `xscore ask "…"` begins one.'
@@ -82,12 +84,8 @@ def _render_session(found: "WorkingSession", summary: "SessionSummary", *, now: 
     return escape_controls("\n".join([*lines, summary.text]).rstrip())
 
 
-def _branch(store: "Store") -> str:
-    return working_branch(store.root.git_dir) if store.root.git_dir else ""
-
-
 def current_session(store: "Store") -> "WorkingSession | None":
     """Return the session that the next turn on this branch would continue."""
-    here = _branch(store)
-    renamed = earlier_branch_names(store.root.git_dir, here) if store.root.git_dir else ()
+    here = working_branch(store.root.git_dir)
+    renamed = earlier_branch_names(store.root.git_dir, here)
     return session_of_branch(store.connection, branch=here, renamed_from=renamed)

@@ -172,8 +172,8 @@ def _session(parts: PipelineParts, turn: Turn, *, now: float, takes_up: bool) ->
 
     takes_up: false returns the session unchanged. No thread means that the turn would open one.
     """
-    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
-    renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
+    place = working_branch(parts.root.git_dir)
+    renamed_from = earlier_branch_names(parts.root.git_dir, place)
     thread = turn.thread
     if turn.follows_latest and not thread:
         thread = thread_of_latest_turn(parts.store.connection, place)

@@ -159,8 +159,10 @@ def head_commit(folder: Path) -> str:
     return own if re.fullmatch(_COMMIT, own) else packed[1] if packed else ""
 
 
-def working_branch(folder: Path) -> str:
-    """Return the branch being worked on; during a rebase or bisect, the branch it started from."""
+def working_branch(folder: Path | None) -> str:
+    """Return the branch being worked on; during a rebase or bisect, the branch it started from. None: no git, ""."""
+    if folder is None:
+        return ""
     named = head_branch(folder)
     if not re.fullmatch(_COMMIT, named):
         return named
@@ -171,8 +173,10 @@ def working_branch(folder: Path) -> str:
     return DETACHED_HEAD
 
 
-def earlier_branch_names(folder: Path, name: str) -> tuple[str, ...]:
+def earlier_branch_names(folder: Path | None, name: str) -> tuple[str, ...]:
     """Return the earlier names of a renamed branch, latest first, from its reflog."""
+    if folder is None:
+        return ()
     log = readable_text(_own_text(folder / _own_text(folder, "commondir").strip(), f"logs/refs/heads/{name}"))
     found: list[str] = []
     for old, new in reversed(re.findall(_RENAMED, log)):

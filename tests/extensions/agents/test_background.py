@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import own_store
 from tests.conftest import git
 from tests.extensions.agents.conftest import ask_within, processes_in
 from tests.servers.decision_server import DecisionServer
@@ -21,11 +22,10 @@ from xscore.extensions.agents import background_work
 from xscore.extensions.agents.background import wake_background
 from xscore.pipeline.build import Pipeline
 from xscore.platform.clock import day_of
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root
 from xscore.records.reports import BackgroundStatus
 from xscore.store import opening
 from xscore.store.index_rows import write_meta
-from xscore.store.store import Store
 
 
 def wake(root: Path) -> bool:
@@ -101,7 +101,7 @@ async def test_a_killed_process_is_seen_and_replaced_at_once(flock: Path, host: 
     assert time.monotonic() - killed_at < 10  # well before the 30 s lease expires
     host.latency_s = 0.0
     assert wake(flock)
-    assert status(flock).pid not in (None, pid)
+    assert status(flock).pid != pid
     wait_until(lambda: not processes_in(flock))
     assert rows(flock, "SELECT state FROM turn WHERE id = ?", turn) == [("continued",)]
 
@@ -156,7 +156,7 @@ async def test_the_share_of_a_day_is_kept(
     if place == "worktree":
         git(flock, "worktree", "add", "-q", "../second")
         spends = flock.parent / "second"
-        Store.open(find_root(spends), user_data_dir=user_data_dir(None)).close()
+        own_store(spends).close()
     if cap:
         monkeypatch.setenv("XSCORE_BUDGET_MAX_USD_DAY", cap)
     host.latency_s = 0.0

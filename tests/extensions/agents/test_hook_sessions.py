@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.cli.conftest import own_store
 from tests.conftest import MakeRepo, git
 from tests.extensions.agents.hook_process import FILES, QUESTION, added, build_index, message, run_hook
 from xscore.extensions.agents.hook_events import HookCall, after_edit
@@ -17,7 +18,7 @@ from xscore.extensions.agents.hook_protocols import read_message, thread_name
 from xscore.extensions.agents.session_recap import MAX_CHARS, render_recap
 from xscore.extensions.sessions.importing import import_session
 from xscore.platform.files import write_private_file
-from xscore.platform.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root
 from xscore.records.memory import Kind, MemoryDetails
 from xscore.records.statement import Statement
 from xscore.settings import load_settings
@@ -50,7 +51,7 @@ def root(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
     """Its store."""
-    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as opened:
+    with own_store(root) as opened:
         yield opened
 
 

@@ -45,12 +45,14 @@ def render_agent_bundle(answer: Answer, texts: Mapping[str, str], *, max_chars: 
     texts: the whole text of each selected memory that may be shown, by memory id. errors: error output that came
     with the task; a body that must be cut keeps the lines around the one that its stack trace names.
     """
-    relevant = _relevant(answer)
-    if not relevant:
-        return ""
-    below = [] if ranked_by_words(answer) else _below_the_cut(answer)
+    relevant, below = [one for one in answer.selected if not one.below_threshold], list[Selected]()
+    if ranked_by_words(answer):
+        relevant = [one for one in relevant if one.score >= min(1.0, one.threshold + WORDS_MARGIN)][:WORDS_MOST]
+    else:
+        below = _below_the_cut(answer)
     head = f"{coverage_line(answer)}\n{DATA_NOTE}\n<{FENCE}>\n{RELEVANT}\n"
-    tail = "".join(f"{line}\n" for line in ([BELOW, *map(_below_line, below)] if below else [])) + f"</{FENCE}>"
+    listed = [f"~ {_place(one)}  {one.score_text}, below the cut of {one.threshold:g}" for one in below]
+    tail = "".join(f"{line}\n" for line in ([BELOW, *listed] if below else [])) + f"</{FENCE}>"
     left = max_chars - size_of(head) - size_of(tail)
     lines, shown = [], []
     for one in relevant:
@@ -100,13 +102,6 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _relevant(answer: Answer) -> list[Selected]:
-    kept = [one for one in answer.selected if not one.below_threshold]
-    if ranked_by_words(answer):
-        kept = [one for one in kept if one.score >= min(1.0, one.threshold + WORDS_MARGIN)][:WORDS_MOST]
-    return kept
-
-
 def _below_the_cut(answer: Answer) -> list[Selected]:
     margin = SelectionSettings().near_margin
     named = [one for one in (*answer.selected, *answer.near_misses) if one.below_threshold]
@@ -125,10 +120,6 @@ def _entry_line(one: Selected) -> str:
     said = one.reason or (one.entity if one.path else "")
     stale = "stale: the code it cites has changed. " if one.is_stale else ""
     return f"{_place(one)}  {one.score_text}  {stale}{quoted(said, REASON_CHARS)}".rstrip()
-
-
-def _below_line(one: Selected) -> str:
-    return f"~ {_place(one)}  {one.score_text}, below the cut of {one.threshold:g}"
 
 
 def _bodies(shown: Sequence[Selected], texts: Mapping[str, str], *, room: int, trace: str) -> list[str]:
@@ -165,7 +156,8 @@ def _traced(one: Selected, trace: str) -> int:
 
 def _lines_around(one: Selected, text: str, at: int, *, room: int) -> str:
     """Return as many lines around line `at` as fit, and say how many are left out; empty if none fits."""
-    sizes = [size_of(escape_tags(line, tags=_TAGS)) + 1 for line in text.split("\n")]
+    lines = text.split("\n")
+    sizes = [size_of(escape_tags(line, tags=_TAGS)) + 1 for line in lines]
     first = last = min(at, len(sizes) - 1)
     note = f"[{len(sizes):,} lines before not shown]\n"
     left = room - size_of(_body(one, "", before=note if first else "", after=note))
@@ -175,12 +167,8 @@ def _lines_around(one: Selected, text: str, at: int, *, room: int) -> str:
         if left < 0:
             break
         first, last = (first, last + 1) if goes_down else (first - 1, last)
-    return _part(one, text, first, last) if last > first else ""
-
-
-def _part(one: Selected, text: str, first: int, last: int) -> str:
-    """Return the body of the lines `first` to `last` (excluded), from 0, with what is left out before and after."""
-    lines = text.split("\n")
+    if last == first:
+        return ""
     before = f"[{counted(first, 'line')} before not shown]\n" if first else ""
     after = f"[{counted(len(lines) - last, 'more line')} not shown]\n" if last < len(lines) else ""
     return _body(one, "\n".join(lines[first:last]), before=before, after=after)

@@ -43,12 +43,16 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
     has changed. Does nothing if the store is missing or is not trusted by this user.
     """
     try:
-        chosen = settings or _settings_of(root.path)
-        data_dir = user_data_dir(chosen.store.user_data_dir)
+        if settings is None:
+            from xscore.settings import load_settings  # lazy: a caller that ran a turn passes its settings
+
+            found = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
+            settings = found.settings
+        data_dir = user_data_dir(settings.store.user_data_dir)
         if not (opening.has_store(root.store_dir) and root.path.is_dir()):
             return False
         opening.refuse_links(root.store_dir)
-        if not (chosen.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
+        if not (settings.store.trust or opening.is_trusted(root.store_dir, user_data_dir=data_dir)):
             return False
         keys = opening.key_source(data_dir)
         for patience_ms in (PATIENCE_MS, CONTENDED_MS):
@@ -64,12 +68,6 @@ def wake_background(root: RepositoryRoot, *, settings: "Settings | None" = None,
         return True
     except (StoreError, UsageError, sqlite3.Error, OSError):
         return False
-
-
-def _settings_of(root: Path) -> "Settings":
-    from xscore.settings import load_settings  # lazy: a caller that ran a turn passes its settings
-
-    return load_settings(repo_root=root, user_file=user_config_file(), environ=os.environ).settings
 
 
 def _start_if_none_runs(connection: sqlite3.Connection, root: Path, *, judges_changes: bool) -> None:

@@ -133,9 +133,7 @@ def hook_entries(client: Client, program: str, *, forgiving: bool = False) -> di
 
 def is_our_hook(entry: object) -> bool:
     """Whether an entry of an event's list runs our hook and nothing else."""
-    if not isinstance(entry, dict):
-        return False
-    inner = entry.get("hooks", [entry])
+    inner = entry.get("hooks", [entry]) if isinstance(entry, dict) else []
     return isinstance(inner, list) and bool(inner) and all(map(_runs_our_hook, inner))
 
 

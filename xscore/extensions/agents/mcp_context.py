@@ -89,11 +89,9 @@ class Workplace(Struct, frozen=True):
     root: RepositoryRoot
     flags: Flags
 
-    def settings(self, **changed: object) -> "LoadedSettings":
-        """Read the settings; the server's options override them. changed: more overrides, with `__` for the dot."""
-        over = {name.replace("__", "."): value for name, value in changed.items()}
-        flags = replace(self.flags, overrides={**self.flags.overrides, **over})
-        return read_settings(flags, start=self.root.path)
+    def settings(self) -> "LoadedSettings":
+        """Read the settings; the server's options override them."""
+        return read_settings(self.flags, start=self.root.path)
 
     def open_store(self, *, make: bool) -> Store:
         """Open the store without a pipeline. make: create it if it is missing. Raises StoreError."""
@@ -191,15 +189,15 @@ def _confined(path: str, root: Path) -> str:
 def _settings_of_call(place: Workplace, given: ContextArguments, call: Call) -> "LoadedSettings":
     """Return the settings with this call's deadline, and a cap of `budget.confirm_usd`, since no one can confirm."""
     loaded = place.settings()
-    budget = loaded.settings.budget
+    settings, budget = loaded.settings, loaded.settings.budget
     usual = PROGRESS_DEADLINE_S if call.envelope.progress_token is not None else DEADLINE_S
     if call.task_id or call.envelope.takes_tasks:
         usual = TASK_DEADLINE_S
-    usual = max(usual, loaded.settings.agents.hook_deadline_s)
-    changed: dict[str, object] = {"budget__deadline_s": given.deadline_s or budget.deadline_s or usual}
+    usual = max(usual, settings.agents.hook_deadline_s)
+    budget = replace(budget, deadline_s=given.deadline_s or budget.deadline_s or usual)
     if loaded.origins["budget.max_usd"] == "default":
-        changed["budget__max_usd"] = str(min(budget.max_usd or budget.confirm_usd, budget.confirm_usd))
-    return place.settings(**changed)
+        budget = replace(budget, max_usd=min(budget.max_usd or budget.confirm_usd, budget.confirm_usd))
+    return replace(loaded, settings=replace(settings, budget=budget))
 
 
 def _text(pipeline: "Pipeline", answer: Answer, given: ContextArguments) -> str:

@@ -16,9 +16,8 @@ from xscore.extensions.agents.mcp_calls import JUDGING, READING, Call, Work
 from xscore.extensions.agents.mcp_context import ContextArguments, ToolResult, Workplace, find_context
 from xscore.platform.errors import NothingMatched, UsageError, XscoreError
 from xscore.platform.json_lines import without_values
-from xscore.platform.text import format_place, join_sentences, one_line, safe_json
+from xscore.platform.text import join_sentences, safe_json
 from xscore.records.memory import Kind, MemoryDetails, MemorySource
-from xscore.records.reports import Explanation
 from xscore.records.statement import Statement
 
 RECEIPT_URI = "xscore://turn/"
@@ -57,25 +56,18 @@ class RememberArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def explain(place: Workplace, given: ExplainArguments, _call: Call) -> ToolResult:
     """Say why a memory was or was not chosen. Raises NothingMatched, UsageError, StoreError."""
+    from click import unstyle
+
+    from xscore.cli.explain import render_explanation
+    from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE
     from xscore.pipeline.build import Pipeline
+    from xscore.prompts.fences import escape_tags
 
     async with Pipeline.open(place.root.path, place.settings(), make=False) as pipeline:
         found = await pipeline.explain(given.memory, turn_id=given.turn)
-    return ToolResult(_explanation_text(found), {"turn": found.turn_id, "memory": found.id, "outcome": found.outcome})
-
-
-def _explanation_text(found: Explanation) -> str:
-    from xscore.extensions.agents.agent_bundle import DATA_NOTE, FENCE
-    from xscore.prompts.fences import escape_tags
-
-    memory = found.memory
-    lines = [f"{found.path}::{found.entity}" if found.entity else found.path or found.id]
-    if memory is not None:
-        lines += [format_place(memory.path, memory.start_line, memory.end_line)] if memory.path else []
-        lines += [f"reason: {memory.reason}"] if memory.reason else []
-    quoted = "\n".join(escape_tags(one_line(line), tags=FENCE) for line in lines)
-    said = f"{found.outcome.replace('_', ' ')}: {one_line(found.words)}"
-    return f"{DATA_NOTE}\n<{FENCE}>\n{quoted}\n{escape_tags(said, tags=FENCE)}\n</{FENCE}>"
+    page = escape_tags(unstyle(render_explanation(found)), tags=FENCE)
+    about = {"turn": found.turn_id, "memory": found.id, "outcome": found.outcome}
+    return ToolResult(f"{DATA_NOTE}\n<{FENCE}>\n{page}\n</{FENCE}>", about)
 
 
 async def remember(place: Workplace, given: RememberArguments, _call: Call) -> ToolResult:

@@ -34,7 +34,9 @@ _ABOUT = f"""
 
 def render_recap(store: Store, *, git: bool) -> str:
     """Return the recap of this branch; "" if nothing is known. git: ask git for uncommitted changes."""
-    session = latest_session(store)
+    here = working_branch(store.root.git_dir)
+    known = load_sessions(store.connection)
+    session = next((one for one in known if one.branch == here and one.task and one.closed_at is None), None)
     summary = summarise_session(store.connection, session.thread) if session else None
     files = set(changed_files(store.root.path) or ()) if git and store.root.is_git else set[str]()
     if session and summary:
@@ -51,13 +53,6 @@ def render_recap(store: Store, *, git: bool) -> str:
             break
         shown.append(f"{line}\n")
     return head + "".join(shown) + tail
-
-
-def latest_session(store: Store) -> WorkingSession | None:
-    """Return the latest open session of this branch, whether from an agent or the command line."""
-    here = working_branch(store.root.git_dir) if store.root.git_dir else ""
-    known = load_sessions(store.connection)
-    return next((one for one in known if one.branch == here and one.task and one.closed_at is None), None)
 
 
 def memories_about(store: Store, files: Iterable[str]) -> list[Memory]:
