@@ -34,6 +34,24 @@ _WORDS = {"&&": "and", "||": "or"}
 _COMMAND = re.compile(r"::([\w-]+)(?: title=([^:]*))?::(.*)")
 
 
+def job_environment(temp: Path, *, event: object = None, event_name: str = "push") -> dict[str, str]:
+    """Write the event, and return GitHub's variables of a job whose files are in this folder."""
+    (temp / "event.json").write_text(json.dumps(event or {}))
+    return {
+        "GITHUB_EVENT_NAME": event_name,
+        "GITHUB_EVENT_PATH": str(temp / "event.json"),
+        "GITHUB_JOB": "questions",
+        "GITHUB_OUTPUT": str(temp / "output"),
+        "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ID": "77",
+        "GITHUB_SERVER_URL": "https://github.invalid",
+        "GITHUB_STEP_SUMMARY": str(temp / "summary"),
+        "GITHUB_WORKFLOW": "xscore",
+        "RUNNER_OS": "Linux",
+        "RUNNER_TEMP": str(temp / "runner"),
+    }
+
+
 class Annotation(Struct, frozen=True):
     """An annotation shown beside the run."""
 
@@ -98,7 +116,7 @@ class Runner(Struct):
             shutil.rmtree(self.runner_temp, ignore_errors=True)
             git(self.workspace, "clean", "-qffdx", "--", ".xscore")
         self.runner_temp.mkdir(parents=True, exist_ok=True)
-        (self.temp / "event.json").write_text(json.dumps(event or {}))
+        job = job_environment(self.temp, event=event, event_name=event_name)
         context: dict[str, Any] = {
             "github": {"action_path": f"{NOT_HERE}/action", "token": "t0ken"},
             "runner": {"temp": f"{NOT_HERE}/temp"},
@@ -108,7 +126,7 @@ class Runner(Struct):
         context["inputs"] = {name: interpolate(one, context) for name, one in defaults.items()} | dict(inputs)
         for step in STEPS:
             if self._is_due(step, context, failed=ran.code != 0 or ran.cancelled):
-                self._do(step, context, ran, event_name)
+                self._do(step, context, ran, job)
         ran.outputs = {name: interpolate(one["value"], context) for name, one in ACTION["outputs"].items()}
         return ran
 
@@ -118,7 +136,7 @@ class Runner(Struct):
             return False
         return condition == "true" or bool(value(condition.removeprefix("${{").removesuffix("}}"), context))
 
-    def _do(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, event_name: str) -> None:
+    def _do(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]) -> None:
         name = step["id"]
         ran.steps[name] = {"outputs": {}}
         if "uses" in step:
@@ -127,7 +145,7 @@ class Runner(Struct):
         elif name == "install" and not self.really_installs:
             outputs = {"xscore": str(Path(sys.executable).with_name("xscore")), "python": sys.executable}
         else:
-            outputs = self._shell(step, context, ran, event_name)
+            outputs = self._shell(step, context, ran, job)
         ran.steps[name]["outputs"] = outputs
 
     def _use(self, action: str, with_: dict[str, str]) -> dict[str, str]:
@@ -152,13 +170,20 @@ class Runner(Struct):
                     return {"cache-matched-key": key}
         return {}
 
-    def _shell(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, event_name: str) -> dict[str, str]:
+    def _shell(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, job: dict[str, str]) -> dict[str, str]:
         script, output, summary = (self.temp / one for one in ("step.sh", "output", "summary"))
         script.write_text(step["run"])
         output.write_text("")
         summary.write_text("")
         words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-        environ = self._environment(step, context, event_name)
+        environ = {
+            **{name: one for name, one in os.environ.items() if name != "PYTHONPATH"},
+            **self.environ,
+            **job,
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_API_URL": self.api_url,
+            **{name: interpolate(str(one), context) for name, one in step.get("env", {}).items()},
+        }
         running = subprocess.Popen(
             words, cwd=self.workspace, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -178,27 +203,6 @@ class Runner(Struct):
                 return True
             time.sleep(0.01)
         return False
-
-    def _environment(self, step: dict[str, Any], context: dict[str, Any], event_name: str) -> dict[str, str]:
-        """Return the environment of a step: machine, job, GitHub and its own variables."""
-        return {
-            **{name: one for name, one in os.environ.items() if name != "PYTHONPATH"},
-            **self.environ,
-            "GITHUB_ACTION_PATH": str(ROOT),
-            "GITHUB_API_URL": self.api_url,
-            "GITHUB_EVENT_NAME": event_name,
-            "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
-            "GITHUB_JOB": "questions",
-            "GITHUB_OUTPUT": str(self.temp / "output"),
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_RUN_ID": "77",
-            "GITHUB_SERVER_URL": "https://github.invalid",
-            "GITHUB_STEP_SUMMARY": str(self.temp / "summary"),
-            "GITHUB_WORKFLOW": "xscore",
-            "RUNNER_OS": "Linux",
-            "RUNNER_TEMP": str(self.runner_temp),
-            **{name: interpolate(str(one), context) for name, one in step.get("env", {}).items()},
-        }
 
 
 def interpolate(text: str, context: Mapping[str, Any]) -> str:

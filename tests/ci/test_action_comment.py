@@ -1,6 +1,5 @@
 """The action's comment, against a server with GitHub's API: one comment, found again, never a failed job."""
 
-import json
 import socket
 import struct
 import threading
@@ -11,7 +10,7 @@ import pytest
 
 from ci import comment
 from ci.comment import mark
-from tests.ci.fake_runner import REPOSITORY, annotations
+from tests.ci.fake_runner import annotations, job_environment
 from tests.ci.github_api import BOT, PERSON, GitHubApi
 from tests.ci.jobs import FORK, OURS
 
@@ -36,21 +35,9 @@ class Step:
     def run(self, api_url: str, *, markdown: str = "# kept 3", event: object = OURS, **given: str) -> None:
         """Run the step once."""
         (self.folder / "report.md").write_text(markdown, "utf-8")
-        (self.folder / "event.json").write_text(json.dumps(event))
-        environ = {
-            "TOKEN": "t0ken",
-            "MARKDOWN": str(self.folder / "report.md"),
-            "GITHUB_API_URL": api_url,
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_EVENT_PATH": str(self.folder / "event.json"),
-            "GITHUB_JOB": "questions",
-            "GITHUB_REPOSITORY": REPOSITORY,
-            "GITHUB_RUN_ID": "77",
-            "GITHUB_SERVER_URL": "https://github.invalid",
-            "GITHUB_WORKFLOW": "xscore",
-            **given,
-        }
-        for name, value in environ.items():
+        job = job_environment(self.folder, event=event, event_name="pull_request")
+        own = {"TOKEN": "t0ken", "MARKDOWN": str(self.folder / "report.md"), "GITHUB_API_URL": api_url}
+        for name, value in (job | own | given).items():
             self.monkeypatch.setenv(name, value)
         self.code = comment.main()
         self.log = self.capsys.readouterr().out

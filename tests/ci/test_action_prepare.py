@@ -1,6 +1,5 @@
 """Before the store is restored: who started the run, and that no store came with the code."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from ci import prepare
 from ci.prepare import may_save
 from ci.runner import own_pull_request
-from tests.ci.fake_runner import REPOSITORY, annotations, outputs_of
+from tests.ci.fake_runner import REPOSITORY, annotations, job_environment, outputs_of
 from tests.conftest import MakeRepo, git
 
 
@@ -33,9 +32,8 @@ def test_who_may_save(
 ) -> None:
     """No event that runs a stranger's code may write a cache that the default branch reads."""
     payload = {"pull_request": {"number": 5, "head": {"repo": head and {"full_name": head}}}}
-    (tmp_path / "event.json").write_text(json.dumps(payload))
-    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
-    monkeypatch.setenv("GITHUB_REPOSITORY", REPOSITORY)
+    for name, value in job_environment(tmp_path, event=payload).items():
+        monkeypatch.setenv(name, value)
     assert own_pull_request() == (5 if head == REPOSITORY else None)
     assert may_save(event_name, own_pull_request()) is saves
 
@@ -44,18 +42,9 @@ def test_who_may_save(
 def prepared(make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout in which the first step can run, and its inputs."""
     root = make_repo({"a.py": "A = 1\n"})
-    (tmp_path / "event.json").write_text("{}")
-    for name, value in {
-        "GITHUB_EVENT_NAME": "push",
-        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
-        "GITHUB_OUTPUT": str(tmp_path / "output"),
-        "GITHUB_REPOSITORY": REPOSITORY,
-        "GITHUB_RUN_ID": "77",
-        "RUNNER_OS": "Linux",
-        "RUNNER_TEMP": str(tmp_path / "machine"),
-    }.items():
+    for name, value in job_environment(tmp_path).items():
         monkeypatch.setenv(name, value)
-    (tmp_path / "machine").mkdir()
+    (tmp_path / "runner").mkdir()
     monkeypatch.chdir(root)
     return root
 
@@ -81,7 +70,7 @@ def test_where_no_git_can_say_a_store_is_not_believed(
 ) -> None:
     """A checkout without git may bring no store; a store that this job made is trusted by its second use."""
     if git_is == "missing":
-        monkeypatch.setenv("PATH", str(tmp_path / "machine"))
+        monkeypatch.setenv("PATH", str(tmp_path / "runner"))
     else:
         (prepared / ".git").rename(tmp_path / "git")
     (prepared / ".xscore").mkdir()

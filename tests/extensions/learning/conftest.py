@@ -41,7 +41,7 @@ def store(project: OpenProject) -> Store:
     return project("project")
 
 
-def made(text: str, *, days_ago: float = 0.0, used_days_ago: float | None = None, **more: object) -> Memory:
+def made(text: str, *, days_ago: float = 0.0, **more: object) -> Memory:
     """Make a memory through the writer; by default a project's convention."""
     at = NOW - days_ago * DAY
     values: dict[str, object] = {

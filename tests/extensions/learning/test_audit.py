@@ -1,34 +1,22 @@
 """Memories that need attention."""
 
+from tests.extensions.learning.conftest import NOW, made, preference, put
 from xscore.extensions.learning.audit import AuditProblem, MemoryAudit, audit_memories
 from xscore.platform import database
-from xscore.records.memory import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.records.memory import Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings, validate_group
-from xscore.store import evidence, memory_writer
+from xscore.store import evidence
 from xscore.store.evidence import parse_citation
 from xscore.store.store import Store
-
-DAY = 86_400.0
-NOW = 2_000_000_000.0
 
 
 def remember(store: Store, text: str, *, title: str = "", cited: str = "", **values: object) -> Memory:
     """Remember a convention."""
-    given: dict[str, object] = {
-        "layer": Layer.PROJECT,
-        "kind": Kind.CONVENTION,
-        "title": title or text[:40],
-        "text": text,
-        "entity": title or text,
-        "source": MemorySource.EXPLICIT,
-        "updated_at": NOW - DAY,
-    }
-    made, _ = memory_writer.make_memory(**(given | values))  # type: ignore[arg-type]  # any field may be given
-    with database.transaction(store.connection):
-        memory_writer.put_memories(store.connection, [made])
-        if cited:
-            evidence.attach_citations(store.connection, made.id, [parse_citation(store.root, cited)])
-    return made
+    memory = made(text, days_ago=1, entity=title or text, source=MemorySource.EXPLICIT, **values)
+    put(store, memory)
+    if cited:
+        evidence.attach_citations(store.connection, memory.id, [parse_citation(store.root, cited)])
+    return memory
 
 
 def look(store: Store, **rules: object) -> MemoryAudit:
@@ -100,18 +88,5 @@ def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
     """P06: duplicates in the user's store are found; if it is missing, none is made."""
     assert look(store).is_clean
     assert store.user_connection() is None
-    user = store.user_connection(create=True)
-    assert user is not None
-    for title in ("a", "b"):
-        made, _ = memory_writer.make_memory(
-            layer=Layer.USER,
-            kind=Kind.PREFERENCE,
-            title=title,
-            text="I like short answers.",
-            entity=f"user {title}",
-            source=MemorySource.EXPLICIT,
-            updated_at=NOW,
-        )
-        with database.transaction(user):
-            memory_writer.put_memories(user, [made])
+    put(store, *(preference("I like short answers.", entity=f"user {title}") for title in "ab"))
     assert [problem for problem, _ in found(store)] == [AuditProblem.DUPLICATE]

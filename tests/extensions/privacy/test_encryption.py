@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -42,6 +42,15 @@ connection.execute("SELECT count(*) FROM memory").fetchall()
 print("open", flush=True)
 sys.stdin.read()
 """
+
+
+@contextmanager
+def opening_elsewhere(path: Path, user_dir: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Open the store in another process, which says so and holds it until its input ends."""
+    command = [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as other:
+        yield other
 
 
 def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: Path) -> None:
@@ -185,12 +194,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
         encryption.encrypt_store(path, user_data_dir=user_dir)
     convert = getattr(encryption, f"{way}_store")
     before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
-    with subprocess.Popen(
-        [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with opening_elsewhere(path, user_dir) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
         with pytest.raises(StoreError, match="locked by another process") as raised:
@@ -216,13 +220,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
     path = filled(tmp_path / "r", user_dir)
     key = encryption_key.load_or_create_encryption_key(user_dir)
     made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
-    with subprocess.Popen(
-        [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with opening_elsewhere(path, user_dir) as other:
         time.sleep(1.0)
         assert other.poll() is None
         encrypted_sqlite.write_note(path, key)

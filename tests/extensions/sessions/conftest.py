@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.sessions.session_writers import Import, Past
+from tests.extensions.sessions.session_writers import Import, Past, Texts, words_of
 from xscore.extensions.sessions.importing import SessionImportReport, import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.paths import find_root
@@ -54,3 +54,9 @@ def past(store: Store) -> Past:
         return sorted(found, key=lambda memory: (memory.created_at, memory.text))
 
     return exchanges
+
+
+@pytest.fixture
+def texts(past: Past) -> Texts:
+    """Return the texts of the stored exchanges, each on one line."""
+    return lambda: [words_of(memory.text) for memory in past()]

@@ -13,6 +13,7 @@ from xscore.records.memory import Memory
 Record = dict[str, Any]
 Import = Callable[..., SessionImportReport]
 Past = Callable[[], list[Memory]]
+Texts = Callable[[], list[str]]
 
 
 def at(second: int) -> str:

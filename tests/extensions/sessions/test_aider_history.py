@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import git
-from tests.extensions.sessions.session_writers import AIDER, Import, Past, words_of
+from tests.extensions.sessions.session_writers import AIDER, Import, Past, Texts, words_of
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.paths import find_root
@@ -51,12 +51,12 @@ def test_a_quoted_head_does_not_begin_a_session(root: Path, run: Import, past: P
     assert len(past()) == 1 and "#### old" in past()[0].text
 
 
-def test_a_fence_that_never_closes_ends_with_the_session(root: Path, run: Import, past: Past) -> None:
+def test_a_fence_that_never_closes_ends_with_the_session(root: Path, run: Import, texts: Texts) -> None:
     """An answer cut off inside a fence does not swallow later sessions."""
     write(root, "# aider chat started at 2026-11-20 09:00:00\n\n#### one\n\n```python\nx = 1\n\n"
                 "# aider chat started at 2026-11-20 10:00:00\n\n#### two\n\nanswer two\n")  # fmt: skip
     run()
-    assert [words_of(memory.text) for memory in past()][1] == "Task: two Answer: answer two"
+    assert texts()[1] == "Task: two Answer: answer two"
 
 
 def test_going_on_gives_the_same_ids(root: Path, run: Import, past: Past) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, words_of
+from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, Texts
 
 
 def test_one_memory_an_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
@@ -41,7 +41,7 @@ def test_resumed_history_is_the_same_memory(root: Path, own_home: Path, run: Imp
     "more", [{"isSidechain": True}, {"isMeta": True}, {"isCompactSummary": True}], ids=["sidechain", "meta", "summary"]
 )
 def test_records_that_nobody_said_are_skipped(
-    root: Path, own_home: Path, run: Import, past: Past, more: dict[str, Any]
+    root: Path, own_home: Path, run: Import, texts: Texts, more: dict[str, Any]
 ) -> None:
     """Sub-agents, meta records and summaries start no exchange and answer none."""
     log = ClaudeLog(root).user("the question").says("the answer").user("not a person", **more)
@@ -49,10 +49,10 @@ def test_records_that_nobody_said_are_skipped(
         log.says("not the agent", **more)
     log.write(own_home)
     run()
-    assert [words_of(memory.text) for memory in past()] == ["Task: the question Answer: the answer"]
+    assert texts() == ["Task: the question Answer: the answer"]
 
 
-def test_injected_user_records_open_no_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_injected_user_records_open_no_exchange(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """Command bodies, reminders, continuations and hook output are not questions."""
     log = ClaudeLog(root).user("the question").says("the answer")
     for text in (
@@ -67,7 +67,7 @@ def test_injected_user_records_open_no_exchange(root: Path, own_home: Path, run:
         log.user(text)
     log.write(own_home)
     run()
-    assert [words_of(memory.text) for memory in past()] == ["Task: the question Answer: the answer"]
+    assert texts() == ["Task: the question Answer: the answer"]
 
 
 def test_a_failed_command_and_its_later_success_are_told(root: Path, own_home: Path, run: Import, past: Past) -> None:

@@ -4,37 +4,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.sessions.session_writers import CodexLog, Import, Past, Record, words_of
+from tests.extensions.sessions.session_writers import CodexLog, Import, Past, Record, Texts
 
 META = {"timestamp": "x", "type": "session_meta", "payload": {"id": "s", "cwd": "ROOT"}}
 
 
-def texts(past: Past) -> list[str]:
-    """Return the remembered exchanges, one on each line."""
-    return [words_of(memory.text) for memory in past()]
-
-
-def test_the_same_words_in_two_logs_are_one_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_the_same_words_in_two_logs_are_one_exchange(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """Events and API messages repeat each other in either order; each exchange is imported once."""
     log = CodexLog(root).wire("developer", "rules").wire("user", "<environment_context>cwd</environment_context>")
     log.wire("user", "first").event("user_message", message="first").event("agent_message", message="answer one")
     log.wire("assistant", "answer one").event("user_message", message="second").wire("user", "second")
     log.wire("assistant", "answer two").event("agent_message", message="answer two").write(own_home)
     assert run().added == 2
-    assert texts(past) == ["Task: first Answer: answer one", "Task: second Answer: answer two"]
+    assert texts() == ["Task: first Answer: answer one", "Task: second Answer: answer two"]
 
 
-def test_without_events_the_wire_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_without_events_the_wire_is_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """API messages alone are read without developer, system and environment messages."""
     log = CodexLog(root).wire("system", "be kind").wire("developer", "<permissions instructions>rules</permissions>")
     log.wire("user", "# AGENTS.md instructions for /x\n<INSTRUCTIONS>never</INSTRUCTIONS>")
     log.wire("user", "<environment_context>\n<cwd>/x</cwd>\n</environment_context>").wire("user", "the question")
     log.wire("assistant", "the answer").write(own_home)
     run()
-    assert texts(past) == ["Task: the question Answer: the answer"]
+    assert texts() == ["Task: the question Answer: the answer"]
 
 
-def test_completed_items_are_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_completed_items_are_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """Newer rollouts have completed items, including commands and changed files."""
     log = CodexLog(root).item("UserMessage", content=[{"type": "text", "text": "fix it"}])
     log.item("CommandExecution", command="pytest -q", exit_code=1, aggregated_output="E KeyError: 'x'")
@@ -43,12 +38,12 @@ def test_completed_items_are_read(root: Path, own_home: Path, run: Import, past:
     log.item("AgentMessage", text="Fixed.").event("user_message", message="fix it")
     log.event("agent_message", message="Fixed.").write(own_home)
     assert run().failures == 1
-    (text,) = texts(past)
+    (text,) = texts()
     assert text.startswith("Task: fix it Answer: Fixed. Failed: `pytest -q` E KeyError: 'x' The same command passed")
     assert text.endswith("Files changed: src/reader.py")
 
 
-def test_commands_of_events_and_of_the_wire_count_once(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_commands_of_events_and_of_the_wire_count_once(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """A command logged as an event and as an API message is one failure, without its shell wrapper."""
     log = CodexLog(root).event("user_message", message="test it")
     call = {"type": "function_call", "name": "shell", "call_id": "c1"}
@@ -61,12 +56,12 @@ def test_commands_of_events_and_of_the_wire_count_once(root: Path, own_home: Pat
     log.add("response_item", {"type": "custom_tool_call", "name": "apply_patch", "call_id": "c2", "input": patch})
     log.event("agent_message", message="There is no such rule.").write(own_home)
     assert run().failures == 1
-    text = texts(past)[0]
+    text = texts()[0]
     assert text.count("Failed: `make test` fatal: no rule") == 1
     assert "Files changed: src/reader.py" in text
 
 
-def test_a_failure_told_by_the_wire_alone_is_seen(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_a_failure_told_by_the_wire_alone_is_seen(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """`Exit code: 1` at the start of a tool's output is a failure."""
     log = CodexLog(root).event("user_message", message="run it")
     call = {"type": "function_call", "name": "exec_command", "call_id": "c1", "arguments": '{"cmd": "tox"}'}
@@ -75,16 +70,16 @@ def test_a_failure_told_by_the_wire_alone_is_seen(root: Path, own_home: Path, ru
     log.add("response_item", {"type": "function_call_output", "call_id": "c1", "output": output})
     log.event("agent_message", message="A module is missing.").write(own_home)
     assert run().failures == 1
-    assert "ImportError: no module" in texts(past)[0]
+    assert "ImportError: no module" in texts()[0]
 
 
-def test_replaced_history_is_never_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_replaced_history_is_never_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """`compacted` repeats earlier words, rewritten; it is skipped."""
     log = CodexLog(root).event("user_message", message="one").event("agent_message", message="answer")
     old = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "rewritten"}]}]
     log.add("compacted", {"message": "summary", "replacement_history": old}).write(own_home)
     run()
-    assert texts(past) == ["Task: one Answer: answer"]
+    assert texts() == ["Task: one Answer: answer"]
 
 
 def test_packed_files_are_read_and_known_again(root: Path, own_home: Path, run: Import, past: Past) -> None:

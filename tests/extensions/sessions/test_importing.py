@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import git
-from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
+from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, Texts, append
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
 from xscore.extensions.recovery import rebuild
@@ -29,7 +29,7 @@ def rows(store: Store, sql: str) -> list[Any]:
     return store.connection.execute(sql).fetchall()
 
 
-def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """An unchanged file is not opened; of a grown one only new and continued exchanges are imported."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer tw")
     path = log.write(own_home)
@@ -42,16 +42,16 @@ def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past:
     os.utime(path, (NOW - 8_000, NOW - 8_000))
     third = run()
     assert (third.added, third.updated, third.known) == (1, 1, 1)
-    assert [words_of(memory.text) for memory in past()][1] == "Task: two Answer: answer two, at length"
+    assert texts()[1] == "Task: two Answer: answer two, at length"
 
 
-def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import, past: Past) -> None:
+def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import, texts: Texts) -> None:
     """A line still being written is no damage: the next import reads it."""
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     path.write_text(log.text()[:-20])
     assert run().refused == ()
-    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one"]
+    assert texts() == ["Task: one Answer: answer one"]
     path.write_text(log.text())
     assert run().added == 1
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.cpu_time import assert_growth
-from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
+from tests.extensions.sessions.session_writers import ClaudeLog, Import, Past, words_of
 from xscore.prompts.answer import SessionContext, answer_request
 from xscore.prompts.bundle import render_bundle
 from xscore.prompts.bundle_parts import BesideMemories, Bundle, BundleEntry
@@ -106,15 +106,10 @@ def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     assert left.startswith("please look") and left.endswith("and tell me why")
 
 
-@pytest.mark.parametrize("log", ["claude", "codex"])
-def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past, log: str) -> None:
+def test_recall_never_becomes_a_memory(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """Through a whole import: neither question nor answer stores recalled text again."""
     answer = f"As [m_0123456789abcdef0123] says, it is the newline.\n\n{bundle('xml')}"
-    if log == "claude":
-        ClaudeLog(root).user(whole_prompt()).says(answer).write(own_home)
-    else:
-        codex = CodexLog(root).event("user_message", message=whole_prompt())
-        codex.event("agent_message", message=answer).write(own_home)
+    ClaudeLog(root).user(whole_prompt()).says(answer).write(own_home)
     run()
     (memory,) = past()
     assert "RECALLED" not in memory.text

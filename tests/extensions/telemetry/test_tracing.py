@@ -20,7 +20,9 @@ from xscore.extensions.telemetry.notify import trace_listener
 from xscore.extensions.telemetry.spans import provider_sender
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ProviderError
+from xscore.records.receipt import Answer
 from xscore.records.turn import Scope, Turn
+from xscore.settings import Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore select", "xscore primary"]
@@ -34,6 +36,11 @@ class Taken:
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.traces = provider_sender(self.provider)
+
+    async def ask(self, shop: Path, settings: Settings, turn: Turn = TASK, *, answer: bool = True) -> Answer:
+        """Ask in a new pipeline that sends its spans here."""
+        async with Pipeline.open(shop, settings, listener=trace_listener(self.traces)) as pipeline:
+            return await pipeline.ask(turn, answer=answer)
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
@@ -73,10 +80,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 ) -> None:
     """One trace: the turn, six stages below it in order, each call below its stage."""
     server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(
-        shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
-    ) as pipeline:
-        answer = await pipeline.ask(TASK)
+    answer = await taken.ask(shop, settings_for(server, pack_size=2))
     turn = taken.named("xscore ask")
     assert [span.name for span in taken.below(turn)] == LIVE
     judging, answering = taken.below(taken.named("xscore judge")), taken.below(taken.named("xscore primary"))
@@ -94,10 +98,7 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """Coverage, kept, dollars and tokens of the spans match the receipt."""
     server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(
-        shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
-    ) as pipeline:
-        answer = await pipeline.ask(TASK)
+    answer = await taken.ask(shop, settings_for(server, pack_size=2))
     turn = told(taken.named("xscore ask"))
     assert turn["xscore.turn.id"] == answer.turn_id
     assert turn["gen_ai.conversation.id"] == (answer.session.thread if answer.session else "")
@@ -120,8 +121,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
     server.answer = "numbat"
     server.score = table({"quokka.py::wombat": 95})
     asked = Turn(task="Where is the platypus?", errors="potoroo: line 3", scope=Scope(paths=("quokka.py", "shop/")))
-    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
-        answer = await pipeline.ask(replace(asked, file="quokka.py"))
+    answer = await taken.ask(shop, settings_for(server), replace(asked, file="quokka.py"))
     assert answer.answer == "numbat" and answer.selected[0].path == "quokka.py"
     assert len(taken.spans) >= 9
     for span in taken.spans:
@@ -132,8 +132,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
 async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """A retried 429 is an ended span with its kind; the turn itself succeeded."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
-    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
+    answer = await taken.ask(shop, settings_for(server), answer=False)
     calls = taken.below(taken.named("xscore judge"))
     failed = [span for span in calls if span.status.status_code is StatusCode.ERROR]
     assert [told(span)["error.type"] for span in failed] == ["rate_limited"]
@@ -144,9 +143,8 @@ async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenA
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """A turn whose host refuses the key still raises, and its turn and last stage end in that error."""
     server.misbehave(Fault.WRONG_KEY, times=99)
-    async with Pipeline.open(shop, settings_for(server, probe=True), listener=trace_listener(taken.traces)) as pipeline:
-        with pytest.raises(ProviderError) as caught:
-            await pipeline.ask(TASK)
+    with pytest.raises(ProviderError) as caught:
+        await taken.ask(shop, settings_for(server, probe=True))
     for name in ("xscore ask", "xscore judge"):
         span = taken.named(name)
         assert span.status.status_code is StatusCode.ERROR and span.end_time
@@ -160,12 +158,11 @@ async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
     """Ctrl-C ends in a receipt and in ended spans; the turn's says why."""
     server.latency_s = 0.3
     settings = settings_for(server, pack_size=1, concurrency=2)
-    async with Pipeline.open(shop, settings, listener=trace_listener(taken.traces)) as pipeline:
-        work = asyncio.create_task(pipeline.ask(TASK))
-        while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
-            await asyncio.sleep(0.01)
-        work.cancel()
-        answer = await work
+    work = asyncio.create_task(taken.ask(shop, settings))
+    while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
+        await asyncio.sleep(0.01)
+    work.cancel()
+    answer = await work
     assert answer.exit_code == 130
     assert told(taken.named("xscore ask"))["error.type"] == "interrupted"
     assert failed_stages(taken) == {"xscore judge": "interrupted"}
@@ -177,8 +174,6 @@ async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path,
     taken = Taken()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):
-        async with Pipeline.open(
-            shop, settings_for(server), listener=trace_listener(provider_sender(taken.provider))
-        ) as pipeline:
-            await pipeline.ask(TASK, answer=False)
+        taken.traces = provider_sender(taken.provider)
+        await taken.ask(shop, settings_for(server), answer=False)
     assert [span.name for span in taken.below(taken.named("program"))] == ["xscore ask"]

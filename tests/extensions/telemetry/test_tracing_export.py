@@ -1,6 +1,7 @@
 """Exporting spans to a collector: a real one on loopback, a silent one, and none."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def to_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector that the environment names."""
+    with Collector() as running:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.url)
+        yield running
+
+
 async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answer]:
     """Ask N times in one pipeline."""
     async with Pipeline.open(shop, traced(server)) as pipeline:
@@ -41,14 +50,12 @@ async def ask(shop: Path, server: OpenAIServer, *, times: int = 1) -> list[Answe
 
 
 async def test_a_collector_gets_every_span_of_a_turn(
-    shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    shop: Path, server: OpenAIServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OTLP over HTTP: a span for turn, stages and attempts, with our service name and the environment's attributes."""
     server.score = table({"shop/prices.py::total": 95})
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
-    with Collector() as collector:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-        (answer,) = await ask(shop, server)
+    (answer,) = await ask(shop, server)
     assert not [warning for warning in answer.warnings if warning.startswith("telemetry")]
     assert len(collector.spans) == 1 + 6 + answer.judge_usage.attempts + 1
     (resource,) = {
@@ -59,12 +66,12 @@ async def test_a_collector_gets_every_span_of_a_turn(
     assert not [body for body in collector.bodies if b"platypus" in body or b"shop/" in body]
 
 
-async def test_the_command_line_is_not_told(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_command_line_is_not_told(
+    shop: Path, server: OpenAIServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process detector, which would reveal the arguments and so the task, is not run."""
     monkeypatch.setenv("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "otel,process")
-    with Collector() as collector:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-        await ask(shop, server)
+    await ask(shop, server)
     assert collector.bodies and not [body for body in collector.bodies if b"process." in body]
 
 
