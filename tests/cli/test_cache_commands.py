@@ -146,6 +146,8 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
     (one.root / ".xscore.toml").write_text(f'[cache]\nkey = "{KEY}"\n')
     refused = one.run("store", "export", file, code=2, XSCORE_CACHE_KEY="")
     assert "there is no key" in refused.stderr and "xscore store key" in refused.stderr
+    refused = one.run("store", "import", file, code=2, XSCORE_CACHE_KEY="")
+    assert "there is no key" in refused.stderr and "exported with" in refused.stderr
     assert KEY not in one.run("config", "show").stdout
     made = one.run("store", "key").stdout.strip()
     place = tmp_path / "key"

@@ -28,9 +28,8 @@ from xscore.extensions.exchange.cache_files import (
     exchange_key,
     export_judgments,
     import_judgments,
-    import_untrusted,
     parse_exchange_key,
-    read_signed,
+    read_export,
     signed,
 )
 from xscore.platform import database
@@ -51,9 +50,14 @@ def filled(connection: Connection, found: Sequence[Judgment], names: tuple[str, 
         insert_judgments(connection, found, names)
 
 
-def take(connection: Connection, file: Path, key: ExchangeKey | None = KEY, **options: Any) -> CacheImport:
+def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **options: Any) -> CacheImport:
     """Import signed lines."""
     return import_judgments(connection, file, key, **options)
+
+
+def quarantine(connection: Connection, file: Path, **options: Any) -> CacheImport:
+    """Import lines without checking who signed them."""
+    return import_judgments(connection, file, None, **options)
 
 
 def everything(connection: Connection) -> list[tuple[Any, ...]]:
@@ -110,15 +114,15 @@ def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Jud
 def test_every_flipped_byte_and_every_cut_is_noticed(file: Path) -> None:
     """No byte of the file can be changed, removed or added without breaking the signature."""
     whole = bytearray(file.read_bytes())
-    read_signed(file, KEY)
+    read_export(file, KEY)
     for at in range(len(whole)):
         for changed in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :]):
             file.write_bytes(changed)
             with pytest.raises((StoreUntrusted, UsageError)):
-                read_signed(file, KEY)
+                read_export(file, KEY)
     file.write_bytes(whole * 2)
     with pytest.raises(StoreUntrusted):
-        read_signed(file, KEY)
+        read_export(file, KEY)
 
 
 def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
@@ -126,9 +130,6 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
     with pytest.raises(StoreUntrusted, match=rf"another key \({KEY.id}; yours is {OTHER.id}\)") as other:
         take(second, file, OTHER)
     assert "--untrusted" in other.value.hint and "store key`" not in other.value.hint
-    with pytest.raises(UsageError, match="no key") as keyless:
-        take(second, file, None)
-    assert "exported with" in keyless.value.hint
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(StoreUntrusted, match="altered"):
         take(second, file)
@@ -165,7 +166,7 @@ def test_a_value_that_no_judgment_has_refuses_the_file(
     """Signed or not, the validation is the same and comes before the first row."""
     place = tmp_path / "bad"
     rewritten(place, row(), row(**changed))
-    for taken in (take, import_untrusted):
+    for taken in (take, quarantine):
         with pytest.raises(UsageError, match="no export of a cache: judgment 2"):
             taken(second, place)
     assert everything(second) == [] and count_untrusted(second) == 0
@@ -202,7 +203,7 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
         place = Path("/dev/zero")
     elif kind == "text":
         place.write_text("xscore-cache 2 not quite")
-    for taken in (take, import_untrusted):
+    for taken in (take, quarantine):
         with pytest.raises(UsageError):
             taken(second, place)
 
@@ -210,9 +211,9 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
 def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> None:
     """Quarantined scores are no judgments, do not affect judged contents, and are replaced by real judgments."""
     filled(second, [Judgment(f"{1:032x}", 0.9)])
-    assert import_untrusted(second, file, dry_run=True).added == 2
+    assert quarantine(second, file, dry_run=True).added == 2
     assert count_untrusted(second) == 0
-    done = import_untrusted(second, file)
+    done = quarantine(second, file)
     assert (done.added, done.known, done.believed) == (2, 1, False)
     assert untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0, f"{2:032x}": 0.5}
     assert read_judgments(second, (TURN, NAMES[1], 0)).keys() == {f"{1:032x}"}
@@ -227,14 +228,14 @@ def test_a_file_that_is_cut_short_or_goes_on_is_refused_unsigned_too(file: Path,
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
         with pytest.raises(UsageError, match="no export of a cache"):
-            import_untrusted(second, file)
+            quarantine(second, file)
     for more in (b"\n", whole.partition(b"\n")[2]):
         file.write_bytes(whole + more)
         with pytest.raises(UsageError, match="continues past its end"):
-            import_untrusted(second, file)
+            quarantine(second, file)
     assert count_untrusted(second) == 0
     file.write_bytes(whole)
-    assert import_untrusted(second, file).added == 3
+    assert quarantine(second, file).added == 3
 
 
 def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,13 +244,13 @@ def test_a_bomb_is_refused(tmp_path: Path, second: Connection, monkeypatch: pyte
     place = tmp_path / "bomb"
     rewritten(place, *[row()] * 1_001)
     with pytest.raises(UsageError, match="more than 1,000 judgments"):
-        import_untrusted(second, place)
+        quarantine(second, place)
     place.write_bytes(signed(zstandard.compress(bytes(100_000_000)), OTHER))
     with pytest.raises(UsageError, match="judgment 1"):
-        import_untrusted(second, place)
+        quarantine(second, place)
     place.write_bytes(signed(zstandard.compress(bytes(1_000_000))[:-10], OTHER))
     with pytest.raises(UsageError, match="no export"):
-        import_untrusted(second, place)
+        quarantine(second, place)
 
 
 def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
     assert export_judgments(connection, place, KEY, since=40.0, reasons=False) == CacheExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
-    told = zstandard.ZstdDecompressor().decompressobj().decompress(read_signed(place, KEY))
+    told = zstandard.ZstdDecompressor().decompressobj().decompress(read_export(place, KEY))
     assert [msgspec.json.decode(line)[4] for line in told.splitlines()] == [f"{1:032x}"]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):

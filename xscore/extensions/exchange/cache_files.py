@@ -12,8 +12,7 @@ removes them.
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from sqlite3 import Connection
@@ -93,23 +92,21 @@ def signed(body: bytes, key: ExchangeKey) -> bytes:
     return f"xscore-cache 2 {key.id} {_signature(body, key)}\n".encode() + body
 
 
-def read_signed(path: Path, key: ExchangeKey) -> bytes:
-    """Return the body of a file signed with this key and unchanged since.
+def read_export(path: Path, key: ExchangeKey | None) -> bytes:
+    """Return the body of a file signed with this key and unchanged since; without a key, of any export.
 
     Raises StoreUntrusted with the reason, UsageError for what is no export.
     """
-    header, body = _split(path)
-    by, signature = header[1].decode(), header[2].decode()
-    if by != key.id:
+    data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
+    header = _HEADER.match(data)
+    if header is None:
+        raise UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
+    body, by, signature = data[header.end() :], header[1].decode(), header[2].decode()
+    if key and by != key.id:
         raise StoreUntrusted(f"{path} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY)
-    if not hmac.compare_digest(signature, _signature(body, key)):
+    if key and not hmac.compare_digest(signature, _signature(body, key)):
         raise StoreUntrusted(f"{path} was altered after it was signed, or damaged on its way", hint=_ASK)
     return body
-
-
-def read_unsigned(path: Path) -> bytes:
-    """Return the body of an export, signed or not. Raises UsageError for anything else."""
-    return _split(path)[1]
 
 
 def may_replace_export(path: Path) -> bool:
@@ -126,14 +123,6 @@ def may_replace_export(path: Path) -> bool:
 
 def _signature(body: bytes, key: ExchangeKey) -> str:
     return hmac.new(key.secret, _PURPOSE + body, hashlib.sha256).hexdigest()
-
-
-def _split(path: Path) -> tuple[re.Match[bytes], bytes]:
-    data = read_input_file(path, max_bytes=MAX_BYTES, hint=EXPORT_HINT)
-    header = _HEADER.match(data)
-    if header is None:
-        raise UsageError(f"{path} is no export of a cache", hint=EXPORT_HINT)
-    return header, data[header.end() :]
 
 
 GROUP_ROWS = 50_000
@@ -261,35 +250,41 @@ def _rows(
 def import_judgments(
     connection: Connection, path: Path, key: ExchangeKey | None, *, dry_run: bool = False
 ) -> CacheImport:
-    """Import the judgments of a file signed with this key.
+    """Import the judgments of a file signed with this key; without a key, quarantine the scores of any export.
 
-    Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
+    Raises StoreUntrusted for a file that is not signed with the key as it stands, UsageError for one that cannot be
+    read.
     """
-    if key is None:
-        raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
+    body, found = read_export(path, key), CacheImport(believed=key is not None, key=key.id if key else "")
+    most = MAX_ROWS if found.believed else MAX_UNTRUSTED_ROWS
+    for _ in _read_rows(body, path, most):  # every row is checked before the first is written
+        pass
+    latest, rows = None, _read_rows(body, path, most)  # unpacked again, so that little is held in memory
+    while group := list(islice(rows, GROUP_ROWS)):
+        with database.read_snapshot(connection) if dry_run else database.transaction(connection):
+            for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
+                given = list(of_turn)
+                first = {row.hash: row for row in reversed(given)}  # of two with one content the first counts
+                known = read_judgments(connection, names, first)
+                fresh = [row for content, row in first.items() if content not in known]
+                found.judgments += len(given)
+                found.added += len(fresh) if dry_run or not fresh else _keep(connection, names, fresh, found.believed)
+                found.turns += names != latest
+                latest = names
+    found.known = found.judgments - found.added
+    return found
 
-    def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
-        judgments = [
-            Judgment(
-                row.hash, row.score, row.reason and printable_reason(row.reason), row.pack, row.position, row.prior
-            )
-            for row in rows
-        ]
-        insert_judgments(connection, judgments, names)
-        return len(rows)
 
-    rows = partial(_read_rows, read_signed(path, key), path, MAX_ROWS)
-    return _import_rows(connection, rows, CacheImport(key=key.id), keep, dry_run=dry_run)
-
-
-def import_untrusted(connection: Connection, path: Path, *, dry_run: bool = False) -> CacheImport:
-    """Quarantine the scores of any file, signed or not. Raises UsageError for one that cannot be read."""
-
-    def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+def _keep(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow], is_believed: bool) -> int:
+    """Store rows as judgments, or in quarantine; return how many are new."""
+    if not is_believed:
         return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
-
-    rows = partial(_read_rows, read_unsigned(path), path, MAX_UNTRUSTED_ROWS)
-    return _import_rows(connection, rows, CacheImport(believed=False), keep, dry_run=dry_run)
+    judgments = [
+        Judgment(row.hash, row.score, row.reason and printable_reason(row.reason), row.pack, row.position, row.prior)
+        for row in rows
+    ]
+    insert_judgments(connection, judgments, names)
+    return len(rows)
 
 
 def _read_rows(data: bytes, path: Path, max_rows: int) -> Iterator[ExchangeRow]:
@@ -322,30 +317,3 @@ def _unpacked_lines(data: bytes) -> Iterator[bytes]:
         raise ValueError("the file ends in the middle: it is cut short")
     if begun or unpacker.unused_data or at < len(data):
         raise ValueError("the file continues past its end")
-
-
-def _import_rows(
-    connection: Connection,
-    rows_of: Callable[[], Iterator[ExchangeRow]],
-    found: CacheImport,
-    keep: Callable[[JudgmentKey, Sequence[ExchangeRow]], int],
-    *,
-    dry_run: bool,
-) -> CacheImport:
-    """Import the rows. rows_of: decompresses them again at each call, so that little is held in memory."""
-    for _ in rows_of():  # every row is checked before the first is written
-        pass
-    latest, rows = None, rows_of()
-    while group := list(islice(rows, GROUP_ROWS)):
-        with database.read_snapshot(connection) if dry_run else database.transaction(connection):
-            for names, of_turn in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
-                given = list(of_turn)
-                first = {row.hash: row for row in reversed(given)}  # of two with one content the first counts
-                known = read_judgments(connection, names, first)
-                fresh = [row for content, row in first.items() if content not in known]
-                found.judgments += len(given)
-                found.added += len(fresh) if dry_run or not fresh else keep(names, fresh)
-                found.turns += names != latest
-                latest = names
-    found.known = found.judgments - found.added
-    return found

@@ -21,6 +21,7 @@ from xscore.extensions.exchange import cache_files
 from xscore.extensions.exchange.cache_files import (
     KEY_BYTES,
     NEW_KEY_HINT,
+    USE_ITS_KEY,
     ExchangeKey,
     exchange_key,
     parse_exchange_key,
@@ -113,11 +114,10 @@ def import_judgments(*, file: Path, untrusted: bool, flags: Flags) -> None:
     changes nothing. A file without the signature, or altered after it, is refused.
     """
     key, dry_run = None if untrusted else _configured_exchange_key(flags), flags.dry_run
+    if key is None and not untrusted:
+        raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
     with opened_store(flags) as store:
-        if untrusted:
-            done = cache_files.import_untrusted(store.connection, file, dry_run=dry_run)
-        else:
-            done = cache_files.import_judgments(store.connection, file, key, dry_run=dry_run)
+        done = cache_files.import_judgments(store.connection, file, key, dry_run=dry_run)
     verb = "would import" if dry_run else "imported"
     added = counted(done.added, "judgment" if done.believed else "score")
     where = "" if done.believed else " into quarantine: they order what is sent, and never count"

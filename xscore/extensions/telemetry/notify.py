@@ -72,29 +72,16 @@ def spans_of_turn(closed: ClosedTurn) -> list[SpanRecord]:
     """Return the span of the turn, those of its stages below it, and those of its calls below their stages."""
     shift, error, ended_in = closed.now - monotonic(), _error_kind(closed), _ended_in(closed)
     calls = calls_of_turn(closed.connection, closed.turn.id)
-    spans = [
-        SpanRecord(
-            name=f"{NAME} {closed.command}".strip(),
-            attributes=turn_attributes(closed, calls, error=error),
-            began=closed.stopwatch.started + shift,
-            ended=monotonic() + shift,
-            error=error,
-        )
-    ]
+    whole = turn_attributes(closed, calls, error=error)
+    began, name = closed.stopwatch.started + shift, f"{NAME} {closed.command}".strip()
+    spans = [SpanRecord(name=name, attributes=whole, began=began, ended=monotonic() + shift, error=error)]
     places: dict[str, int] = {}
-    for stage, (began, ended) in closed.stopwatch.laps.items():
+    for stage, (begun, ended) in closed.stopwatch.laps.items():
         places[stage] = len(spans)
         failed = error if stage == ended_in else ""
-        attributes = stage_attributes(closed.turn.id, stage, error=failed)
+        told, name = stage_attributes(closed.turn.id, stage, error=failed), f"{NAME} {stage}"
         spans.append(
-            SpanRecord(
-                name=f"{NAME} {stage}",
-                attributes=attributes,
-                began=began + shift,
-                ended=ended + shift,
-                error=failed,
-                below=0,
-            )
+            SpanRecord(name=name, attributes=told, began=begun + shift, ended=ended + shift, error=failed, below=0)
         )
     for call in calls:
         spans.append(
