@@ -7,7 +7,8 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.extensions.sessions.session_writers import Import, Past, Texts, words_of
-from xscore.extensions.sessions.importing import SessionImportReport, import_sessions
+from xscore.extensions.sessions.exchange_writer import SessionImportReport
+from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.paths import find_root
 from xscore.records.memory import Memory

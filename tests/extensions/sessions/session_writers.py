@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xscore.extensions.sessions.claude_code import slug
-from xscore.extensions.sessions.importing import SessionImportReport
+from xscore.extensions.sessions.exchange_writer import SessionImportReport
 from xscore.records.memory import Memory
 
 Record = dict[str, Any]

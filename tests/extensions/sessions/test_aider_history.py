@@ -94,7 +94,7 @@ def test_a_tracked_history_is_left_out(root: Path, run: Import, past: Past) -> N
     git(root, "add", "-f", HISTORY)
     git(root, "commit", "-qm", "forged")
     report = run()
-    assert (past(), report.refused, report.files) == ([], (), 0)
+    assert (past(), report.refused, report.files) == ([], [], 0)
     assert [note.partition(HISTORY)[2] for note in report.notes] == [f": {NOT_YOURS}"]
     git(root, "rm", "-q", "--cached", HISTORY)
     assert run().added == 2
@@ -105,7 +105,7 @@ def test_a_link_in_its_place_is_left_out(root: Path, run: Import) -> None:
     (root / "docs.md").write_text(AIDER)
     (root / HISTORY).symlink_to("docs.md")
     report = run()
-    assert (report.added, report.refused) == (0, ())
+    assert (report.added, report.refused) == (0, [])
     assert report.notes[0].endswith("left out, no regular file")
 
 

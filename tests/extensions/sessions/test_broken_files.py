@@ -46,7 +46,7 @@ def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past:
     """Lone surrogates, NUL, escapes and non-UTF-8 bytes are replaced; the exchange is kept."""
     path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
     path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
-    assert run().refused == ()
+    assert run().refused == []
     assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
 
 
@@ -70,7 +70,7 @@ def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tm
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "folder.jsonl").mkdir()
     report = run()
-    assert (report.added, report.files, report.refused) == (0, 0, ())
+    assert (report.added, report.files, report.refused) == (0, 0, [])
     assert [note.rpartition("/")[2] for note in report.notes] == [
         f"{name}.jsonl: left out, no regular file" for name in ("folder", "link", "pipe")
     ]

@@ -122,7 +122,7 @@ def test_summaries_and_snapshots_alone_are_no_error(root: Path, own_home: Path, 
     agent = ClaudeLog(root).user("look into it", isSidechain=True).says("done", isSidechain=True)
     agent.write(own_home, "agent-1")
     report = run()
-    assert (report.refused, report.files, report.exchanges) == ((), 2, 0)
+    assert (report.refused, report.files, report.exchanges) == ([], 2, 0)
 
 
 def test_the_folder_of_the_setting_is_searched(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:

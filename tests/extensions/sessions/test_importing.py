@@ -12,7 +12,8 @@ from tests.extensions.sessions.session_writers import ClaudeLog, CodexLog, Impor
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
 from xscore.extensions.recovery import rebuild
-from xscore.extensions.sessions.importing import SessionImportReport, import_sessions
+from xscore.extensions.sessions.exchange_writer import SessionImportReport
+from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_reader import AgentFolders
 from xscore.platform.errors import XscoreError
 from xscore.platform.paths import find_root
@@ -50,7 +51,7 @@ def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import,
     log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
     path = log.write(own_home)
     path.write_text(log.text()[:-20])
-    assert run().refused == ()
+    assert run().refused == []
     assert texts() == ["Task: one Answer: answer one"]
     path.write_text(log.text())
     assert run().added == 1

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from xscore.extensions.sessions.session_reader import FailedCommand, ImportedExchange
@@ -184,6 +184,45 @@ def load_read_file(connection: sqlite3.Connection, path: str) -> ReadFile | None
     return ReadFile(*row) if row else None
 
 
+class RefusedFile(Struct, frozen=True):
+    """A file that could not be read."""
+
+    path: str
+    origin: str
+    reason: str
+    """Names the line and what was expected there."""
+
+
+class SessionImportReport(Struct, kw_only=True):
+    """The result of one import."""
+
+    dry_run: bool
+    files: int = 0
+    """Files of this repository."""
+    unchanged: int = 0
+    """Of these, already imported and not opened."""
+    bytes_read: int = 0
+    exchanges: int = 0
+    """Exchanges read; the sum of the next five."""
+    added: int = 0
+    updated: int = 0
+    """Known, and continued since."""
+    known: int = 0
+    forgotten: int = 0
+    """Erased by the user, so not imported again."""
+    elsewhere: int = 0
+    """Of other folders, or older than `--since`."""
+    failures: int = 0
+    """Failing commands that became failures of the project."""
+    links: int = 0
+    """Edges to code that exchanges name."""
+    secrets_redacted: int = 0
+    by_origin: dict[str, int] = field(default_factory=Counter)
+    """Exchanges added or updated."""
+    refused: list[RefusedFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 StoredState = tuple[str, str, str, float]
 """Text hash, status, source and time of a stored memory."""
 
@@ -193,14 +232,12 @@ class ExchangeWriter:
 
     def __init__(self, store: Store, *, now: float, dry_run: bool = False, thread: str = "") -> None:
         """thread: the working session that the exchanges belong to."""
-        self.now, self.dry_run = now, dry_run
+        self.now, self.report = now, SessionImportReport(dry_run=dry_run)
         self._connection, self._settings, self._thread = store.connection, store.settings, thread
         self._pending: list[ExchangeMemory] = []
         self._files: list[ReadFile] = []
         self._seen: dict[str, StoredState] = {}
         """What was stored so far, or would be in a dry run."""
-        self.counts: Counter[str] = Counter()
-        self.by_origin: Counter[str] = Counter()
 
     def add(self, exchanges: Sequence[ExchangeMemory], *read: ReadFile) -> None:
         """Take exchanges, and the file that was read to its end with them; commit when there are enough."""
@@ -213,7 +250,7 @@ class ExchangeWriter:
         """Commit what is pending."""
         pending, files = self._pending, self._files
         self._pending, self._files = [], []
-        if self.dry_run:
+        if self.report.dry_run:
             self._choose(pending)
         elif pending or files:
             with database.transaction(self._connection):
@@ -224,10 +261,18 @@ class ExchangeWriter:
                     [(*astuple(file), self.now) for file in files],
                 )
 
+    def finish(self) -> SessionImportReport:
+        """Commit what is pending, and add up."""
+        self.commit()
+        report = self.report
+        report.exchanges = report.added + report.updated + report.known + report.forgotten + report.elsewhere
+        report.by_origin = dict(sorted(report.by_origin.items()))
+        return report
+
     def _write(self, chosen: Sequence[ExchangeMemory]) -> None:
         exchanges = [one.memory.id for one in chosen]
         memory_writer.put_memories(self._connection, [one.memory for one in chosen], thread=self._thread)
-        self.counts["links"] += link_mentions(self._connection, exchanges)
+        self.report.links += link_mentions(self._connection, exchanges)
         failed = [self._record_failure(one, failure) for one in chosen for failure in one.failures]
         if failed:
             link_mentions(self._connection, failed)
@@ -265,19 +310,21 @@ class ExchangeWriter:
         forgotten = {id_ for (id_,) in self._connection.execute(erased, ids)}
         chosen: dict[str, ExchangeMemory] = {}
         for one in pending:
-            memory = one.memory
+            memory, report = one.memory, self.report
             outcome = "forgotten" if memory.id in forgotten else _outcome(memory, known.get(memory.id))
-            self.counts[outcome] += 1
+            setattr(report, outcome, getattr(report, outcome) + 1)
             if outcome in ("added", "updated"):
                 chosen[memory.id] = one
                 known[memory.id] = (memory.text_hash, memory.status, memory.source, memory.updated_at)
-                self.by_origin[memory.particulars.origin] += 1
-                self.counts.update(secrets_redacted=one.secrets, failures=len(one.failures))
+                report.by_origin[memory.particulars.origin] += 1
+                report.secrets_redacted += one.secrets
+                report.failures += len(one.failures)
         self._seen |= {id_: known[id_] for id_ in chosen}
         return list(chosen.values())
 
 
 def _outcome(memory: Memory, known: StoredState | None) -> str:
+    """Name the field of the report that counts it."""
     if known is None:
         return "added"
     text_hash, status, source, updated_at = known

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import click
-from msgspec import Struct, field
+from msgspec import Struct
 
 from xscore.cli.opening import opened_store
 from xscore.cli.options import DRY_RUN, Flags, UtcTimeType, command, option
@@ -31,6 +31,8 @@ from xscore.extensions.sessions.exchange_writer import (
     ExchangeMemory,
     ExchangeWriter,
     ReadFile,
+    RefusedFile,
+    SessionImportReport,
     exchange_memory,
     is_in_repository,
     load_read_file,
@@ -102,52 +104,11 @@ def imported_ids(
     return [id_ for (id_,) in rows]
 
 
-class RefusedFile(Struct, frozen=True):
-    """A file that could not be read."""
-
-    path: str
-    origin: str
-    reason: str
-    """Names the line and what was expected there."""
-
-
-class SessionImportReport(Struct, frozen=True, kw_only=True):
-    """The result of one import."""
-
-    dry_run: bool
-    files: int
-    """Files of this repository."""
-    unchanged: int
-    """Of these, already imported and not opened."""
-    bytes_read: int
-    exchanges: int
-    """Exchanges read; the sum of the next five."""
-    added: int
-    updated: int
-    """Known, and continued since."""
-    known: int
-    forgotten: int
-    """Erased by the user, so not imported again."""
-    elsewhere: int
-    """Of other folders, or older than `--since`."""
-    failures: int
-    """Failing commands that became failures of the project."""
-    links: int
-    """Edges to code that exchanges name."""
-    secrets_redacted: int
-    by_origin: dict[str, int]
-    """Exchanges added or updated."""
-    refused: tuple[RefusedFile, ...]
-    notes: tuple[str, ...]
-
-
 FORMATS: dict[str, type[SessionReader]] = {
     each.origin: each for each in (ClaudeCodeReader, CodexReader, AiderReader, ClineReader)
 }
 LARGE_LOG_BYTES = 24 << 20
 """About half a second."""
-_OUTCOMES = ("added", "updated", "known", "forgotten", "elsewhere")
-_COUNTED = ("files", "unchanged", "bytes_read", "failures", "links", "secrets_redacted")
 
 
 def import_sessions(
@@ -165,7 +126,7 @@ def import_sessions(
         if not origins or origin in origins:
             for file in format_.find(folders):
                 run.import_file(format_, file)
-    return run.finish()
+    return run.writer.finish()
 
 
 def import_session(store: Store, path: Path, *, origin: str, thread: str, now: float) -> str:
@@ -182,7 +143,7 @@ def import_session(store: Store, path: Path, *, origin: str, thread: str, now: f
         return ""
     run = _Import(store, Path.home(), ExchangeWriter(store, now=now, thread=thread))
     run.import_file(format_, SessionFile(path))
-    return "".join(f"{one.path}: {one.reason}" for one in run.finish().refused)
+    return "".join(f"{one.path}: {one.reason}" for one in run.writer.finish().refused)
 
 
 class _Import(Struct):
@@ -192,45 +153,30 @@ class _Import(Struct):
     home: Path
     writer: ExchangeWriter
     since: float = 0.0
-    refused: list[RefusedFile] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     def import_file(self, format_: type[SessionReader], file: SessionFile) -> None:
         """Read one file if it belongs to this repository and changed."""
-        name, counts = _home_relative(file.path, self.home), self.writer.counts
+        name, report = _home_relative(file.path, self.home), self.writer.report
         try:
             info = file.path.lstat()
             skip_reason = file.skip_reason or ("" if stat.S_ISREG(info.st_mode) else "no regular file")
             if skip_reason:
-                self.notes.extend([f"{name}: left out, {skip_reason}"] if file.is_in_repository else [])
+                report.notes.extend([f"{name}: left out, {skip_reason}"] if file.is_in_repository else [])
                 return
             known = load_read_file(self.store.connection, name)
             if info.st_mtime < self.since or not (known or self._is_ours(file)):
                 return
-            counts["files"] += 1
+            report.files += 1
             if known and known.is_current(info, since=self.since):
-                counts["unchanged"] += 1
-                self.refused.extend([RefusedFile(name, format_.origin, known.note)] if known.note else [])
+                report.unchanged += 1
+                report.refused.extend([RefusedFile(name, format_.origin, known.note)] if known.note else [])
                 return
             with session_lines.open_session_file(file.path) as stream:
                 self._read_file(format_, file, name, stream)
         except UnreadableSession as error:
-            self.refused.append(RefusedFile(name, format_.origin, str(error)))
+            report.refused.append(RefusedFile(name, format_.origin, str(error)))
         except OSError as error:
-            self.refused.append(RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}"))
-
-    def finish(self) -> SessionImportReport:
-        """Commit what is pending, and add up."""
-        self.writer.commit()
-        counts = self.writer.counts
-        return SessionImportReport(
-            dry_run=self.writer.dry_run,
-            exchanges=sum(counts[name] for name in _OUTCOMES),
-            by_origin=dict(sorted(self.writer.by_origin.items())),
-            refused=tuple(self.refused),
-            notes=tuple(self.notes),
-            **{name: counts[name] for name in (*_COUNTED, *_OUTCOMES)},
-        )
+            report.refused.append(RefusedFile(name, format_.origin, f"it cannot be read: {error.strerror}"))
 
     def _is_ours(self, file: SessionFile) -> bool:
         if file.is_in_repository:
@@ -240,9 +186,9 @@ class _Import(Struct):
 
     def _read_file(self, format_: type[SessionReader], file: SessionFile, name: str, stream: BinaryIO) -> None:
         info, note, found, truncated = os.fstat(stream.fileno()), "", list[ExchangeMemory](), 0
-        counts = self.writer.counts
-        elsewhere = counts["elsewhere"]
-        counts["bytes_read"] += info.st_size
+        report = self.writer.report
+        elsewhere = report.elsewhere
+        report.bytes_read += info.st_size
         reader = format_(file, lambda exchange: self._keep(exchange, found))
         lines = session_lines.read_array(stream) if file.is_json_array else session_lines.read_lines(file.path, stream)
         try:
@@ -251,19 +197,19 @@ class _Import(Struct):
                 reader.read_line(line)
             reader.finish()
         except (UnreadableSession, OSError) as error:  # kept, so that the file is not read again until it changes
-            note, truncated, counts["elsewhere"] = str(error), 0, elsewhere
+            note, truncated, report.elsewhere = str(error), 0, elsewhere
             found.clear()
-            self.refused.append(RefusedFile(name, format_.origin, note))
+            report.refused.append(RefusedFile(name, format_.origin, note))
         if truncated:
             limit = session_lines.MAX_LINE_BYTES >> 20
-            self.notes.append(f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out")
+            report.notes.append(f"{name}: {counted(truncated, 'line')} of more than {limit} MiB left out")
         mtime_ns = settled_ns(info, now=self.writer.now)
         read = ReadFile(name, format_.origin, info.st_size, mtime_ns, READERS_VERSION, self.since, note)
         self.writer.add(found, read)
 
     def _keep(self, exchange: ImportedExchange, found: list[ExchangeMemory]) -> None:
         if exchange.ended_at < self.since or not is_in_repository(self.store.root, exchange.cwd):
-            self.writer.counts["elsewhere"] += 1
+            self.writer.report.elsewhere += 1
             return
         allow_pii = self.store.settings.allow_pii
         found.append(exchange_memory(exchange, self.store.root, now=self.writer.now, allow_pii=allow_pii))
